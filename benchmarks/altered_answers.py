@@ -9,8 +9,6 @@ of the previous command, output that was cut, a complaint beside a good row. The
 engine's own ``ProbeRun``. First every answer goes through unaltered, and must be measured.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import re

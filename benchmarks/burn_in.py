@@ -22,8 +22,6 @@ Long rounds call collectives of 64 GiB, because a scenario may ask for 10,000 ca
 that; nccl-tests on GPUs of 80 GB would cut the size to a third of theirs.
 """
 
-from __future__ import annotations
-
 import argparse
 import resource
 import sys

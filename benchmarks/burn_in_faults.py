@@ -1,7 +1,5 @@
 """What ``burn_in.py`` plants, and whether the verdict names it as what it is."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from random import Random

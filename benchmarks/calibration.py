@@ -12,8 +12,6 @@ minus truth, and that of one number for all. ``--wrong`` lists those that were s
 FAILs with 0.99 is right.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator

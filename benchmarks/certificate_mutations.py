@@ -9,8 +9,6 @@ the certificate (as a forger does: with its digest and its page made anew, and t
 files, a file of the run. Prints ``verify | tried | told OK``; exit status 1 when any was, or verify broke.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import os

@@ -9,8 +9,6 @@ took. Below it all that is wrong: a healthy host that is blamed, a part that is 
 longer than the bound, a tool that is left on a host, a thread that is left here. Exit status 1 when anything is.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

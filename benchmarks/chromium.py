@@ -1,7 +1,5 @@
 """A headless Chromium, spoken to over its debugging pipe (Chrome DevTools Protocol): no library, no port."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

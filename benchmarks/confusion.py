@@ -9,8 +9,6 @@ direction. Scenario, planner, engine, text of tools, parsers, judge and decoder 
 missing. Goals with clean noise: every part named, no healthy part blamed, no pair of hosts blamed.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import sys

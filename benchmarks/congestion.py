@@ -7,8 +7,6 @@ and with neither, of which nothing that is printed as numbers was found. Exit st
 said to give is further off than its row allows.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ those of the README of the UFM plugin for packet drop rates, each begun at every
 errors) and 1e-15 over 125 minutes (3.0). Some seconds.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from functools import cache

@@ -8,8 +8,6 @@ source ports do not enter the hash, ``polarised`` where spines hash as leaves do
 more than 1 of 100 balanced ones accused.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

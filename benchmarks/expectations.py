@@ -11,8 +11,6 @@ members' own levels; of cv that of the kind that the members were drawn from. ``
 (INCONCLUSIVE), so nothing wrong is said.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import time

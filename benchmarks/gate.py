@@ -7,8 +7,6 @@ Every run is of a simulated pod-64 with one bad host; its verdict is then taken 
 gate is asked. Then some gates are started as a prolog starts them, over one run and over as many as a gate reads.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import resource

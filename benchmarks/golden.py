@@ -15,8 +15,6 @@ on a leaf, RoCE with ECMP), one on AMD's GPUs; a burn-in with nine kinds; post-r
 is none, or is explained in the commit that writes it anew.
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import json

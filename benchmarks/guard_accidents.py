@@ -8,8 +8,6 @@ of its own, and its change closes a port that is a file. Nobody comes back for i
 still closed 20 s after its lease and its accident are over. Early: a lease that did not last although nothing ended it.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

@@ -6,8 +6,6 @@ jobs in which none does; their flight-recorder dumps are written below FOLDER, w
 PyTorch is no part of fabric's environment: ``--python`` names an interpreter that has it.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -4,8 +4,6 @@ How long ``fabric history`` takes over many runs: ``python benchmarks/history.py
 One self-check of the simulated rack is made and copied under other ids. Measured are all hosts, one, and a part of it.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

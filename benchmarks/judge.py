@@ -9,8 +9,6 @@ one sample and with five. At the end the CPU seconds of judging 294,912 probes, 
 their whole verdict (suspects, components, reasons).
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Runs in processes of their own that are killed at an instant and go on: what tests and a benchmark of it share."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

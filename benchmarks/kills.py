@@ -9,8 +9,6 @@ Prints how many changes were left after lease + 3 s (0 of 300 means below 1 % at
 the death of its run a change was gone.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import sys

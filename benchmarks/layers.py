@@ -8,8 +8,6 @@ Each case is one run of scenarios/localise.yaml with one fault in a part that th
 offered beside it, or a cable that the inventory does not have.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

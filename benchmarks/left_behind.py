@@ -15,8 +15,6 @@ Printed for each: how often, after how many seconds the last process had gone, a
 after the event.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

@@ -8,8 +8,6 @@ ratio, CPU seconds of one thread, and the part of the links that the *simulated*
 links on no route are left out of that part and counted. At the end, how the time grows (exponent 1 = in proportion).
 """
 
-from __future__ import annotations
-
 import math
 import sys
 import time
@@ -17,10 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fabric.plan.link_coverage import KNOWN, LEAST_LOAD, CoveragePlan, plan_by_chance, plan_coverage, routed_fabric
+from fabric.plan.link_coverage import LEAST_LOAD, CoveragePlan, plan_by_chance, plan_coverage, routed_fabric
 from fabric.sim.net.clos import Clos, ClosSpec, build
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.route import pooled, routes
+
+KNOWN = ("ftree", "updn", "minhop", "ar")
+"""Routings with paths that can be known before: OpenSM's tables, and trunks that are loaded evenly."""
 
 SIZES = (64, 128, 256, 512, 1024, 2048)
 GOAL_S, GOAL_RATIO = 5.0, 1.5

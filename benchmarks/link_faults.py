@@ -9,8 +9,6 @@ half the ratio that is allowed, 48 h, on a pod of 64 hosts through the whole jud
 counts alone.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections import Counter
@@ -25,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np
 
 from fabric.app.prepare import Given, prepare
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.judge.ports.health import BER, judge_ber
 from fabric.judge.ports.links import LinkEvidence, cables_of, link_health
 from fabric.model.inventory import Inventory

@@ -7,8 +7,6 @@ cable between switches carries half, both ways or one way. What is printed are t
 or is INCONCLUSIVE, and all healthy cables that do or are.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -20,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np
 
 from benchmarks.link_faults import INVENTORY, RACKS, written
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.judge.ports.beside import lagging
 from fabric.model.inventory import Fault
 from fabric.model.outcome import Outcome

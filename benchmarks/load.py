@@ -9,8 +9,6 @@ with noise. Each line is a process of its own: its CPU seconds, with and without
 - *a host*: its samples alone (``fabric history``).
 """
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

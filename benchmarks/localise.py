@@ -8,8 +8,6 @@ spines), noise, transient dips. Noise model and decoder agree by design and path
 promises for the field. First the speed: 128 and 501 hosts with 8 rails, all pairs, from a CSV file.
 """
 
-from __future__ import annotations
-
 import argparse
 import resource
 import sys

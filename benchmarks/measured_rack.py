@@ -1,7 +1,5 @@
 """Measured racks without a simulator: every probe of a rack with noise."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 

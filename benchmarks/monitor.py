@@ -12,8 +12,6 @@ What ``fabric monitor`` costs, on hosts and on the orchestrator: 0.5 % of a core
 Figures of one machine; others' load moves wall times, not CPU.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import resource
@@ -29,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from fabric.app.monitor import Alarm, Monitor  # noqa: E402
-from fabric.config import load_inventory  # noqa: E402
+from fabric.config.inventory import load_inventory  # noqa: E402
 from fabric.hosts.agent.protocol import LineDecoder, Rows  # noqa: E402
 from fabric.model.inventory import Inventory  # noqa: E402
 from fabric.ports import Happening, Sampled, Source, Ticket  # noqa: E402

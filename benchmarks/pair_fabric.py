@@ -1,7 +1,5 @@
 """A simulated fabric for pair tests: hosts, leaves, uplinks, spines, faults that hold pairs down, noise and dips."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ under a threshold; all pairs and "slow in most of its tests"; all pairs and Supe
 the baseline).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import combinations
 

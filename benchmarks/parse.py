@@ -1,7 +1,5 @@
 """How fast tool output is read: run it, it prints MB/s for long logs and microseconds for one small table."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -7,8 +7,6 @@ Prints the CPU seconds of ``fabric plan`` from start to end and its peak memory,
 1 = in proportion). The children are measured with wait4, one by one.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -12,8 +12,6 @@ Each kind of trouble fails a run, comes back in several ways, and is validated:
 - ``links``: a cable between switches or a whole leaf, found by `localise`, on 64 hosts.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import sys

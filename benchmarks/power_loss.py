@@ -14,8 +14,6 @@ Guard and orchestrator gone together: what of a change on another device is left
 Prints class | tried | failed; exit status 1 when anything failed.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os
@@ -34,7 +32,7 @@ sys.path.insert(0, str(ROOT))
 
 from fabric.changes.guard import Guard, LeaseGone  # noqa: E402
 from fabric.checks.held import held_on, holders  # noqa: E402
-from fabric.config import load_inventory  # noqa: E402
+from fabric.config.inventory import load_inventory  # noqa: E402
 from fabric.hosts.mock import MockExecutor  # noqa: E402
 from fabric.model.change import Alteration, Argv, Check, Lease  # noqa: E402
 from fabric.model.command import Command, CommandResult  # noqa: E402

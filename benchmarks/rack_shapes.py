@@ -8,8 +8,6 @@ with nothing wrong, and once with one slow cable of a host (at 40 to 80 %). Prin
 cable (`benchmarks/scoring.py`), healthy parts that FAIL, and what of the hall-wide curve was reached.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections import Counter
@@ -25,7 +23,7 @@ from benchmarks.scoring import RIGHT, Planted, Scored, Silent, save, scored
 from benchmarks.shapes import ROOT, Shape, inventory
 from fabric.app.prepare import Given, prepare
 from fabric.app.run import run
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.model.inventory import NOISES
 from fabric.model.outcome import Outcome
 from fabric.model.topology import Topology

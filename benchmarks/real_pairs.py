@@ -9,8 +9,6 @@ each bad host are left. A healthy part is six to all hosts with 60 to 100 % of t
 nobody else in 97 %; 1 % of the healthy parts FAIL. The locator was chosen on seeds 1 to 12.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import time

@@ -9,8 +9,6 @@ With ``--paint`` also when the page showed its first words, by the browser's own
 the beginning of the navigation: nothing is subtracted but the start of the browser, which comes before.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import subprocess

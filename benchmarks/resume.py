@@ -9,8 +9,6 @@ which everything is imported, so that the kills fall into the run and not into i
 each time. Prints a table; exit status 1 when anything was lost, unreadable, repeated or judged otherwise.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import sys

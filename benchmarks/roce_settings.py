@@ -5,8 +5,6 @@ One end of one cable of 64 RoCE hosts is set wrong: is it named, with both ends,
 an RNIC or a cable between switches, and runs ``fabric check`` on ``inventory/roce-64.yaml``. Then clean, once a seed.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from pathlib import Path

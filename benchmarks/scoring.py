@@ -1,7 +1,5 @@
 """What benchmarks of the judge plant in a simulated rack, how they play it, and the one score of what it then names."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, fields

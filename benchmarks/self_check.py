@@ -7,8 +7,6 @@ Prints wall and CPU seconds, peak memory, hosts per second, the size of the run 
 hardware, and how each grows (exponent 1 = in proportion). The children are measured with wait4, one by one.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

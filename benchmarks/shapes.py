@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np
 
 from benchmarks.scoring import FOUND, OFFERED, RIGHT, Planted, Scored, played, save, scored
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.config.links import network_problem
 from fabric.errors import Interrupted
 from fabric.model.inventory import NOISES, PARTIAL

@@ -6,8 +6,6 @@ process is young and every large array costs page faults; the same solve takes l
 With ``--plot FILE.svg`` the growth is measured and drawn (matplotlib, of the dev extra), and nothing else.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

@@ -9,8 +9,6 @@ process tree (wait4), srun and the interpreter's start included, and the figure 
 every host has answered a first command. A job is granted beforehand.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

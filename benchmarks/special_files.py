@@ -12,8 +12,6 @@ made behind it. ``fabric restore`` of all runs must end with 4 where a journal c
 the change that is open in another. Devices need root, else they are left out.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

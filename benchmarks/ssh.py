@@ -20,8 +20,6 @@ Python peers are installed into a throw-away environment, or are those of --pyth
 and left out. Who connects anew for each command is measured with two of them, and the figures multiplied.
 """
 
-from __future__ import annotations
-
 import argparse
 import compileall
 import json

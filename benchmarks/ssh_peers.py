@@ -4,8 +4,6 @@ The clients that benchmarks/ssh.py compares: ours, libraries that keep connectio
 Each has ``each``: run a command so often on every host, one after the other on each; and ``close``.
 """
 
-from __future__ import annotations
-
 import asyncio
 import multiprocessing
 import os

@@ -10,8 +10,6 @@ switches all the time or for a while, and no part is bad. *bad*: nobody does, an
 the bad cable was found.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections import Counter

@@ -7,8 +7,6 @@ Real runs in processes of their own, and a real sshd on loopback. Prints ``class
 exit status 1 when anything did. Takes about two minutes on two cores; without sshd, weak SSH is not tried.
 """
 
-from __future__ import annotations
-
 import argparse
 import getpass
 import os
@@ -28,7 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from fabric.config import load_inventory  # noqa: E402
+from fabric.config.inventory import load_inventory  # noqa: E402
 from fabric.errors import ConfigError, FabricError  # noqa: E402
 from fabric.hosts.ssh import SshExecutor  # noqa: E402
 from fabric.model.command import Command  # noqa: E402

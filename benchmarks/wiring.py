@@ -10,8 +10,6 @@ when there is one, it names every end that it is about, and nothing else is foun
 in sysfs, and what is read is what the real ``ibnetdiscover -p`` prints of it; a fabric of its own for each miswiring.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal
@@ -31,10 +29,10 @@ sys.path.insert(0, str(ROOT))
 from fabric.checks.beside_file import beside_file  # noqa: E402
 from fabric.checks.found import cables_of, discover  # noqa: E402
 from fabric.checks.wiring import wiring  # noqa: E402
-from fabric.config import load_inventory  # noqa: E402
-from fabric.config.written import inventory_text  # noqa: E402
+from fabric.config.inventory import load_inventory  # noqa: E402
 from fabric.model.found import FoundCable, FoundEnd, FoundFabric  # noqa: E402
 from fabric.model.inventory import Inventory  # noqa: E402
+from fabric.report.written import inventory_text  # noqa: E402
 from fabric.tools import infiniband  # noqa: E402
 from fabric.tools.infiniband import PortLine  # noqa: E402
 from fabric.wiring import make_executor  # noqa: E402

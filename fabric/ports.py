@@ -131,17 +131,13 @@ MakeExecutor = Callable[[str, "Inventory"], Executor]
 """Builds the executor of a backend, by its name; raises ConfigError for one that is none."""
 
 
-class SchedulerNode(Protocol):
+@dataclass(frozen=True, slots=True)
+class SchedulerNode:
     """How a node of a scheduler stands: no job begins on a drained one; its *reason*, and *by* whom."""
 
-    @property
-    def is_drained(self) -> bool: ...  # noqa: D102
-
-    @property
-    def reason(self) -> str: ...  # noqa: D102
-
-    @property
-    def by(self) -> str: ...  # noqa: D102
+    is_drained: bool
+    reason: str = ""
+    by: str = ""
 
 
 class Nodes(Protocol):

@@ -1,7 +1,5 @@
 """What many tests make the same way: a run of a scenario on the simulated hosts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace

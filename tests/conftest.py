@@ -1,7 +1,5 @@
 """A DGX-like rack for tests: 8 GPUs, 8 RNICs, 4 PCIe switches, 2 NUMA nodes a host; one leaf a rail."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

@@ -1,7 +1,5 @@
 """Where the files stand that tests read: what is shipped, known texts and answers, captures of real tools."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -1,7 +1,5 @@
 """The README and docs keep their word: their commands and notebooks are run, and what they print is what is printed."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

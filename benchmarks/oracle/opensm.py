@@ -4,8 +4,6 @@ Needs Debian's opensm and ibsim-utils. `python -m benchmarks.oracle.opensm` writ
 entries of ours agree.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

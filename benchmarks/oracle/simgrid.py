@@ -4,8 +4,6 @@
 libsimgrid-dev and g++. SimGrid runs with CM02 and optim Full: its default, Lazy, gives other rates here.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tempfile

@@ -5,8 +5,6 @@ Here are its files as the one program that is sent to a host, and the command li
 that a task of a Slurm step begins as.
 """
 
-from __future__ import annotations
-
 import importlib.resources
 import zlib
 from functools import cache

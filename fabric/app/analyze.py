@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fabric.app.frames import Run, frames_of, whole_table
 from fabric.app.measured import tables_of, with_particulars
-from fabric.config import load_baseline
+from fabric.config.baselines import load_baseline
 from fabric.engine.deadlines import reached
 from fabric.errors import ConfigError, StoreError
 from fabric.judge.ports.verdict import SeenCounters, wanted_for

@@ -1,14 +1,12 @@
 """What a person can ask of recorded baselines: record, accept, show, check them against the limits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fabric.app.analyze import concluded
-from fabric.config import Candidate, candidate_text, load_baseline, load_candidate, with_recorded
+from fabric.config.baselines import Candidate, candidate_text, load_baseline, load_candidate, with_recorded
 from fabric.errors import ConfigError, Problem
 from fabric.judge.normal.baseline import RecordedNumber, Split, changes_between, record
 from fabric.judge.normal.keys import floor_of, key_of

@@ -1,7 +1,5 @@
 """Look before you measure: is everything there that a run needs, are the cables right, and what is there."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -16,9 +14,9 @@ from fabric.checks.found import WALK_MOST_BYTES, discover
 from fabric.checks.held import held_on, holders
 from fabric.checks.kind import HostNeeds, host_needs, signed, unknown
 from fabric.checks.pre_flight import ORCHESTRATOR, REACH, installed, pre_flight, told_by_inventory
-from fabric.config import load_inventory, load_scenario
 from fabric.config.blueprint import Blueprint, read_blueprint
-from fabric.config.written import inventory_text
+from fabric.config.inventory import load_inventory
+from fabric.config.scenario import load_scenario
 from fabric.errors import ConfigError, StoreError, ToolError
 from fabric.model.fields.scalars import ADDRESS, SAFE_NAME, USER
 from fabric.model.finding import Checked, Finding, Severity, folded
@@ -29,6 +27,7 @@ from fabric.model.text import fold, unfold
 from fabric.model.topology import Host, Platform, Topology
 from fabric.plan.as_run import without_drills
 from fabric.ports import Executor, MakeExecutor
+from fabric.report.written import inventory_text
 from fabric.runs.plain_file import read_plain, reading
 from fabric.runs.run_document import version_of
 from fabric.tools import infiniband

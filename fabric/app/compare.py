@@ -1,7 +1,5 @@
 """What a person can ask of two runs: what became better, what worse?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

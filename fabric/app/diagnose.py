@@ -1,7 +1,5 @@
 """What a person can ask of what other tools wrote down: pair results that any tool measured, and a job that hangs."""
 
-from __future__ import annotations
-
 import codecs
 import json
 import os

@@ -6,8 +6,6 @@ is no second set of thresholds. Where something happens, the host is read every 
 Nothing is altered, and nothing grows with time: courses reach back a day, alarms and bursts have bounds.
 """
 
-from __future__ import annotations
-
 import resource
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from fabric.changes.rails import blast_problems
-from fabric.config import baseline_notes, load_baselines, load_scenario, selection
+from fabric.config import selection
+from fabric.config.baselines import baseline_notes, load_baselines
 from fabric.config.problems import Problems
+from fabric.config.scenario import load_scenario
 from fabric.errors import ConfigError, Problem
 from fabric.judge.course.follow_up import dips_lines
 from fabric.judge.course.rows import too_few_rounds

@@ -1,7 +1,5 @@
 """What a person can ask after a repair: may these hosts go back into service?"""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +8,7 @@ from pathlib import Path
 
 from fabric.app.analyze import reopened
 from fabric.app.prepare import Asked, Given, hosts_named, prepare
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.errors import ConfigError, FabricError
 from fabric.judge.normal.baseline import LEAST_SAMPLES
 from fabric.judge.normal.series import number_of

@@ -1,7 +1,5 @@
 """Take back what runs left behind; the run itself need not be alive, only its journal, or the guards on the hosts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -11,7 +9,8 @@ from fabric.changes.guard import Guard
 from fabric.changes.kinds import KINDS, UNUSABLE
 from fabric.changes.procedure import Procedure, carry_out
 from fabric.changes.restore import Intent, intent_of, take_back, take_back_all, take_off_list, undo_told
-from fabric.config import load_inventory, resolved_inventory
+from fabric.config.inventory import load_inventory
+from fabric.config.resolved import resolved_inventory
 from fabric.engine.interruption import Interruption, listening
 from fabric.errors import ConfigError, FabricError, MayBeLive, StoreError
 from fabric.model.inventory import Inventory

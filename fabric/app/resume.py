@@ -1,7 +1,5 @@
 """Goes on with a run that was killed, interrupted, or stopped by a full disk: what is finished stays."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +15,7 @@ from fabric.app.restore import in_order, restore
 from fabric.app.run import Begun, measured, nothing_held
 from fabric.app.scheduler import Reservation
 from fabric.app.status import last_states
-from fabric.config import from_resolved, resolved_document
+from fabric.config.resolved import from_resolved, resolved_document
 from fabric.engine.interruption import STOP
 from fabric.engine.observer import Observer
 from fabric.errors import ConfigError, FabricError, Interrupted, MayBeLive, Problem, StoreError

@@ -3,8 +3,6 @@ Run a plan: measure, judge, report; and ``--on-fail``: a command, or a URL, that
 never holds up or fails a run.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import shlex

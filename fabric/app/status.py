@@ -3,8 +3,6 @@ How far a run is, or many of them, from the history as it grows: nobody is asked
 stop.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from bisect import insort

@@ -5,8 +5,6 @@ Their samples, counters and cables become one run's, on one clock, and go throug
 that two parts cross is named once, by what both saw of it. Nothing is written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -5,8 +5,6 @@ Certificates of runs: made, signed, and made again to be compared with what they
 ``ssh-keygen -Y verify -n fabric-certificate -f allowed -I who -s FILE.sig < FILE``.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence

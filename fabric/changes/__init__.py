@@ -5,8 +5,6 @@ What is run on a target as sh is beside this room: texts for POSIX sh, in which 
 parameters.
 """
 
-from __future__ import annotations
-
 from importlib.resources import files
 
 

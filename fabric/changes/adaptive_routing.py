@@ -1,7 +1,5 @@
 """Adaptive routing on or off: for the whole fabric by subnet managers or switches, or in the RNICs of hosts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar
 

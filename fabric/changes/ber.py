@@ -5,8 +5,6 @@ PTER spoils what its own port transmits; the receiver at the other end counts it
 device: it is always set, so that a link heals even when nobody is left to undo it, and set anew while it is needed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

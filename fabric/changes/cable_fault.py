@@ -1,7 +1,5 @@
 """What all faults of cables have in common: which cables, when, and the counters that end them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, Any

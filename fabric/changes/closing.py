@@ -1,7 +1,5 @@
 """The three ways to close a port: what each runs, how it is undone, and how a closed port is seen."""
 
-from __future__ import annotations
-
 from fabric.changes.kind import Context
 from fabric.changes.ports import (
     AdapterEnd,

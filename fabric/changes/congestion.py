@@ -7,8 +7,6 @@ those of debugfs (Linux, mlx5/core: ``cc_params``), where root alone writes. Kno
 (np_cnp_prio its mode, rtt_resp_dscp its validity) are left out: giving one back would not give the other back.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar

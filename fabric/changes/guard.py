@@ -4,8 +4,6 @@ Calls of the guard on a target, what its answers mean, and how one alteration is
 The argv of each verb is made here; its text is sh/guard.sh.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -71,8 +69,6 @@ class Armed:
     then, and undone by ``revert``), ``no`` (nothing can be kept there); of everything else ``none``.
     """
 
-    guard_id: str
-    ttl_s: float
     boot_id: str
     kept: str
 
@@ -165,7 +161,7 @@ class Guard:
         words = _answer(result, "armed")
         if len(words) != 8 or words[2::2] != ["ttl", "boot", "kept"] or words[7] not in _KEPT:
             raise _unclear(result)
-        return Armed(words[1], float(words[3]), words[5], words[7])
+        return Armed(words[5], words[7])
 
     def apply(self, guard_id: str, steps: Iterable[Argv]) -> Argv:
         """Run *steps* under the lease; may be called again while the lease lasts."""

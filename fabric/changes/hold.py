@@ -7,8 +7,6 @@ read back -> journal -> renew while it holds -> undo -> read back what was seen 
 Whatever is raised on the way, what was armed is undone. What cannot be seen undone is said to be open.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

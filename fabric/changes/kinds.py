@@ -1,7 +1,5 @@
 """Every kind of change, by the name it has in a scenario; packages add theirs by entry points ``fabric.changes``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from fabric.changes.adaptive_routing import AdaptiveRouting

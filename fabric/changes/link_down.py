@@ -1,7 +1,5 @@
 """A link closed at one end; a flap is the same, opened and closed again and again by whoever holds the change."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 

@@ -11,8 +11,6 @@ A guard's steps are commands; where one of them depends on what the last one bro
 text for POSIX sh, in which values only ever arrive as positional parameters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -3,16 +3,14 @@ From the name of a cable to the ports at both its ends: how they are looked at a
 the state of one is read until it is up again.
 """
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fabric.changes.kind import Context
-from fabric.changes.procedure import ASK_S, Procedure, pause, plainly
-from fabric.errors import ExecutorError, MayBeLive, Refused, ToolError
+from fabric.changes.procedure import ASK_S, Procedure, awaited, pause, plainly
+from fabric.errors import MayBeLive, Refused, ToolError
 from fabric.model.fields.wording import nearest
 from fabric.model.part import Part
 from fabric.tools import infiniband, mlxlink, mlxreg, sysfs
@@ -361,21 +359,13 @@ def queried(end: SwitchEnd, context: Context) -> Procedure[infiniband.PortState]
 
 
 def until_active(end: End, context: Context, until_s: float) -> Procedure[float]:
-    """
-    Ask an end until it is Active; returns the time (executor's seconds).
+    """Ask an end until it is Active; returns when. Raises MayBeLive with what was seen last when it is *until_s*."""
 
-    While routes change a question may well be lost, so an error is an answer like "not yet". Raises MayBeLive with what
-    was seen last when it is *until_s*.
-    """
-    now_s = yield from pause(0.0)
-    while True:
-        try:
-            seen = yield from seen_end(end, context)
-            if seen.active:
-                return (yield from pause(0.0))
-            text = seen.text
-        except (ToolError, ExecutorError) as exc:
-            text = str(exc).partition("\n")[0]
-        if now_s >= until_s:
-            raise MayBeLive(f"{end} was put back and does not come up: {text}")
-        now_s = yield from pause(min(now_s + POLL_S, until_s))
+    def look() -> Procedure[str]:
+        seen = yield from seen_end(end, context)
+        return "" if seen.active else seen.text
+
+    text, _ = yield from awaited(look, until_s=until_s, pause_s=POLL_S)
+    if text:
+        raise MayBeLive(f"{end} was put back and does not come up: {text}")
+    return (yield from pause(0.0))

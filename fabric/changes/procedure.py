@@ -85,6 +85,24 @@ def whole_pause(until_s: float, *, unless: Callable[[], bool]) -> Procedure[floa
     return now_s
 
 
+def awaited(look: Callable[[], Procedure[str]], *, until_s: float, pause_s: float) -> Procedure[tuple[str, float]]:
+    """
+    Look again and again until there is nothing wrong; what was wrong last when it is *until_s*, else empty, and when
+    the last look began.
+
+    While routes change a question may well be lost, so an error is an answer like "not yet".
+    """
+    now_s = yield from pause(0.0)
+    while True:
+        try:
+            wrong = yield from look()
+        except (ToolError, ExecutorError) as exc:
+            wrong = str(exc).partition("\n")[0]
+        if not wrong or now_s >= until_s:
+            return wrong, now_s
+        now_s = yield from pause(min(now_s + pause_s, until_s))
+
+
 def driven(
     steps: Procedure[T], pause_for: Callable[[float], Procedure[float]], *, until: Callable[[], bool] = lambda: False
 ) -> Procedure[T | None]:

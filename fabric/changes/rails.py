@@ -9,8 +9,6 @@ planned. So a change is held against the others twice: when it is looked at, aga
 and when it is about to be made, against what is live then.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import permutations

@@ -6,8 +6,6 @@ fault is gone. So the list is read before a change, written into the journal, an
 it and is an end of the changed cable is returned. Other ports are none of our business, nor is what a person listed.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -67,8 +65,7 @@ def list_before(change: Change, context: Context) -> Procedure[Unhealthy | None]
         return None
     ends = () if cable.line is None else (cable.line.end, cable.line.peer)
     names = tuple(sorted(management.port_name(end.guid, end.port) for end in ends if end is not None))
-    listed = tuple(sorted(entry.port for entry in before))
-    return Unhealthy(settings.via, ufm.url, names, listed, ufm.ca, ufm.insecure) if names else None
+    return Unhealthy(settings.via, ufm.url, names, tuple(sorted(before)), ufm.ca, ufm.insecure) if names else None
 
 
 def give_back(
@@ -113,11 +110,11 @@ def isolated_by_hand(list_was: Unhealthy) -> str:
 
 def _ours(list_was: Unhealthy) -> Procedure[tuple[str, ...]]:
     listed = yield from _listed(list_was.via, list_was.ufm)
-    found = {entry.port for entry in listed if BY_HAND not in entry.condition.casefold()}
+    found = {port for port, condition in listed.items() if BY_HAND not in condition.casefold()}
     return tuple(sorted((found - set(list_was.before)) & set(list_was.ends)))
 
 
-def _listed(via: str, ufm: management.UfmAccess) -> Procedure[tuple[management.UnhealthyPort, ...]]:
+def _listed(via: str, ufm: management.UfmAccess) -> Procedure[dict[str, str]]:
     return management.read_unhealthy(*(yield from plainly(via, management.list_unhealthy(ufm))))
 
 

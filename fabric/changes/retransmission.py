@@ -4,8 +4,6 @@ How RNICs send again what was lost on the way (RoCE): from the lost packet on, o
 It is a field of the register ROCE_ACCL, as is adaptive routing of RNICs: how connections made from then on send.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar
 

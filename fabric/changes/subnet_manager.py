@@ -5,8 +5,6 @@ Every manager's file is changed, standby ones first and the master last, so that
 asked for. SHIELD is such a key alone; adaptive routing is one of InfiniBand (``adaptive_routing.py``).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
@@ -18,7 +16,7 @@ from pydantic import Field
 from fabric.changes import one_line
 from fabric.changes.kind import FABRIC, Alters, Context, Kind, Wrong
 from fabric.changes.ports import fabric_ports
-from fabric.changes.procedure import Procedure, Text, pause, plainly
+from fabric.changes.procedure import Procedure, Text, awaited, pause, plainly
 from fabric.errors import ExecutorError, NotInForce, Refused, ToolError
 from fabric.model.change import Alteration, Argv, Change, Check, SubnetManager
 from fabric.model.fields.scalars import Choice, OnOff
@@ -223,18 +221,17 @@ def _settled(context: Context, *, until_s: float | None = None) -> Procedure[flo
 
 def _need_master(context: Context, *, until_s: float | None = None) -> Procedure[float]:
     """Wait until the fabric has a master; returns the time. Raises NotInForce with what was seen instead."""
+
+    def look() -> Procedure[str]:
+        state = infiniband.read_subnet_manager(*(yield from _asked(context))).state
+        return "" if state == "MASTER" else state
+
     now_s = yield from pause(0.0)
     end_s = now_s + MASTER_S if until_s is None else until_s
-    while True:
-        try:
-            state = infiniband.read_subnet_manager(*(yield from _asked(context))).state
-        except (ToolError, ExecutorError) as exc:  # while routes change a question may well be lost
-            state = str(exc).partition("\n")[0]
-        if state == "MASTER":
-            return now_s
-        if now_s >= end_s:
-            raise NotInForce(f"no subnet manager is master after {MASTER_S:g} s: {state}")
-        now_s = yield from pause(min(now_s + POLL_S, end_s))
+    state, asked_s = yield from awaited(look, until_s=end_s, pause_s=POLL_S)
+    if state:
+        raise NotInForce(f"no subnet manager is master after {MASTER_S:g} s: {state}")
+    return asked_s
 
 
 def _need_engine(wanted: str, context: Context, *, altered: bool) -> Procedure[None]:
@@ -244,18 +241,18 @@ def _need_engine(wanted: str, context: Context, *, altered: bool) -> Procedure[N
     Where nothing was *altered* and nobody tells, the fabric is as its managers' files say, which is all that is known.
     """
     engines = tuple(re.split(r"[,\s]+", wanted))
-    now_s = yield from pause(0.0)
-    end_s = now_s + MASTER_S
-    while True:
+
+    def look() -> Procedure[str]:
         try:
             engine, said = yield from _engine(context)
         except (ToolError, ExecutorError) as exc:
             engine, said = None, f"nobody tells what routes: {str(exc).partition(chr(10))[0]}"
-        if engine in engines or (engine is None and not altered):
-            return
-        if now_s >= end_s:
-            raise NotInForce(f"{ENGINE} {wanted} was asked for, and {said}")
-        now_s = yield from pause(min(now_s + POLL_S, end_s))
+        return "" if engine in engines or (engine is None and not altered) else said
+
+    end_s = (yield from pause(0.0)) + MASTER_S
+    said, _ = yield from awaited(look, until_s=end_s, pause_s=POLL_S)
+    if said:
+        raise NotInForce(f"{ENGINE} {wanted} was asked for, and {said}")
 
 
 def _engine(context: Context) -> Procedure[tuple[str | None, str]]:

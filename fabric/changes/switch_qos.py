@@ -8,8 +8,6 @@ JSON is published nowhere: it is read back in the configuration that is applied 
 the text of ``nv show qos roce``, and both have to say it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar
 

@@ -7,8 +7,6 @@ not looked at: that would be a walk over the whole fabric each time. A change is
 has counted more than the scenario allows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """What our account may do on a host: call programs as root, lock memory, log in to its neighbour, reach switches."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """What hosts and switches say is there, beside what an inventory says: one line for all hosts that differ alike."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ Ethernet each host hears which port of which switch it is in (LLDP). What nobody
 guessed; nothing is altered anywhere.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -177,7 +175,6 @@ def discover(
         (*cables, *heard),
         frozenset({*switches, *(cable.b.node for cable in heard)}),
         frozenset(strangers),
-        tuple(walks.seen_from),
         (*walks.unread, *(f"{fold(names)}: {reason}" for reason, names in silent.items())),
     )
 
@@ -268,7 +265,7 @@ class _Walks:
     def __init__(self, executor: Executor, hosts: Mapping[str, Host], *, m_key: str | None, sudo: bool) -> None:
         self._executor, self._hosts, self._m_key, self._sudo = executor, hosts, m_key, sudo
         self.lines: dict[tuple[int, int], PortLine] = {}
-        self.seen_from: list[str] = []
+        self._done = 0
         self.unread: list[str] = []
 
     def all(self, found: Mapping[str, FoundHost]) -> None:
@@ -278,10 +275,10 @@ class _Walks:
         for host in found.values():
             for rnic in host.rnics:
                 is_open = rnic.active and rnic.link_layer == "infiniband" and rnic.guid not in seen
-                if not is_open or failed.get(rnic.device, 0) >= 3 or len(self.seen_from) >= WALKS_MOST:
+                if not is_open or failed.get(rnic.device, 0) >= 3 or self._done >= WALKS_MOST:
                     continue
                 if self._walk(host.name, rnic):
-                    self.seen_from.append(f"{host.name}/{rnic.device}")
+                    self._done += 1
                     seen |= {guid for guid, _ in self.lines}
                 else:
                     failed[rnic.device] = failed.get(rnic.device, 0) + 1

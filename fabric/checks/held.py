@@ -1,7 +1,5 @@
 """What the guards of hosts hold: a change that another run makes, or one that nobody has taken back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

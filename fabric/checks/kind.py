@@ -4,8 +4,6 @@ What a check is, how many hosts are asked at the same time, how it says what it 
 Other packages add checks by entry points.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace

@@ -1,7 +1,5 @@
 """Whether GPUs and RNICs are those of the inventory, up, as fast as they should be, and used by nobody else."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

@@ -4,8 +4,6 @@ The whole pre-flight: who answers, then everything else about those; and the mac
 Whether a host answers, how fast and only what it was asked; whether two names are one machine, and clocks agree.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

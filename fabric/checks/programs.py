@@ -1,7 +1,5 @@
 """Whether the programs that a scenario calls are there, are what they must be, and of one version on all hosts."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping

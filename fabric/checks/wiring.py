@@ -3,8 +3,6 @@ The cables that were found against those of the inventory, or a plan of every on
 the wrong leaf, missing, too slow, extra.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet

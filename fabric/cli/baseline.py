@@ -1,7 +1,5 @@
 """``fabric baseline``."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

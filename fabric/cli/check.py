@@ -1,7 +1,5 @@
 """``fabric check`` and ``fabric inventory``: look before you measure."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +55,7 @@ def inventory_command() -> None:
 @inventory_command.command("schema")
 def schema() -> int:
     """Print the JSON Schema of inventory files, for an editor."""
-    from fabric.config import inventory_schema
+    from fabric.config.schema import inventory_schema
 
     print_json(inventory_schema())
     return 0
@@ -68,7 +66,8 @@ def schema() -> int:
 @json_option
 def show(file: Path, *, as_json: bool) -> int:
     """Check FILE and the baselines that it names, and say what it describes and what does not fit."""
-    from fabric.config import baseline_notes, load_baselines, load_inventory
+    from fabric.config.baselines import baseline_notes, load_baselines
+    from fabric.config.inventory import load_inventory
     from fabric.report.inventory import inventory_document, inventory_text
 
     inventory = load_inventory(file)

@@ -1,7 +1,5 @@
 """``fabric diagnose``, ``hang`` and ``parse``: what other tools wrote down."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +53,13 @@ def diagnose_command(files: tuple[Path, ...], floor_percent: float, *, as_json: 
 def parse_command(tool: str, files: tuple[Path, ...], *, as_json: bool) -> int:
     """Read TOOL's output from FILES and say what is in it; with --json one document (a list for several files)."""
     from fabric.app.diagnose import read_input
-    from fabric.report.diagnosis import parsed_document, parsed_lines
+    from fabric.report.diagnosis import parsed_document, parsed_text
 
     texts = [read_input(file, MOST_BYTES).decode("utf-8", "replace") for file in files]
     documents = [parsed_document(tool, text) for text in texts]
     code = 0 if all(_sound(document) for document in documents) else 3
-    lines = [line for file, one in zip(files, documents, strict=True) for line in parsed_lines(one, str(file))]
-    return answer(documents[0] if len(documents) == 1 else documents, lines, as_json=as_json, code=code)
+    text = parsed_text(list(zip(map(str, files), documents, strict=True)))
+    return answer(documents[0] if len(documents) == 1 else documents, [text], as_json=as_json, code=code)
 
 
 def _sound(document: dict[str, Any]) -> bool:

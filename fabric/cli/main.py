@@ -4,8 +4,6 @@
 Exit 0 good, 1 the fabric failed, 2 your input is wrong, 3 not measured, 4 a change may still be live.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

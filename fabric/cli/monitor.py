@@ -55,7 +55,7 @@ def monitor_command(
     from fabric.app.live_metrics import FleetMetrics, serve
     from fabric.app.monitor import Monitor
     from fabric.app.prepare import hosts_named
-    from fabric.config import load_inventory
+    from fabric.config.inventory import load_inventory
     from fabric.errors import ConfigError
     from fabric.wiring import make_executor
 

@@ -1,7 +1,5 @@
 """Options that several commands share, spelt once."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable, Iterable
 from functools import wraps

@@ -106,7 +106,7 @@ def backend_of(asked: Asked, backend: str | None) -> str:
 def _schema(ctx: click.Context, wanted: bool) -> None:
     if not wanted:
         return
-    from fabric.config import scenario_schema
+    from fabric.config.schema import scenario_schema
 
     print_json(scenario_schema())
     ctx.exit(0)

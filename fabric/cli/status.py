@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,28 +23,24 @@ from fabric.cli.options import (
     metrics_port_option,
     results_option,
 )
-from fabric.model.text import duration_text, fold
-from fabric.report.output import columns, counted, jsonable, say, visible, warn
+from fabric.model.text import duration_text
+from fabric.report.output import columns, jsonable, say, visible, warn
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
-    from fabric.app.status import RunStatus, StoppedRun, Watched
+    from fabric.app.status import RunStatus, Watched
 
 
-_SIGNS = {
-    "out": ("x", "magenta"),
-    "failed": ("F", "bold red"),
-    "slow": ("s", "yellow"),
-    "running": ("o", "cyan"),
-    "well": (".", "green"),
-    "waiting": (" ", ""),
+_SIGNS: dict[str, tuple[str, dict[str, Any]]] = {
+    "out": ("x", {"fg": "magenta"}),
+    "failed": ("F", {"fg": "red", "bold": True}),
+    "slow": ("s", {"fg": "yellow"}),
+    "running": ("o", {"fg": "cyan"}),
+    "well": (".", {"fg": "green"}),
+    "waiting": (" ", {}),
 }
 """By state of a host: a sign, so that no meaning hangs on colour alone."""
 
 _GROUP = 8  # hosts between two gaps of the map
-_BAR = 24
-_MOST_PHASES, _MOST_PARTS, _MOST_CHANGES = 6, 6, 4
 
 
 @click.command("watch")
@@ -65,13 +61,13 @@ def watch_command(run: Path | None, results: Path, every_s: int, port: int | Non
     run = run or newest(results)
     watched = Watched(run)
     if port is not None:
-        from fabric.app.live_metrics import LiveMetrics, serve
+        from fabric.app.live_metrics import live_metrics, serve
 
-        serve(LiveMetrics(run), port, address)
+        serve(live_metrics(run), port, address)
     if not sys.stdout.isatty():
         if port is not None:
             _wait(watched, every_s)
-        say("\n".join(str(line).rstrip() for line in screen(watched.look(), width=100)))
+        say(click.unstyle("\n".join(screen(watched.look(), width=100))))
         return 0
     _live(watched, every_s)
     return 0
@@ -96,15 +92,16 @@ def _wait(watched: Watched, every_s: float) -> None:
 
 
 def _live(watched: Watched, every_s: float) -> None:
-    from rich.console import Console, Group
+    from rich.console import Console
     from rich.live import Live
+    from rich.text import Text
 
     console, pause = Console(highlight=False), threading.Event()
     with Live(console=console, auto_refresh=False) as live:
         while True:
             seen = watched.look()
-            lines = list(screen(seen, width=console.width))
-            live.update(Group(*lines[: max(4, console.height - 1)]), refresh=True)
+            lines = screen(seen, width=console.width)[: max(4, console.height - 1)]
+            live.update(Text.from_ansi("\n".join(lines)), refresh=True)
             if seen.state not in ("running", "stopping"):
                 return
             try:
@@ -113,76 +110,20 @@ def _live(watched: Watched, every_s: float) -> None:
                 return
 
 
-def screen(seen: RunStatus, *, width: int) -> Iterator[Text]:
-    """The lines of one look, the most urgent first."""
-    from rich.text import Text
+def screen(seen: RunStatus, *, width: int) -> list[str]:
+    """The lines of one look, the most urgent first, with colours: a sign for each host in the order of the scenario."""
+    from fabric.report import templates
 
-    share = f"{100 * seen.done // seen.planned} %" if seen.planned else "nothing planned yet"
-    left = "" if seen.left_s is None else f", about {duration_text(seen.left_s)} left"
-    yield Text(visible(f"{seen.scenario}: {seen.state}  {seen.run}"), style="bold")
-    yield Text(f"{seen.done:,} of {counted(seen.planned, 'probe')} ({share}), {duration_text(seen.at_s)} in{left}")
-    for change in seen.open_changes[:_MOST_CHANGES]:
-        yield Text(visible(f"CHANGED  {change}"), style="bold magenta")
-    if len(seen.open_changes) > _MOST_CHANGES:
-        yield Text(f"         and {len(seen.open_changes) - _MOST_CHANGES} more changes")
-    yield from _parts(seen)
-    yield Text("")
-    yield from _phases(seen)
-    yield Text("")
-    yield from _map(seen, width)
-
-
-def _parts(seen: RunStatus) -> Iterator[Text]:
-    """The verdict's suspects, once there is one; until then what tools called bad, and who is out."""
-    from rich.text import Text
-
-    said = [f"suspect  {one.component}  {one.kind}  {one.confidence:.0%}" for one in seen.suspects or ()]
-    if not said:
-        said = [f"bad      {name}: {counted(many, 'probe')} failed" for name, many in seen.named.items()]
-    yield from (Text(visible(text), style="red") for text in said[:_MOST_PARTS])
-    if len(said) > _MOST_PARTS:
-        yield Text(f"         and {len(said) - _MOST_PARTS} more")
-    for name, why in list(seen.out.items())[:_MOST_PARTS]:
-        yield Text(visible(f"out      {name}: {why}"), style="magenta")
-    if len(seen.out) > _MOST_PARTS:
-        yield Text(f"         and {len(seen.out) - _MOST_PARTS} more are out")
-
-
-def _phases(seen: RunStatus) -> Iterator[Text]:
-    """The last of them, each with a bar."""
-    from rich.text import Text
-
-    if len(seen.phases) > _MOST_PHASES:
-        yield Text(f"{len(seen.phases) - _MOST_PHASES} phases before these are over")
-    for phase in seen.phases[-_MOST_PHASES:]:
-        part = min(1.0, phase.done / phase.planned) if phase.planned else 1.0
-        bar = "#" * int(_BAR * part) + "-" * (_BAR - int(_BAR * part))
-        bad = (f", {phase.failed} failed" if phase.failed else "") + (
-            f", {phase.errors} errors" if phase.errors else ""
-        )
-        end = ", over" if phase.over else ""
-        yield Text(visible(f"{phase.name:20.40} [{bar}] {phase.done:,} of {phase.planned:,}{bad}{end}"))
-
-
-def _map(seen: RunStatus, width: int) -> Iterator[Text]:
-    """A sign for each host, in the order of the scenario; below it who is not well, by name."""
-    from rich.text import Text
-
-    names = list(seen.hosts)
-    per_line = max(1, (width - 12) // (_GROUP + 1)) * _GROUP
-    for first in range(0, len(names), per_line):
-        line = Text.assemble((f"{visible(names[first])[:10]:10} ", "dim"))
-        for number, name in enumerate(names[first : first + per_line]):
-            sign, style = _SIGNS[seen.hosts[name].value]
-            line.append(" " if number and number % _GROUP == 0 else "")
-            line.append(sign, style=style)
-        yield line
     counts = Counter(state.value for state in seen.hosts.values())
-    yield Text(", ".join(f"{sign!r} {counts[name]:,} {name}" for name, (sign, _) in _SIGNS.items() if counts[name]))
-    for state in ("failed", "slow", "out"):
-        mine = [name for name, found in seen.hosts.items() if found.value == state]
-        if mine:
-            yield Text(visible(f"{state:8} {fold(mine)}"))
+    said = templates.text(
+        "watch.txt.j2",
+        it=seen,
+        signs={name: templates.styled(sign, **style) for name, (sign, style) in _SIGNS.items()},
+        counts=", ".join(f"{sign!r} {counts[name]:,} {name}" for name, (sign, _) in _SIGNS.items() if counts[name]),
+        per_line=max(1, (width - 12) // (_GROUP + 1)) * _GROUP,
+        group=_GROUP,
+    )
+    return said.splitlines()
 
 
 WAIT_S = 600
@@ -205,10 +146,12 @@ _HEADS = ("run", "state", "outcome", "phase", "probes", "last event")
 def status_command(run: Path | None, results: Path, last: int, *, as_json: bool) -> int:
     """How far RUN is, from its files alone; without one all runs under --results, newest first."""
     from fabric.app.status import all_runs, status
+    from fabric.report import templates
 
     if run is not None:
         found = status(run)
-        return answer(jsonable(found), _lines(found), as_json=as_json)
+        lines = templates.text("status.txt.j2", it=found, outcome=_outcome(found)).splitlines()
+        return answer(jsonable(found), lines, as_json=as_json)
     runs = all_runs(results, most=last)
     code = 3 if any(one.state == "unreadable" for one in runs) else 0  # not all that is there was told
     document = {"runs": [jsonable(one, _OF_EACH) for one in runs]} if as_json else {}
@@ -256,55 +199,13 @@ def stop_command(run: Path, wait_s: int, *, no_wait: bool, as_json: bool) -> int
 
     Exit 0 it has ended, 3 not yet, 4 a change may still be live.
     """
-
     from fabric.app.status import stop
+    from fabric.report import templates
 
     found = stop(run, wait_s=0.0 if no_wait else float(wait_s))
     code = 0 if no_wait else found.exit_code
-    lines = _stopped_lines(found, waited=not no_wait)
+    lines = templates.text("stopped.txt.j2", it=found, waited=not no_wait).splitlines()
     return answer({**asdict(found), "exit_code": code}, lines, as_json=as_json, code=code)
-
-
-def _stopped_lines(found: StoppedRun, *, waited: bool) -> Iterator[str]:
-    if not found.ended:
-        how = f"not ended after {found.took_s:.0f} s" if waited else "asked to stop"
-        yield f"{found.run}: {how}; see: fabric status {found.run}"
-        return
-    end = "it had reached its own end" if found.finished else f"to go on: {found.go_on}"
-    yield f"{found.run}: ended after {found.took_s:.1f} s; {end}"
-    for name in found.taken_back:
-        yield f"taken back   {name}"
-    for name in found.still_open:
-        yield f"MAY BE LIVE  {name}; fabric restore {found.run}"
-
-
-def _lines(found: RunStatus) -> Iterator[str]:
-
-    by = f" ({found.holder})" if found.holder else ""
-    yield f"{found.run}: {found.state}{by}{f', {outcome}' if (outcome := _outcome(found)) else ''}"
-    if found.phase:
-        yield f"phase      {found.phase}"
-    share = f" ({100 * found.done // found.planned} %)" if found.planned else ""
-    yield f"probes     {found.done:,} of {found.planned:,}{share}"
-    if found.rate_per_min is not None:
-        left = f", about {duration_text(found.left_s)} left" if found.left_s is not None else ""
-        yield f"rate       {found.rate_per_min:,.0f} probes a minute{left}"
-    if found.event_age_s is not None:
-        yield f"last event {duration_text(max(0.0, found.event_age_s))} ago"
-    if found.resumed:
-        yield f"resumed    {counted(found.resumed, 'time')}"
-    for name in found.open_changes:
-        yield f"OPEN       {name}"
-    if found.no_number:
-        yield f"no number  from {counted(found.no_number, 'probe')}: see fabric report"
-    if found.suspects is None:
-        yield f"suspects   too many probes to judge at a look: fabric {_teller(found)} {found.run} judges them"
-    suspects = found.suspects or ()
-    for suspect in suspects[:10]:
-        yield f"suspect    {suspect.component}  {suspect.kind}  {suspect.outcome.name}  {suspect.confidence:.0%}"
-    if len(suspects) > 10:
-        yield f"           and {len(suspects) - 10} more"
-    yield from _next(found)
 
 
 def _outcome(found: RunStatus) -> str:
@@ -312,22 +213,6 @@ def _outcome(found: RunStatus) -> str:
     if found.state == "ended" and not found.judged:
         return "being judged" if found.holder else "not judged yet"
     return f"{found.decision} ({found.outcome})" if found.decision else found.outcome
-
-
-def _teller(found: RunStatus) -> str:
-    """The command that judges it: while it goes on nothing is written."""
-    return "report" if found.holder else "analyze"
-
-
-def _next(found: RunStatus) -> Iterator[str]:
-    if found.state in ("killed", "interrupted"):
-        yield f"next       {found.go_on}"
-    elif found.state == "ended" and (found.judged or found.holder):
-        yield f"next       fabric report {found.run}"
-    elif found.state == "ended":
-        yield f"next       fabric analyze {found.run}"
-    if found.open_changes and found.state not in ("running", "stopping"):
-        yield f"next       fabric restore {found.run}"
 
 
 def _table(runs: Sequence[RunStatus]) -> Iterator[str]:

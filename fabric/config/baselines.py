@@ -1,7 +1,5 @@
 """Baseline files: limits, what good runs recorded, and candidates of that; and what does not fit the platforms."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

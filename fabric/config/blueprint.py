@@ -5,8 +5,6 @@ Topology files (``.topo``: what ``ibdiagnet -w`` writes and UFM compares with; m
 system, ``TYPE NAME``, and in it a line a cable, ``P1 -4x-100G-> TYPE NAME P7``; most cables stand in both sections.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -6,8 +6,6 @@ the field's type does that. The events of the parser are looked at first: an ali
 and never expanded, and depth and size are bounded before anything is composed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """Platforms, the layouts of hosts: the keys a file may write, how tools are called there, and whether the parts fit."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

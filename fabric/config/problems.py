@@ -1,7 +1,5 @@
 """Collects everything that is wrong with one file, each with its line; what pydantic finds is said in plain words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import is_dataclass
 from typing import Any, TypeVar, get_args

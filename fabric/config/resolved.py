@@ -1,7 +1,5 @@
 """A decoded scenario and inventory as JSON and back, without loss: what ``run.json`` keeps to judge a run again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """JSON Schemas of the two files people write, so that an editor completes and checks them."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import json

@@ -1,7 +1,5 @@
 """Which hosts a scenario runs on: ``all``, ``gpu[001-016]``, a list, ``{rack: r1}`` or ``{tor: leaf3}``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Hosts, switches and cables: what a file says of them, and whether every name refers to something."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field

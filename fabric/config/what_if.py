@@ -1,7 +1,5 @@
 """Reads what ``fabric simulate`` is asked, and which links fail: every problem at once."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from functools import partial

@@ -11,8 +11,6 @@ of the probes of a fleet a hundred thousand wait at each instant, and a few can 
 fell free, and with who went out, whatever waits elsewhere.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """How long repeated work is waited for: a probe by what earlier rounds took, the rounds of a phase by the clock."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 from fabric.model.probe import Probe, ProbeResult

@@ -10,8 +10,6 @@ What ends every change of a phase before its time is watched while changes are i
 The first one that is met is the reason; taking back is up to who holds the changes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Stopping a run from outside: a signal is noted and wakes the executor; the engine ends things in order."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable, Iterator

@@ -8,8 +8,6 @@ stand and where they are plugged in, and not each minute: its leaf sees the othe
 anything, LLDP is off, and that is no cable missing.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ in the same phase: under the same changes, with the same claims and the same hos
 again, until none wants more or has anything left to spend. A follow-up only decides; the engine runs.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable

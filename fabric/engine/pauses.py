@@ -6,8 +6,6 @@ others, "RDMA over Commodity Ethernet at Scale", SIGCOMM 2016). Pauses alone are
 nothing lost were measured on a good fabric (nccl issue 2383). So both are asked for, for as long as ``STORM_S``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from fabric.model.sampling import Value

@@ -1,7 +1,5 @@
 """Runs the probes of one phase: whatever claim falls free is used at once, and nothing starts before it is written."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

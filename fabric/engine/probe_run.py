@@ -1,7 +1,5 @@
 """One probe while it runs: servers first, then its clients, until every command it started has answered."""
 
-from __future__ import annotations
-
 import heapq
 import re
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Runs a whole plan, phase by phase, through the gate between them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from fabric.engine.admission import HostHealth, JudgeOwn, LeftOut

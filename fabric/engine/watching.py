@@ -8,8 +8,6 @@ host, tells of its own ports. A look that fails costs nothing but its time: coun
 and raw bit errors of both ends are read seldom: ``mlxlink`` takes its time port by port.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

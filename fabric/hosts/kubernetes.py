@@ -10,8 +10,6 @@ cordoned it first is left alone. ``spec.taints`` is replaced as a whole, hence a
 The client is an extra (``fabric-testbench[kubernetes]``), imported only here.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from fabric.errors import ConfigError, ToolError
+from fabric.ports import SchedulerNode
 
 OWNER = "fabric-testbench/drained"
 """The annotation that says that a cordon is ours, and why."""
@@ -46,13 +45,9 @@ _NOT_FOUND, _CONFLICT, _GONE = 404, 409, 410
 
 
 @dataclass(frozen=True, slots=True)
-class KubernetesNode:
-    """One node: whether it is cordoned, the reason and owner of that; *version* and *taints* are for the next patch."""
+class KubernetesNode(SchedulerNode):
+    """One node: *version* and *taints* are for the next patch."""
 
-    name: str
-    is_drained: bool
-    reason: str
-    by: str
     version: str = ""
     taints: tuple[dict[str, Any], ...] = field(default=())
 
@@ -76,7 +71,7 @@ class KubernetesNodes:
         cordoned = bool(spec.unschedulable)
         taints = tuple(self._api.api_client.sanitize_for_serialization(spec.taints or []))
         said = reason or ("cordoned without a reason" if cordoned else "")
-        return KubernetesNode(host, cordoned, said, "fabric" if reason else other, meta.resource_version, taints)
+        return KubernetesNode(cordoned, said, "fabric" if reason else other, meta.resource_version, taints)
 
     def drain(self, host: str, reason: str) -> str:
         """Cordon, taint and own it in one patch, unless somebody else has meanwhile; then the condition."""

@@ -1,7 +1,5 @@
 """The simulated rack behind the executor seam: the same command lines, the same text and samples, simulated time."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field

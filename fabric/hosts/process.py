@@ -1,7 +1,5 @@
 """Hosts reached by a local process: this machine, a network namespace, a pod: an argv prefix carries what is run."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

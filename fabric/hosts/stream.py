@@ -1,7 +1,5 @@
 """A byte stream to a program on a host, and what is said over it: the agent's messages, or one wrapped command."""
 
-from __future__ import annotations
-
 import resource
 import socket
 from abc import ABC, abstractmethod

@@ -4,8 +4,6 @@ The threads of an executor: one for the conversations with all hosts, and some f
 What has happened is put into a mailbox, where the engine takes it out.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import queue

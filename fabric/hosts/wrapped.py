@@ -9,8 +9,6 @@ listened on. They speak through lines led by a nonce that the tool cannot know, 
 else arrive as positional parameters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable, SessionLost

@@ -1,7 +1,5 @@
 """What is run on a host, and everything it answered."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 MIB = 1 << 20

@@ -1,7 +1,5 @@
 """Two runs compared: what became better or worse, by component."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 

@@ -1,7 +1,5 @@
 """Measurements between pairs of hosts, as any tool's reader hands them over, and what they say of the parts between."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

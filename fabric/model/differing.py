@@ -1,7 +1,5 @@
 """Where two JSON documents differ, and how to say it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from itertools import islice

@@ -1,7 +1,5 @@
 """What a pre-flight check found before anything was measured, and all of it together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum

@@ -1,7 +1,5 @@
 """What hosts and switches say is there: RNICs, GPUs and cables as they were found, before any inventory is believed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -71,13 +69,12 @@ class FoundFabric:
     """
     Everything that was found. *switches*: names of the switches among the ends of cables.
 
-    *strangers*: adapters on these switches that belong to none of the hosts. *seen_from*: RNICs from which the cables
-    of one InfiniBand subnet each were listed. *unread*: what could not be found out, and why.
+    *strangers*: adapters on these switches that belong to none of the hosts. *unread*: what could not be found out, and
+    why.
     """
 
     hosts: Mapping[str, FoundHost]
     cables: tuple[FoundCable, ...] = ()
     switches: frozenset[str] = frozenset()
     strangers: frozenset[str] = frozenset()
-    seen_from: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()

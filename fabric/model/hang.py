@@ -1,7 +1,5 @@
 """A job that hangs: what is told of its ranks, and which of them the others wait for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum

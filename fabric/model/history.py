@@ -1,7 +1,5 @@
 """What many runs say of a component, and the signals of a host in trouble again and again."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 SIGNALS = ("tickets", "troubles", "out", "excluded", "multi_fails", "single_fails", "single_fail_rate")

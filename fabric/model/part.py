@@ -71,11 +71,6 @@ class Part:
         return Part(self.host, self.item) if self.aspect in _WAYS else self
 
     @property
-    def whole(self) -> Part:
-        """The same part without its aspect: the RNIC of a port."""
-        return Part(self.host, self.item) if self.aspect else self
-
-    @property
     def members(self) -> tuple[Part, ...]:
         """Each of a pair; of any other the part itself."""
         return tuple(_part(name) for name in str(self).split("+"))

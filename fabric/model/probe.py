@@ -1,7 +1,5 @@
 """One measurement, fully decided, and what came of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """What good runs measured: a distribution per key, recorded beside the spec limits of a baseline."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """What accused a host before it was repaired, and what became of it afterwards."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 

@@ -1,7 +1,5 @@
 """What is read on the hosts again and again while a run works."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field

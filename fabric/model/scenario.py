@@ -1,7 +1,5 @@
 """What the operator wants measured: a scenario, its phases, and the probes each phase asks for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal, NamedTuple

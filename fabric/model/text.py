@@ -1,7 +1,5 @@
 """Host names folded and unfolded as the field writes them: ``gpu[001-016,020]``."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """The parts of a cluster and how they hang together: hosts, RNICs, GPUs, switches, links."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -33,9 +33,6 @@ from numpy.typing import NDArray
 from fabric.sim.net.clos import Bools, Clos, Floats, Ints
 from fabric.sim.net.route import pooled, routes
 
-KNOWN = ("ftree", "updn", "minhop", "ar")
-"""Routings with paths that can be known before: OpenSM's tables, and trunks that are loaded evenly."""
-
 LEAST_LOAD = 0.5
 """Of a link's rate: less is not said to have burned it in (Imbue's ib_burn.py: 0.50)."""
 

@@ -6,8 +6,6 @@ in which they are asked for, starts as soon as all its claims are free for as lo
 were placed before it.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence

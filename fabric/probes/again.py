@@ -5,8 +5,6 @@ Each keeps its own kind, so it is run, read and judged as before; only the phase
 are new.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, ClassVar

@@ -5,8 +5,6 @@ A collective yields one number for all its GPUs. Splitting the GPUs by each bit 
 halves that run at the same time; one slow GPU is in the slow half of every split, and so has a name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar
 

@@ -6,8 +6,6 @@ ports count of congestion is read before and after: marks, CNPs and pauses are h
 are lost are not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain

@@ -3,8 +3,6 @@ What the nccl-tests probes share: the command, the expected time, the reading of
 fit together, what they claim, and how the program is launched.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -5,8 +5,6 @@ Groups claim nothing in common, so their first measurements start together; repe
 group, so that a fast group is through before a slow one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar
 

@@ -7,8 +7,6 @@ leaf (of another pod, where there are pods); each switch that NVUE tells of is a
 have sent and received, and whom they hear. What that says of the hash: ``judge/normal/entropy.py``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, ClassVar
 

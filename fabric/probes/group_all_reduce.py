@@ -4,8 +4,6 @@ One all-reduce over many hosts, as a training job runs it: how much of the netwo
 And one all-to-all: every link between leaves at once, which is what a bisection is asked for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar, Self
 

@@ -4,8 +4,6 @@ Several hosts send to one RNIC at once (one ib_write_bw each, one server port a 
 Each sender alone would fill the line, so each must be slowed down to its share.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Annotated, ClassVar

@@ -1,7 +1,5 @@
 """The kinds of probe there are, by name, and the expansion of a whole scenario into probes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import count
 

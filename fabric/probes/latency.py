@@ -5,8 +5,6 @@ Lower is better, which is turned round in one place of the judge (``judge/normal
 and the uplinks of its leaves to itself, so what is measured is the path and not its load.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar, Unpack
 

@@ -10,8 +10,6 @@ Buffers are on the nearest GPU of each RNIC, as in training: two RNICs under one
 uplink to host memory, and no link would see more than half its rate. GPUs are not claimed, as each has two flows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Self

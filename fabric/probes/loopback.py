@@ -5,8 +5,6 @@ MegaScale (arXiv 2402.15627, 4.3): a full mesh inside the host, from which slow 
 the same RNIC, and both buffers are on the endpoint, so the path between the two is used in both directions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import ClassVar
 

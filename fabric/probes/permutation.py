@@ -12,8 +12,6 @@ round turns the second half by one. Both are written alike in a probe: hosts in 
 sends on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar
 

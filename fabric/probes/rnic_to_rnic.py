@@ -12,8 +12,6 @@ on another rail without a router, straight to that RNIC's MAC, and a leaf that r
 unless the platform says ``cross_rail``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations

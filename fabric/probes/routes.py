@@ -5,8 +5,6 @@ No scenario asks for these: a phase that localises does, where it is told that p
 What is read are numbers, kept as measurements: LIDs of RNICs and switches, switches above their ports, ports by LID.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 

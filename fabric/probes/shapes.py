@@ -1,7 +1,5 @@
 """What several kinds of probe share: their keys, repetitions, claims, and probes that stay inside one host."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated

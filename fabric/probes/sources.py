@@ -1,7 +1,5 @@
 """Which files and tools of a host tell how its links and GPUs are while probes run, and what they call it."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ Neighbours form a ring: each host is measured with two different partners, so th
 neighbours once each (two hosts alone cannot be told apart). RING is forced: see TorAllReduceSpec.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 

@@ -7,8 +7,6 @@ slowing down who causes it, the victim waits with the others (head-of-line block
 Each of N senders has 1/N of a line; what a few of these on its cable take from the victim is theirs by right.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 

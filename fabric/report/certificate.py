@@ -5,11 +5,9 @@ It says PASSED, FAILED or INCONCLUSIVE, and never more than the run does: a rack
 not passed. Of a post-repair validation the decision counts.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -163,45 +161,15 @@ def certificate_html(document: Mapping[str, Any]) -> str:
 
 
 def _page(document: Mapping[str, Any]) -> str:
-    hall = None if document["hall"] is None else hall_from(document["hall"])
+    hall, links = document["hall"], document["coverage"].get("links")
     return page(
         "certificate.html.j2",
         it=document,
         not_real=NOT_REAL,
-        tested=[
-            (one["phase"], one["kind"], one["probes"], ", ".join(f"{n} {what}" for what, n in one["outcomes"].items()))
-            for one in document["tested"]
-        ],
-        covered=" ".join(_covered(document["coverage"])),
-        hall=None if hall is None else shown_hall(hall),
-        limits=list(_limit_rows(document)),
-        components=[
-            (one["component"], one["outcome"], one["reason"])
-            for one in sorted(document["components"], key=lambda one: -Outcome(one["outcome"]).rank)
-        ],
-        parts=[
-            (f"{host['host']}/{part['part']}", part["serial"] or "?", part["firmware"] or "?")
-            for host in document["identity"]
-            for part in host["parts"]
-        ],
+        links=None if links is None else str(LinkCoverage(**links)),
+        hall=None if hall is None else shown_hall(hall_from(hall)),
+        components=sorted(document["components"], key=lambda one: -Outcome(one["outcome"]).rank),
+        parts=[(host["host"], part) for host in document["identity"] for part in host["parts"]],
         most=_MOST_ROWS,
         own=hashlib.sha256(encoded(document)).hexdigest(),
     )
-
-
-def _covered(coverage: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{coverage['probes_measured']:,} of {coverage['probes_planned']:,} planned probes were measured."
-    if coverage["hosts_without_a_measurement"]:
-        yield f"Nothing was measured of {coverage['hosts_without_a_measurement']}."
-    if coverage.get("links") is not None:
-        yield f"Links: {LinkCoverage(**coverage['links'])}."
-    if not coverage["sampled"]:
-        yield "Counters of ports were not watched: nothing is said of bit errors."
-
-
-def _limit_rows(document: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    for baseline in document["limits"]:
-        for limit in baseline["limits"]:
-            what = " ".join(str(limit[key]) for key in ("kind", "link_class", "algorithm") if key in limit)
-            each = " for each RNIC" if limit.get("per_rnic") else ""
-            yield baseline["baseline"], what, f"{limit['at_least_gbps']:g} Gb/s{each}", limit["source"]

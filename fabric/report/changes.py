@@ -1,7 +1,5 @@
 """What was expected, changed and taken back, as a person reads it: one line each, with what explains it below."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum

@@ -1,7 +1,5 @@
 """The pre-flight as a table, the worst first and hosts folded, and as a JSON document."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections import Counter

@@ -1,7 +1,5 @@
 """Whether a repaired host may return, as acceptance.json beside the run says; the page of such a run begins with it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What results of other tools say: a diagnosis of pairs, and what ``fabric parse`` read in a log."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -110,18 +108,10 @@ def _named(row: NcclRow) -> dict[str, Any]:
     return {"size_bytes": row.size_bytes} | {name: one._asdict() if one else nothing for name, one in places.items()}
 
 
-def parsed_lines(document: dict[str, Any], name: str) -> Iterator[str]:
-    """A few lines a person can check against the log."""
-    if not document["tests"] and not document["failures"]:
-        yield f"{name}: no {document['tool']} output found"
-    for test in document["tests"]:
-        what = test.get("op") or test.get("test") or "unknown test"
-        yield f"{name}: {what}: {len(test['rows'])} rows{_best(test['rows'])}{_average(test)}"
-        for problem in test["problems"]:
-            yield f"  problem: {problem}"
-    for failure in document["failures"]:
-        host = f"{failure['host']}: " if failure.get("host") else ""
-        yield f"{name}: failure: {failure['kind']}: {host}{failure['text']}"
+def parsed_text(documents: Sequence[tuple[str, dict[str, Any]]]) -> str:
+    """A few lines of each named document that a person can check against the log."""
+    tests = [[(test, _best(test["rows"])) for test in one["tests"]] for _, one in documents]
+    return templates.text("parsed.txt.j2", documents=zip(documents, tests, strict=True))
 
 
 def _best(rows: list[dict[str, Any]]) -> str:
@@ -136,11 +126,3 @@ def _best(rows: list[dict[str, Any]]) -> str:
 def _bandwidth(row: dict[str, Any]) -> float | None:
     value = row["bw_average_gbps"] if "bw_average_gbps" in row else (row["out_of_place"] or {}).get("busbw_gbps")
     return value if isinstance(value, float) else None
-
-
-def _average(test: dict[str, Any]) -> str:
-    if test.get("avg_busbw_gbps") is None:
-        return ""
-    return (
-        f", average bus bandwidth {test['avg_busbw_gbps']:.3f} Gb/s ({test['avg_busbw_gbps'] / 8:.4f} GB/s as printed)"
-    )

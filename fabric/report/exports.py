@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
+
+from prometheus_client import Metric, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
@@ -18,37 +22,44 @@ from fabric.report.shown_run import Row, ShownRun
 if TYPE_CHECKING:
     import pandas as pd
     from junitparser.junitparser import FinalResult
-    from prometheus_client import CollectorRegistry
 
 
 MOST_SUSPECTS = 100
 _BITS_PER_SECOND = 1e9  # base units, as Prometheus asks for; a bandwidth of ours is in Gb/s
 
 
+Rows = Iterable[tuple[tuple[str, ...], float]]
+Gauges = Iterable[tuple[tuple[str, ...], Rows]]
+"""Of each its name, what it is and its labels; then what was found: values of the labels, and the number."""
+
+
+class Gauged(Collector):
+    """Gauges of what each *look* finds, all with one *label* more, of which it finds the value too."""
+
+    def __init__(self, label: str, look: Callable[[], tuple[str, Gauges]]) -> None:
+        self._label, self._look = label, look
+
+    def describe(self) -> list[Metric]:
+        """Nothing: to register it nothing need be looked at."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """One look."""
+        of, gauges = self._look()
+        for (name, text, *labels), found in gauges:
+            made = GaugeMetricFamily(name, text, labels=(self._label, *labels))
+            for values, number in found:
+                made.add_metric(tuple(map(visible, (of, *values))), number)
+            yield made
+
+
 def metrics_text(run: ShownRun) -> str:
     """The text format that node_exporter reads; its own samples only, no time stamps."""
-    from prometheus_client import generate_latest
-
-    return generate_latest(registry(run)).decode()
+    return generate_latest(Gauged("scenario", lambda: (run.judged.scenario.name, _gauges(run)))).decode()
 
 
-def registry(run: ShownRun) -> CollectorRegistry:
-    """Gauges of the last run of a scenario; all are labelled with the scenario, so that runs replace each other."""
-    from prometheus_client import CollectorRegistry, Gauge
-
-    made, scenario = CollectorRegistry(), visible(run.judged.scenario.name)
-    for (name, text, *labels), found in _gauges(run):
-        gauge = Gauge(name, text, ("scenario", *labels), registry=made)
-        for values, number in found:
-            gauge.labels(scenario, *map(visible, values)).set(number)
-    return made
-
-
-_Found = Iterable[tuple[tuple[str, ...], float]]
-
-
-def _gauges(run: ShownRun) -> Iterator[tuple[tuple[str, ...], _Found]]:
-    """Of each its name, what it is and its labels; then what was found: values of the labels, and the number."""
+def _gauges(run: ShownRun) -> Gauges:
+    """Of the last run of a scenario."""
     judged, verdict, suspects = run.judged, run.judged.verdict, run.judged.verdict.suspects
     outcome = ("fabric_run_outcome", "1 for the outcome of the last run, 0 for the others", "outcome")
     yield outcome, [((one.value,), float(one is verdict.outcome)) for one in Outcome]

@@ -1,14 +1,13 @@
 """Who a hung job waits for, for people and as a document."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fabric.model.hang import Hang, HangKind, HangSuspect, Standstill
+from fabric.model.hang import Hang, HangKind, HangSuspect
 from fabric.model.outcome import Outcome
 from fabric.model.text import fold
-from fabric.report.output import jsonable, some
+from fabric.report import templates
+from fabric.report.output import jsonable
 from fabric.report.verdict_json import EXIT_CODES
 
 HANG_FORMAT = 1
@@ -34,24 +33,17 @@ def hang_document(hang: Hang, scenario: str | None = None, notes: Sequence[str] 
 
 def hang_text(hang: Hang, scenario: str | None = None, notes: Sequence[str] = ()) -> list[str]:
     """The same, the verdict first."""
-    return [
-        f"{hang.outcome.value.upper()}: {_verdict(hang)}",
-        *(f"  {line}" for one in hang.standstills[:_LISTED] for line in _stands(one)),
-        *_suspects(hang.suspects),
-        *_next(hang, scenario),
-        *(f"note: {note}" for note in [*_reasons(hang), *hang.notes, *notes][:_LISTED]),
-    ]
-
-
-def _verdict(hang: Hang) -> str:
-    sure = [_name(one) for one in hang.suspects if one.outcome is Outcome.FAIL]
-    if sure:
-        return f"the job waits for {some(sure, _LISTED)}"
-    if hang.suspects:
-        return f"the job may wait for {some([_name(one) for one in hang.suspects], _LISTED)}"
-    if hang.standstills:
-        return "all ranks that are told of called the same collective: no rank is named"
-    return "every collective that is told of is over on every rank" if hang.told else "nothing is told of any rank"
+    said = templates.text(
+        "hang.txt.j2",
+        it=hang,
+        scenario=scenario,
+        sure=[_name(one) for one in hang.suspects if one.outcome is Outcome.FAIL],
+        suspects=[(_name(one), one, _why(one)) for one in hang.suspects],
+        notes=[*_reasons(hang), *hang.notes, *notes],
+        ranks=_ranks,
+        most=_LISTED,
+    )
+    return said.splitlines()
 
 
 def _name(one: HangSuspect) -> str:
@@ -60,30 +52,9 @@ def _name(one: HangSuspect) -> str:
     return f"rank {one.rank} on {one.host}" if one.host is not None else f"rank {one.rank}"
 
 
-def _stands(one: Standstill) -> Iterator[str]:
-    what = f"collective #{one.number}{f' ({one.op})' if one.op else ''} of group {one.group}"
-    ways = (
-        ("not called by", one.absent),
-        ("called by", one.unfinished),
-        ("over on", one.finished),
-        ("nothing told by", one.silent),
-    )
-    yield f"{what}: {'; '.join(f'{said} {_ranks(ranks)}' for said, ranks in ways if ranks)}"
-
-
 def _ranks(ranks: Sequence[int]) -> str:
     """``ranks 0-6,8``."""
     return f"rank{'s' if len(ranks) > 1 else ''} {fold(str(rank) for rank in sorted(ranks)).strip('[]')}"
-
-
-def _suspects(suspects: Sequence[HangSuspect]) -> Iterator[str]:
-    for one in suspects[:_LISTED]:
-        where = f" ({', '.join(one.parts)})" if one.parts and one.parts != (one.host,) else ""
-        yield ""
-        yield f"  {_name(one)}{where}: {'certain' if one.outcome is Outcome.FAIL else 'may be'}"
-        yield f"      {_why(one)}"
-    if len(suspects) > _LISTED:
-        yield f"  ... and {len(suspects) - _LISTED} more"
 
 
 def _why(one: HangSuspect) -> str:
@@ -102,16 +73,6 @@ def _why(one: HangSuspect) -> str:
     if one.kind is HangKind.SILENT:
         return f"no dump or log of it was given, and the others wait in {which}: dead, stopped, or only not collected"
     return one.said
-
-
-def _next(hang: Hang, scenario: str | None) -> Iterator[str]:
-    if not hang.hosts:
-        return
-    yield ""
-    yield f"  test now: loopback on {some(hang.hosts, _LISTED)}"
-    yield from (f"      {test.a} with {test.b}  ({test.why})" for test in hang.next_tests[:_LISTED])
-    if scenario is not None:
-        yield f"  written to {scenario}: fabric run {scenario}"
 
 
 def _reasons(hang: Hang) -> Iterator[str]:

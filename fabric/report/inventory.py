@@ -1,7 +1,5 @@
 """An inventory in a few lines, hosts folded, and as a JSON document."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

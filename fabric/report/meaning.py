@@ -1,7 +1,5 @@
 """Verdicts, parts and suspects in words that somebody who never saw our names understands, and what to type first."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import median
 

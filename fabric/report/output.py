@@ -1,7 +1,5 @@
 """Writing to standard output and standard error, when nobody listens, the disk is full, or there is none."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

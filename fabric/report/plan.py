@@ -1,7 +1,5 @@
 """Rounds of one phase that are alike, as one: a plan of 48 hours is read in a minute."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,62 +13,9 @@ from fabric.model.text import duration_text, fold
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.report import templates
 from fabric.report.changes import SCOPES, when
-from fabric.report.output import counted, jsonable
+from fabric.report.output import jsonable
 
 _MOST = 20  # lines of one phase
-
-
-def warning_lines(plan: Plan, settings: ChangeSettings | None, allow: Sequence[str]) -> Iterator[str]:
-    """
-    What a person must know first: what is altered, for whom, how much at once, and what undoes it.
-
-    *settings*: how changes are made on this fabric, None when that is not known; *allow*: guard rails that are lifted.
-    """
-    changes = [change for phase in plan.phases for change in phase.changes]
-    if not changes:
-        return
-    scopes: dict[tuple[str, str], set[str]] = {}
-    for change in changes:
-        scopes.setdefault((change.kind, change.scope), set()).add(change.component)
-    widest_first = sorted(scopes.items(), key=lambda item: (list(SCOPES).index(item[0][1]), item[0][0]))
-    yield f"changes: {', '.join(_scope(kind, scope, len(found)) for (kind, scope), found in widest_first)}"
-    faults = [change for change in changes if change.is_fault]
-    if faults:
-        yield f"blast radius: {_radius(faults, settings)}"
-    if settings is not None:
-        lease = settings.lease
-        yield (
-            f"lease: undone {lease.ttl_s:g} s after this program is last heard of, "
-            f"and after {lease.max_hold_s:g} s at the latest"
-        )
-    lifted = [rail for rail in allow if rail != DRILLS]
-    if lifted:
-        yield f"guard rails lifted: {', '.join(lifted)}"
-
-
-def _radius(faults: Sequence[Change], settings: ChangeSettings | None) -> str:
-    """Only faults are counted, as the guard rail counts them: how the fabric routes is said by its scope."""
-    most_at_once = max(len(together) for together in at_once(faults))
-    text = f"up to {counted(most_at_once, 'fault')} at once"
-    if settings is not None:
-        most = settings.blast_radius
-        text += (
-            f" (allowed: {most.changes}, {most.per_switch} a switch, {most.per_host} a host, "
-            f"{most.links_fraction:.0%} of the links)"
-        )
-    switches = sorted({name for change in faults for name in change.switches})
-    hosts = sorted({name for change in faults for name in change.hosts})
-    touched = [fold(names) for names in (switches, hosts) if names]
-    return f"{text}, at {', '.join(touched)}" if touched else text
-
-
-def phase_lines(changes: Sequence[Change]) -> Iterator[str]:
-    """One line for each change of a phase."""
-    for change in changes[:_MOST]:
-        fault = "" if change.is_fault else " (no fault: limits apply)"
-        yield f"change: {change.component}: {change.spec}, {when(change.when)}{fault}"
-    if len(changes) > _MOST:
-        yield f"and {len(changes) - _MOST:,} more changes"
 
 
 def change_document(change: Change) -> dict[str, Any]:
@@ -83,24 +28,37 @@ def change_document(change: Change) -> dict[str, Any]:
     }
 
 
-def _scope(kind: str, scope: str, components: int) -> str:
-    if scope in ("fabric", "job"):
-        return f"{kind} ({SCOPES[scope]})"
-    things = {"port": "cable", "host": "host"}[scope]
-    return f"{kind} ({counted(components, things)})"
-
-
 def plan_text(
     plan: Plan, *, scenario: Scenario, notes: Sequence[str] = (), settings: ChangeSettings | None = None
 ) -> str:
     """
-    What is altered first of all; then phases, probes, rounds, the busiest host, and the expected duration.
+    What is altered first of all, for whom, how much at once, and what undoes it; then phases, probes, rounds, the
+    busiest host, and the expected duration.
 
-    *notes* say what the limits do not fit, *settings* how changes are made there.
+    *notes* say what the limits do not fit, *settings* how changes are made there (None: not known). Only faults count
+    for the blast radius, as the guard rail counts them: how the fabric routes is said by its scope.
     """
-    warnings = list(warning_lines(plan, settings, scenario.allow))
-    folded = [(one, one.first, list(phase_lines(one.first.changes))) for one in folded_rounds(plan.phases)]
-    return templates.text("plan.txt.j2", plan=plan, scenario=scenario, notes=notes, warnings=warnings, folded=folded)
+    changes = [change for phase in plan.phases for change in phase.changes]
+    scopes: dict[tuple[str, str], set[str]] = {}
+    for change in changes:
+        scopes.setdefault((change.kind, change.scope), set()).add(change.component)
+    faults = [change for change in changes if change.is_fault]
+    touched = (sorted({name for change in faults for name in getattr(change, of)}) for of in ("switches", "hosts"))
+    return templates.text(
+        "plan.txt.j2",
+        plan=plan,
+        scenario=scenario,
+        notes=notes,
+        settings=settings,
+        widest=sorted(scopes.items(), key=lambda item: (list(SCOPES).index(item[0][1]), item[0][0])),
+        scopes=SCOPES,
+        at_once=max((len(together) for together in at_once(faults)), default=0),
+        touched=[fold(names) for names in touched if names],
+        lifted=[rail for rail in scenario.allow if rail != DRILLS] if changes else [],
+        folded=[(one, one.first, one.first.changes) for one in folded_rounds(plan.phases)],
+        when=when,
+        most=_MOST,
+    )
 
 
 _ROUND = re.compile(r"(.+)-r[0-9]+")
@@ -151,7 +109,8 @@ def _shape(one: PhasePlan) -> object:
     return (
         one.phase.needs,
         tuple(sorted(one.probes_by_kind.items())),
-        tuple(phase_lines(one.changes)),
+        tuple((change.component, str(change.spec), change.when, change.is_fault) for change in one.changes[:_MOST]),
+        len(one.changes),
         one.notes,
     )
 

@@ -1,7 +1,5 @@
 """What several runs say: two compared, a part over many, and baselines of what good ones measured."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A judged run in words: what console, report.html, summary.md and tickets print, each in its own form."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,10 +1,8 @@
 """Jinja templates of this room: HTML that loads nothing from outside, Markdown, text; no value is read as markup."""
 
-from __future__ import annotations
-
 import re
 from base64 import b64encode
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any, Literal
@@ -15,7 +13,7 @@ from markupsafe import Markup
 
 from fabric.model.outcome import Outcome
 from fabric.model.text import duration_text, fold
-from fabric.report.output import counted, visible, wrapped
+from fabric.report.output import counted, some, visible, wrapped
 
 _SPACES = re.compile(r" +$", re.MULTILINE)
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
@@ -69,8 +67,9 @@ def _badge(outcome: Outcome, width: int = 0) -> Markup:
     return Markup(click.style(outcome.name, fg=_COLOURS[outcome], bold=True) + " " * (width - len(outcome.name)))
 
 
-def _bold(text: str) -> Markup:
-    return Markup(click.style(visible(text), bold=True))
+def styled(text: str, **style: Any) -> Markup:
+    """Text in colour, as ``click.style`` takes it."""
+    return Markup(click.style(visible(text), **style, reset=bool(style)))
 
 
 def _wrapped(text: str, indent: int = 0) -> Markup:
@@ -90,6 +89,8 @@ def _environment(kind: Literal["html", "markdown", "text"]) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=kind != "html",
     )
-    made.filters.update(fold=fold, duration=duration_text, code=code, counted=counted, zip=zip, ljust=str.ljust)
-    made.filters.update(badge=_badge, bold=_bold, wrapped=_wrapped)
+    made.filters.update(
+        fold=fold, duration=duration_text, code=code, counted=counted, some=some, zip=zip, ljust=str.ljust
+    )
+    made.filters.update(badge=_badge, bold=partial(styled, bold=True), styled=styled, wrapped=_wrapped)
     return made

@@ -1,7 +1,5 @@
 """A judged run as text: the console with the verdict first, summary.md, and a ticket for each suspect."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

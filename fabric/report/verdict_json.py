@@ -1,7 +1,5 @@
 """verdict.json: a judged run for programs, its exit code, and the scaling curve of a hall as rows of words."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import fields

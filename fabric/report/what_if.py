@@ -1,7 +1,5 @@
 """The answer of ``fabric simulate`` as text and as a JSON document; both say that it is simulated."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict

@@ -5,8 +5,6 @@ Probe results become events and are read back from them: from there a run is jud
 on with what is left.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

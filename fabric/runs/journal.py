@@ -82,14 +82,13 @@ _MOST_TOLD = 5  # runs
 @dataclass(frozen=True, slots=True)
 class OpenChange:
     """
-    A change that may be live: its last state, and the *intent* entry that says how to take it back.
+    A change that may be live, and the *intent* entry that says how to take it back.
 
     *running*: the run that made it is still at it.
     """
 
     journal: Path
     change_id: str
-    state: str
     intent: Entry
     running: bool
 
@@ -104,7 +103,7 @@ def open_changes(path: Path) -> tuple[OpenChange, ...]:
             intents[entry["change"]] = entry
     open_ids = [change_id for change_id in intents if states[change_id] not in CLOSED]
     running = bool(open_ids) and _is_written(path)
-    return tuple(OpenChange(path, change_id, states[change_id], intents[change_id], running) for change_id in open_ids)
+    return tuple(OpenChange(path, change_id, intents[change_id], running) for change_id in open_ids)
 
 
 def _is_written(path: Path) -> bool:

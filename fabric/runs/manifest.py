@@ -5,8 +5,6 @@ What is derived may be made again and is left out; everything else in the direct
 there: hidden files, those of a writer that was killed, links, empty folders.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@ The documents that a run begins with, and the run as its directory tells it. run
 do, enough to judge it again, to resume it, or to take changes back; identity.json: which parts were in the hosts.
 """
 
-from __future__ import annotations
-
 import platform
 import sys
 from collections.abc import Iterable, Mapping
@@ -17,8 +15,8 @@ from typing import Any
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from fabric.config import from_resolved, resolved_document
 from fabric.config.document import near_path
+from fabric.config.resolved import from_resolved, resolved_document
 from fabric.errors import ConfigError, StoreError
 from fabric.model.change import Change
 from fabric.model.inventory import Inventory

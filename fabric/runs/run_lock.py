@@ -6,8 +6,6 @@ document, says who that is (run, machine, process), since when, and on which hos
 file system carries flocks from machine to machine: what another machine wrote there counts until a person removes it.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import socket

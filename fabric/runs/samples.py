@@ -12,8 +12,6 @@ the switch or the host, its *part* the number of the switch's port or the RNIC. 
 found, which port is joined with which, and why a look at them failed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path

@@ -3,8 +3,6 @@ What verdict.json of a run tells, as long as it speaks of all that was measured;
 of repaired hosts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What can be wrong with which part of the simulated rack, in one table, and what is wrong with which host."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """Randomness without order: every word is a function of what it is for, never of when it was asked for; and noise."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from hashlib import blake2b

@@ -1,7 +1,5 @@
 """What goes wrong with simulated hosts while they run: faults that come and go, and what lemons do when."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush

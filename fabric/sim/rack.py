@@ -1,7 +1,5 @@
 """The parts of a simulated rack, put together: what a simulated program finds around it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from math import inf

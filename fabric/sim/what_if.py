@@ -1,7 +1,5 @@
 """What a network would give a traffic pattern: share of line rate by routing engine, with links slow, lossy or down."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TypeAlias
 

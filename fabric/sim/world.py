@@ -1,7 +1,5 @@
 """The simulated rack from outside: start a command line on a host, let time pass, read what happened."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import inf

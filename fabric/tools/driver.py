@@ -1,7 +1,5 @@
 """What every tool driver needs: values that are safe in a command line, and what the tool said, made readable."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

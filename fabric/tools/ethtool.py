@@ -5,8 +5,6 @@ The JSON form came with the netlink patches of 2025 ("Add JSON output to --modul
 options together. Light itself is not read: a twin-port module tells the lanes of both ports, and of unused ones 0.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from math import log10

@@ -4,8 +4,6 @@ What a host is made of: serial numbers of its parts, and how far GPUs and RNICs 
 RNICs by ``lspci`` (VPD, PCI Local Bus 3.0, appendix I), GPUs by ``nvidia-smi``, as the driver sees them.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import re

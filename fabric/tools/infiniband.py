@@ -7,8 +7,6 @@ Every command takes the words of ``through``: without them libibumad takes the f
 resolve_ca_name), which may be that of another fabric.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -357,8 +355,8 @@ _FULL = 0xFFFFFFFF
 """Where a counter of 32 bits stops."""
 
 _MANAGER = re.compile(
-    r"sminfo: sm lid (?P<lid>\d{1,6}) sm guid (?P<guid>0x[0-9a-f]{1,16}), activity count (?P<activity>\d{1,12}) "
-    r"priority (?P<priority>\d{1,3}) state (?P<number>\d) SMINFO_(?P<state>[A-Z]+)",
+    r"sminfo: sm lid (?P<lid>\d{1,6}) sm guid (?P<guid>0x[0-9a-f]{1,16}), activity count \d{1,12} "
+    r"priority \d{1,3} state \d SMINFO_(?P<state>[A-Z]+)",
     re.ASCII,
 )
 
@@ -369,7 +367,6 @@ class SubnetManagerInfo:
 
     lid: int
     guid: int
-    priority: int
     state: str
 
 
@@ -383,7 +380,7 @@ def read_subnet_manager(stdout: str, stderr: str = "", exit_status: int = 0) -> 
     need_success("sminfo", stdout, stderr, exit_status)
     lines = (_MANAGER.fullmatch(line.strip()) for line in whole_lines(stdout))
     found = need(next(filter(None, lines), None), f"sminfo: no subnet manager in {stdout[:120]!r}")
-    return SubnetManagerInfo(int(found["lid"]), int(found["guid"], 16), int(found["priority"]), found["state"])
+    return SubnetManagerInfo(int(found["lid"]), int(found["guid"], 16), found["state"])
 
 
 _NODE = r"(?P<{0}type>CA|SW|RT) +(?P<{0}lid>\d{{1,6}}) +(?P<{0}port>\d{{1,4}}) (?P<{0}guid>0x[0-9a-f]{{16}})"

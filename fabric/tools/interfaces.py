@@ -1,7 +1,5 @@
 """A host's network interfaces: the kernel's own switch for each (``ip link``), and whom it hears (``lldpctl``)."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Container, Iterator
@@ -115,15 +113,10 @@ def told_again(words: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """
-    What one interface hears; *switch* is what it calls itself, None where it does not.
-
-    *chassis* tells switches apart, whose names may be alike (a MAC address mostly); *port* is ``swp1``, say.
-    """
+    """What one interface hears: *switch* is what it calls itself, None where it does not; *port* is ``swp1``, say."""
 
     interface: str
     switch: str | None
-    chassis: str
     port: str
 
     def called(self, known: Container[str]) -> str:
@@ -163,9 +156,8 @@ def _neighbour(interface: str, told: dict[str, object]) -> Neighbour:
     chassis, port = _dict(told["chassis"]), _dict(told["port"])
     name = None
     if "id" not in chassis:  # named: the one key is the name
-        ((name, inner),) = chassis.items()
-        chassis = _dict(inner)
-    return Neighbour(interface, name, _text(_dict(chassis["id"])["value"]), _text(_dict(port["id"])["value"]))
+        (name,) = chassis
+    return Neighbour(interface, name, _text(_dict(port["id"])["value"]))
 
 
 def _dict(value: object) -> dict[str, object]:

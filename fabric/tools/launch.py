@@ -1,7 +1,5 @@
 """Launchers around another command line: one process per slot on each host, with mpirun or srun."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from fabric.tools.driver import option_word, program, setting, whole, word

@@ -152,18 +152,6 @@ class UfmAccess:
         return cls(settings.ufm_url, settings.ufm_ca, settings.ufm_insecure)
 
 
-@dataclass(frozen=True, slots=True)
-class UnhealthyPort:
-    """One port on the list; *port* is ``<guid>_<number>``, the name that UFM wants back."""
-
-    port: str
-    guid: str
-    number: int
-    peer: str
-    condition: str
-    state: str
-
-
 def list_unhealthy(ufm: UfmAccess) -> tuple[str, ...]:
     """Ask UFM for its list of unhealthy ports; name and password come from ~/.netrc."""
     return (*_curl(ufm), _address(ufm.url))
@@ -247,16 +235,16 @@ def port_name(guid: int, number: int) -> str:
     return f"{guid:016x}_{number}"
 
 
-def read_unhealthy(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[UnhealthyPort, ...]:
+def read_unhealthy(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, str]:
     """
-    The ports on UFM's list.
+    The ports on UFM's list as ``<guid>_<number>``, the name that it wants back, each with its condition.
 
     Raises ToolError with curl's own words, UnreadableOutput when the answer is not the list.
     """
     document = _document(stdout, stderr, exit_status)
     if not isinstance(document, list) or not all(isinstance(entry, dict) for entry in document):
         raise UnreadableOutput(f"UFM: not a list of ports: {stdout[:120]!r}")
-    return tuple(_port(entry) for entry in document)
+    return {_port(entry): str(entry.get("Condition", "")) for entry in document}
 
 
 def _document(stdout: str, stderr: str, exit_status: int) -> object:
@@ -266,13 +254,11 @@ def _document(stdout: str, stderr: str, exit_status: int) -> object:
     return need_json("UFM", stdout)
 
 
-def _port(entry: dict[str, object]) -> UnhealthyPort:
+def _port(entry: dict[str, object]) -> str:
     guid, number = str(entry.get("UnhealthyGUID", "")).removeprefix("0x"), str(entry.get("UnhealthyPortNumber", ""))
     if not re.fullmatch(r"[0-9a-f]{1,16}", guid) or not re.fullmatch(r"[0-9]{1,4}", number, re.ASCII):
         raise UnreadableOutput(f"UFM: a port with GUID {guid[:40]!r} and number {number[:40]!r}")
-    texts = {key: str(entry.get(key, "")) for key in ("PeerPort", "Condition", "State")}
-    name = port_name(int(guid, 16), int(number))
-    return UnhealthyPort(name, guid, int(number), texts["PeerPort"], texts["Condition"], texts["State"])
+    return port_name(int(guid, 16), int(number))
 
 
 def _address(url: str) -> str:

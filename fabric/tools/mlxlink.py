@@ -1,7 +1,5 @@
 """``mlxlink``: a port's state, errors and cable, closing, opening; ``mlxconfig``: whether its light stays on then."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

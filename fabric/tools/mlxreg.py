@@ -6,8 +6,6 @@ register is always given, and every writable field that matters. ``--yes`` is al
 answers sends nothing and exits 0.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -309,7 +309,7 @@ def read_neighbours(stdout: str, stderr: str = "", exit_status: int = 0) -> tupl
             chassis, port = _below(one, "chassis"), _below(one, "port")
             name, number = chassis.get("system-name"), port.get("name")
             if isinstance(name, str) and isinstance(number, str):
-                found.append(Neighbour(interface, name, str(chassis.get("chassis-id")), number))
+                found.append(Neighbour(interface, name, number))
     return tuple(found)
 
 

@@ -5,8 +5,6 @@ What others wrote down of hosts, links, switches and batches of modules: jobs (`
 No I/O; which of them a text is, its first line tells.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

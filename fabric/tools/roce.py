@@ -4,8 +4,6 @@ How a host's ports treat RoCE: trust, PFC and buffers (mlnx_qos), ECN, DCQCN, GI
 Each is asked by one shell text.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

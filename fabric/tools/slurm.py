@@ -1,13 +1,11 @@
 """Slurm's own commands: whose hosts a job or a reservation has, steps of a job, how a node stands, drain; no I/O."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from fabric.errors import ToolError
 from fabric.model.text import fold, unfold
+from fabric.ports import SchedulerNode
 from fabric.tools.driver import complaint, need_success, option_word, whole, word
 
 _LIST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._,\[\]-]{0,65535}")
@@ -19,27 +17,12 @@ _NOT_LAUNCHED = re.compile(r"^srun: error: Task launch for \S+ failed on node (\
 _PORTS = re.compile(r"^SrunPortRange\s*=\s*(\d+)-(\d+)\s*$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class SlurmNode:
-    """One node as ``scontrol`` shows it: its state and flags (``IDLE``, ``DRAIN``), why it is drained, and by whom."""
-
-    name: str
-    states: frozenset[str]
-    reason: str = ""
-    by: str = ""
-
-    @property
-    def is_drained(self) -> bool:
-        """No job begins there; one that runs may go on."""
-        return "DRAIN" in self.states
-
-
 def show_node(name: str) -> tuple[str, ...]:
     """Ask how a node stands."""
     return ("scontrol", "show", "node", "-o", word(name, "node"))
 
 
-def node(name: str, stdout: str, stderr: str, exit_status: int) -> SlurmNode | None:
+def node(name: str, stdout: str, stderr: str, exit_status: int) -> SchedulerNode | None:
     """How it stands, None where Slurm knows no such node; ToolError where that was not said."""
     if exit_status and f"Node {name} not found" in stdout + stderr:
         return None
@@ -49,8 +32,7 @@ def node(name: str, stdout: str, stderr: str, exit_status: int) -> SlurmNode | N
         raise ToolError(f"scontrol: no state of {name} in: {complaint(stdout, stderr)}")
     # What a person can write (comment, extra) stands behind the reason, which has its author behind it.
     reason = _REASON.search(stdout, state.end())
-    states = frozenset(state[1].rstrip("*").split("+"))
-    return SlurmNode(name, states, *(reason.groups() if reason else ()))
+    return SchedulerNode("DRAIN" in state[1].rstrip("*").split("+"), *(reason.groups() if reason else ()))
 
 
 def drain(name: str, reason: str) -> tuple[str, ...]:

@@ -8,8 +8,6 @@ them ("Quality of Service, Port Groups"): what a profile does not say has the de
 or is not told.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """The kernel's files about RDMA devices, read with ``cat``; with ``grep``: firmware, board and PCI address."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The agent as hosts get it: a Python process fed its program, talked to over pipes."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

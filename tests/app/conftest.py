@@ -1,7 +1,5 @@
 """A run that many tests of what people ask for look at."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A run as tables and pandas frames, enough by themselves; what is seen, and Prometheus told, while it goes on."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import socket
@@ -24,7 +22,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 import fabric
 from fabric.app.analyze import analyze, reopened
 from fabric.app.frames import Run
-from fabric.app.live_metrics import LiveMetrics, serve
+from fabric.app.live_metrics import live_metrics, serve
 from fabric.app.measured import parts, passes_through, samples, suspects, tables_of, with_particulars
 from fabric.app.status import HostState, RunStatus, Watched
 from fabric.errors import ConfigError, StoreError
@@ -144,7 +142,7 @@ def free_port() -> int:
 
 def test_each_scrape_is_a_look_at_the_run(half: Path) -> None:
     registry = CollectorRegistry()
-    registry.register(LiveMetrics(half))
+    registry.register(live_metrics(half))
     with holding(half.parent.parent, half.parent.name, ["gpu001"], run=half.name):
         text = generate_latest(registry).decode()
     assert 'fabric_live_running{scenario="small"} 1.0' in text
@@ -154,21 +152,21 @@ def test_each_scrape_is_a_look_at_the_run(half: Path) -> None:
 
 def test_it_is_served_as_open_metrics(half: Path) -> None:
     port = free_port()
-    serve(LiveMetrics(half), port)
+    serve(live_metrics(half), port)
     accept = {"Accept": "application/openmetrics-text; version=1.0.0"}
     request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers=accept)
     with urllib.request.urlopen(request, timeout=10) as answer:
         families = list(text_string_to_metric_families(answer.read().decode()))
     assert {"fabric_live_probes", "fabric_live_hosts", "fabric_live_open_changes"} <= {one.name for one in families}
     with pytest.raises(ConfigError, match="--metrics-port"):
-        serve(LiveMetrics(half), port)
+        serve(live_metrics(half), port)
 
 
 def test_a_crowd_is_answered_one_after_the_other(half: Path) -> None:
     """Connections that ask nothing hold up the next one for a moment, and make no thread each."""
     port = free_port()
     before = threading.active_count()
-    serve(LiveMetrics(half), port)
+    serve(live_metrics(half), port)
     with ExitStack() as crowd:
         for _ in range(4):
             crowd.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))

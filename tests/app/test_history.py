@@ -1,7 +1,5 @@
 """All runs as one history: trends of a component, repeat offenders, and directories that are not whole."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A fleet that is watched: on simulated hosts, some of which hang, go away, err or stop sending."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Who is told of a failure: a command or a URL, of the first and of the end, and the run goes on whatever they do."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

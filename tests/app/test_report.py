@@ -1,7 +1,5 @@
 """Reports from run directories: decisions first, whole or not there; what a command line says is kept."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A run's own reservation of its hosts, against a Slurm in memory; the real one is in tests/lab/test_slurm.py."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path

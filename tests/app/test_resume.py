@@ -1,7 +1,5 @@
 """A run goes on from what is on disk: what is finished stays, what changed is refused, what was judged early goes."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

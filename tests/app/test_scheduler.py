@@ -1,11 +1,9 @@
 """Hosts drained by a verdict and given back by an acceptance, against a Slurm that others alter, too."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +15,23 @@ from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
 from fabric.runs.journal import LEDGER, read_journal
 from fabric.tools import slurm as words_of_slurm
-from fabric.tools.slurm import SlurmNode
 
 ARRAY = "7"  # of two tasks, of which the second began first
+
+
+@dataclass(frozen=True)
+class SlurmNode:
+    """A node as ``scontrol`` has it."""
+
+    name: str
+    states: frozenset[str]
+    reason: str = ""
+    by: str = ""
+
+    @property
+    def is_drained(self) -> bool:
+        """No job begins there."""
+        return "DRAIN" in self.states
 
 
 class Slurm:

@@ -1,7 +1,5 @@
 """Signatures that ssh-keygen makes and checks."""
 
-from __future__ import annotations
-
 import base64
 import shutil
 import subprocess

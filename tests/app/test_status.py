@@ -1,7 +1,5 @@
 """How far a run is, told from its files alone; and a run that is ended from outside."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import threading

@@ -1,7 +1,5 @@
 """Runs of parts of a fleet judged as one: what both saw is named once, and what cannot be one run is refused."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

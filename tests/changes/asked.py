@@ -1,7 +1,5 @@
 """What a scenario asks for, written as in the file."""
 
-from __future__ import annotations
-
 from fabric.changes.kind import Kind
 from fabric.changes.kinds import KINDS
 from fabric.model.fields.entry import from_file

@@ -1,7 +1,5 @@
 """What several files of tests of the guard begin with."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What can happen to the guards of a simulated rack: a host restarts, a guard is killed, a file or a lock is lost."""
 
-from __future__ import annotations
-
 from fabric.sim.rack import TORN, ChangeFolder, Rack
 
 KILLED = 137

@@ -1,7 +1,5 @@
 """Something a guard can run on: this machine with stub tools, or a simulated host; the contract runs against both."""
 
-from __future__ import annotations
-
 import math
 import os
 import shutil

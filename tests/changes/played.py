@@ -1,7 +1,5 @@
 """Procedures carried out in the simulated rack, one step after the other, without guards."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace

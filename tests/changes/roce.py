@@ -1,7 +1,5 @@
 """A small RoCE fabric whose three switches speak NVUE, for the tests of what is done to them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 

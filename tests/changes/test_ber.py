@@ -1,7 +1,5 @@
 """Bit errors: what is set, on which port, for how long, and how it is seen and taken back."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Guard rails, and what is too much at the same time; what would allow it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Changes that are fine alone and too much together; procedures that move on; ports that UFM isolates for our fault."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

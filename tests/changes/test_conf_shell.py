@@ -1,7 +1,5 @@
 """The shell texts that look around and edit files on targets, also between NVUE's commands, run by the real sh."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

@@ -1,7 +1,5 @@
 """PFC and DCQCN of RNICs: what is written, read back and given back; the shell text itself, on files of its own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

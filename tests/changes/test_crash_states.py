@@ -8,8 +8,6 @@ missing), and whether the target's guard lives or has lost its memory: ``restore
 known of it. The five common wrong orders are put in on purpose, and each must be caught.
 """
 
-from __future__ import annotations
-
 import json
 import os as real_os
 from collections.abc import Callable, Iterator, Mapping

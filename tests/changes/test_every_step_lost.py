@@ -7,8 +7,6 @@ it says that it is over only when nothing of it is left, all of it takes a bound
 else does, and ``restore`` heals what is open.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace

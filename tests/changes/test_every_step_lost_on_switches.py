@@ -1,7 +1,5 @@
 """The promises of test_every_step_lost on RoCE: three switches with NVUE, and a register of every RNIC of a host."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -1,7 +1,5 @@
 """A guard's calls and answers; its contract against real sh and the simulated rack; where it keeps its undo."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

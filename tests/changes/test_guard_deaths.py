@@ -1,7 +1,5 @@
 """Undos that fail or hang, and whoever dies, whenever: what a change closed is opened again. Real sh, real SIGKILLs."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """A target without processes or file descriptors: the guard keeps its lease and undoes, in every sh."""
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil

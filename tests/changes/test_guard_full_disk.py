@@ -1,7 +1,5 @@
 """A disk that fills up after arm: the undo needs no space. A small tmpfs stands for the disk."""
 
-from __future__ import annotations
-
 import errno
 import subprocess
 from collections.abc import Iterator

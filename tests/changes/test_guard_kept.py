@@ -1,7 +1,5 @@
 """A change of another device is undone after a restart of the target, by a unit that its guard left on the disk."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

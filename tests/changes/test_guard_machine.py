@@ -1,7 +1,5 @@
 """Guards in any order, and what only the simulated one can be put through: restarts, locks and steps that hang."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The interface that carries the session is never touched, however it is stacked; a false sysfs, the real sh."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

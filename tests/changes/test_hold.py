@@ -1,7 +1,5 @@
 """What a held change says of itself is true; links are seen to go down, each once; how much a counter may grow."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

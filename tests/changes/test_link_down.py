@@ -1,7 +1,5 @@
 """A link closed at one end: which end, by which tool, how it is seen, how it comes back, and what keeps it up."""
 
-from __future__ import annotations
-
 import pytest
 
 from fabric.changes.ports import SwitchEnd, cable_of, distances, end_to_close

@@ -1,7 +1,5 @@
 """Adaptive routing of RoCE switches: a whole life, and what is left of it when somebody dies on the way."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """From the name of a cable to its ends and to the changes that will be made, also on sites as they are."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Adaptive routing and SHIELD by the subnet managers' files, and what RNICs do by themselves on RoCE."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

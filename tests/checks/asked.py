@@ -1,7 +1,5 @@
 """Answers of one host to the commands of one check, as tests write them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from benchmarks.measured_rack import rack_topology

@@ -1,7 +1,5 @@
 """Who is who on simulated hosts, and whatever a host says, a check finds something or nothing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

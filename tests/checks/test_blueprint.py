@@ -1,7 +1,5 @@
 """The cables that were found against a plan of all of them, port by port."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from pathlib import Path

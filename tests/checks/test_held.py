@@ -1,7 +1,5 @@
 """A change that a guard still holds is named before anything is measured, and nothing is measured beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import inf
@@ -12,7 +10,7 @@ import pytest
 from fabric.app.check import check
 from fabric.changes.guard import Guard
 from fabric.checks.held import GuardsAsked, findings, held_on, holders, refuse_held, unasked_note
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.errors import MayBeLive
 from fabric.hosts.mock import MockExecutor
 from fabric.hosts.process import ProcessExecutor

@@ -1,13 +1,11 @@
 """Only what the scenario's phases and changes need is asked for."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from fabric.changes.kind import Alters
 from fabric.checks.kind import HostNeeds, host_needs, with_peers
 from fabric.checks.pre_flight import installed, told_by_inventory
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.model.change import ChangeSettings, ChangeSpec, SubnetManager
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import JudgeSettings, Phase, ProbeSpec, Scenario

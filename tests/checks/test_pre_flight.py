@@ -1,7 +1,5 @@
 """The whole pre-flight: what many hosts have in common is one finding; other packages add checks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +8,7 @@ import pytest
 from benchmarks.measured_rack import rack_topology
 from fabric.checks.kind import IN_FLIGHT_MOST, PER_HOST_MOST, TIMEOUTS_MOST, HostNeeds, ask_all
 from fabric.checks.pre_flight import made_equal, pre_flight
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable
 from fabric.model.command import Command
 from fabric.model.finding import Finding, Severity, folded

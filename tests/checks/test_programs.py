@@ -1,7 +1,5 @@
 """Programs: there or not, what version, with or without CUDA; RNICs and GPUs against the inventory."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

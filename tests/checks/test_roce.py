@@ -1,7 +1,5 @@
 """RoCE: what is wrong at one end of a cable, between its two, and who differs; on hosts and on switches."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """GPUDirect, locked memory, loopback mode, login, root, reach, clock, and two names of one machine."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The cables that were found against those of the inventory."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +10,7 @@ from benchmarks.rack_shapes import SHAPES
 from benchmarks.shapes import inventory as drawn_up
 from fabric.checks.found import cables_of, discover
 from fabric.checks.wiring import wiring
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.model.finding import Finding, Severity
 from fabric.model.found import FoundCable, FoundFabric
 from fabric.model.inventory import Inventory

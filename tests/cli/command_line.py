@@ -1,7 +1,5 @@
 """A whole command line in this process: what it prints on which stream, and its exit code."""
 
-from __future__ import annotations
-
 import io
 import sys
 from collections.abc import Sequence

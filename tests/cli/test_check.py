@@ -1,7 +1,5 @@
 """``fabric check`` and ``fabric inventory discover`` on the simulated rack, as a person calls them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``fabric gate``, and a repair from failure to certificate, as a user types them."""
 
-from __future__ import annotations
-
 import json
 import os
 from datetime import UTC, datetime

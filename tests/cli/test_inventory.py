@@ -1,7 +1,5 @@
 """``fabric inventory show`` checks a file and says what it describes, ``fabric plan`` what a run costs."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command line starts light, promises only what it has, and refuses numbers that are none."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """``fabric report`` and ``fabric history`` as a user types them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,12 +1,11 @@
 """``fabric run``, ``resume``, ``stop`` and ``watch``: what they refuse and what they say."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
 
 import pytest
+from click import unstyle
 
 from benchmarks.killed_runs import ended, only_run, spawned, words, write_scenario
 from fabric.app.status import HostState, PhaseProgress, RunStatus
@@ -160,7 +159,7 @@ def test_2048_hosts_fit_and_who_is_not_well_has_a_name() -> None:
         named={"gpu0017/mlx5_3": 2},
         out={"gpu1500": "silent\x1b[31m"},
     )
-    lines = [str(line) for line in screen(seen, width=120)]
+    lines = [unstyle(line) for line in screen(seen, width=120)]
     assert len(lines) < 45
     assert any(line.startswith("failed") and "gpu0017" in line for line in lines)
     assert any("about 9 min" in line for line in lines)

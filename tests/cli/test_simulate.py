@@ -1,7 +1,5 @@
 """``fabric simulate`` asks the simulated network, says that it is simulated, and refuses what it cannot understand."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -13,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.cli.main import main
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.config.problems import Problems
 from fabric.config.what_if import link_faults
 from fabric.errors import ConfigError

@@ -1,7 +1,5 @@
 """A small valid inventory and scenario that the tests damage in one place at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

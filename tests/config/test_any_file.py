@@ -1,7 +1,5 @@
 """Files are read within bounds; what one holds ends in the model or in a ConfigError that prints and does no harm."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable
@@ -13,10 +11,12 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fabric import config
-from fabric.config import document, load_inventory
+from fabric.config import document
+from fabric.config.baselines import load_baseline
 from fabric.config.document import near_path, read_document
+from fabric.config.inventory import load_inventory
 from fabric.config.problems import PROBLEMS_MOST, Problems
+from fabric.config.scenario import load_scenario
 from fabric.errors import ConfigError, Problem
 from tests.config.conftest import CHANGING, INVENTORY, SCENARIO, SETTINGS
 from tests.places import SHIPPED_BASELINES, SHIPPED_INVENTORIES
@@ -56,9 +56,9 @@ def test_arbitrary_bytes(folder: Path, data: bytes) -> None:
     """Any bytes, as either file and as a baseline."""
     path = folder / "any.yaml"
     path.write_bytes(data)
-    survives(lambda: config.load_inventory(path))
-    survives(lambda: config.load_scenario(path))
-    survives(lambda: config.load_baseline(path))
+    survives(lambda: load_inventory(path))
+    survives(lambda: load_scenario(path))
+    survives(lambda: load_baseline(path))
 
 
 @FEW
@@ -67,7 +67,7 @@ def test_damaged_inventories(folder: Path, inventory_text: str, wounds: list[tup
     """A valid inventory with a few wounds."""
     path = folder / "damaged.yaml"
     path.write_text(damaged(inventory_text, wounds))
-    survives(lambda: config.load_inventory(path))
+    survives(lambda: load_inventory(path))
 
 
 @FEW
@@ -76,7 +76,7 @@ def test_damaged_scenarios(folder: Path, scenario_text: str, wounds: list[tuple[
     """A valid scenario with a few wounds."""
     path = folder / "damaged.yaml"
     path.write_text(damaged(scenario_text, wounds))
-    survives(lambda: config.load_scenario(path))
+    survives(lambda: load_scenario(path))
 
 
 @FEW
@@ -88,11 +88,11 @@ def test_damaged_changes(
     path, inventory = folder / "damaged.yaml", folder / "inventory.yaml"
     path.write_text(damaged(changing_text, wounds))
     inventory.write_text(inventory_text + settings_text)
-    survives(lambda: config.load_scenario(path))
+    survives(lambda: load_scenario(path))
     path.write_text(changing_text)
-    assert problems_of(lambda: config.load_scenario(path)) is None
+    assert problems_of(lambda: load_scenario(path)) is None
     inventory.write_text(inventory_text + damaged(settings_text, wounds))
-    survives(lambda: config.load_scenario(path))
+    survives(lambda: load_scenario(path))
 
 
 @FEW
@@ -106,7 +106,7 @@ def test_exchanged_values(folder: Path, inventory_text: str, swap: st.DataObject
     lines[one], lines[other] = f"{head}: {tail_2}", f"{head_2}: {tail}"
     path = folder / "swapped.yaml"
     path.write_text("\n".join(lines))
-    survives(lambda: config.load_inventory(path))
+    survives(lambda: load_inventory(path))
 
 
 CONTROL = ["a\nb", "a\0b", "a\u202eb", "a\x1b[31mb", "a\x7fb", "a\u2028b"]
@@ -153,7 +153,7 @@ FREE_TEXT = {
 def wrong_with(folder: Path) -> str:
     """Empty when the scenario is refused, with a line, and every message prints on one line; else what is wrong."""
     try:
-        config.load_scenario(folder / "scenario.yaml")
+        load_scenario(folder / "scenario.yaml")
     except ConfigError as exc:
         if not all(problem.text.isprintable() for problem in exc.problems):
             return "the message does not print"
@@ -192,7 +192,7 @@ def test_harmless_text_that_looks_hostile_passes(folder: Path, scenario_text: st
     described = scenario_text.replace("A look at a small rack", json.dumps("""<b>$(x)</b> "it's"; ../"""))
     (folder / "scenario.yaml").write_text(described)
     (folder / "inventory.yaml").write_text(inventory_text.replace("exec,", 'exec, "-c", "$(id); ls",'))
-    scenario, inventory = config.load_scenario(folder / "scenario.yaml")
+    scenario, inventory = load_scenario(folder / "scenario.yaml")
     assert scenario.description == """<b>$(x)</b> "it's"; ../"""
     assert inventory.process.prefix == ("ip", "netns", "exec", "-c", "$(id); ls", "{host}")
 

@@ -1,15 +1,12 @@
 """Every mistake in an inventory file is said on its line; what cannot be simulated is refused with the reason."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from fabric import config
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.errors import ConfigError
 from fabric.model.inventory import FAULT_KIND, PARTIAL
 from tests.places import INVENTORY, ROOT
@@ -156,7 +153,7 @@ def test_a_bad_inventory_is_explained(
     assert inventory_text.count(old) == 1
     path = folder / "inventory.yaml"
     path.write_text(inventory_text.replace(old, new))
-    explained(lambda: config.load_inventory(path), expected)
+    explained(lambda: load_inventory(path), expected)
 
 
 POD = INVENTORY / "pod-64.yaml"

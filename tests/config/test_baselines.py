@@ -1,15 +1,22 @@
 """Baseline files: limits with their sources, what was recorded, and what does not fit a platform."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric import config
-from fabric.config.baselines import Candidate, out_of_reach_line
+from fabric.config.baselines import (
+    Candidate,
+    baseline_notes,
+    candidate_text,
+    load_baseline,
+    load_baselines,
+    load_candidate,
+    out_of_reach_line,
+    with_recorded,
+)
+from fabric.config.inventory import load_inventory
 from fabric.errors import ConfigError
 from fabric.model.inventory import Inventory
 from fabric.model.recorded import ALGORITHMS, LEAF_CLASSES, LINK_CLASSES, Recorded
@@ -29,7 +36,7 @@ def test_a_baseline_becomes_the_model(folder: Path) -> None:
     """What is left out of a limit matches anything."""
     path = folder / "baselines" / "h100-ndr.yaml"
     path.write_text(f"name: h100-ndr\nlimits:\n{LIMIT}\n{RING}\n")
-    assert config.load_baseline(path) == Baseline(
+    assert load_baseline(path) == Baseline(
         "h100-ndr",
         str(path),
         (
@@ -63,7 +70,7 @@ def test_a_bad_baseline_is_explained(folder: Path, baseline_text: str, old: str,
     path = folder / "baselines" / "h100-ndr.yaml"
     path.write_text(baseline_text.replace(old, new))
     with pytest.raises(ConfigError) as caught:
-        config.load_baseline(path)
+        load_baseline(path)
     assert any(f"{problem.line}: {problem.text}".startswith(said) for problem in caught.value.problems)
 
 
@@ -71,9 +78,9 @@ def test_a_name_where_a_file_is_expected_is_said(tmp_path: Path, monkeypatch: py
     """``fabric analyze --baseline h100-ndr`` says that it wants the file."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=r"not a name: inventory/baselines/h100-ndr\.yaml"):
-        config.load_baseline(Path("h100-ndr"))
+        load_baseline(Path("h100-ndr"))
     with pytest.raises(ConfigError, match=r"gone\.yaml: no such file$"):
-        config.load_baseline(Path("gone.yaml"))
+        load_baseline(Path("gone.yaml"))
 
 
 # Azure azurehpc-health-checks, oci-hpc, nccl-tests issue 290; Gb/s
@@ -113,9 +120,9 @@ def baseline(folder: Path, text: str) -> Path:
 
 def test_recorded_numbers_are_read_beside_the_limits(tmp_path: Path) -> None:
     """One entry, in the model's words; a file without the section has none."""
-    found = config.load_baseline(baseline(tmp_path, f"{LIMITS}recorded:\n{ENTRY}\n"))
+    found = load_baseline(baseline(tmp_path, f"{LIMITS}recorded:\n{ENTRY}\n"))
     assert found.recorded == (RECORDED,)
-    assert config.load_baseline(baseline(tmp_path, LIMITS)).recorded == ()
+    assert load_baseline(baseline(tmp_path, LIMITS)).recorded == ()
 
 
 @pytest.mark.parametrize(
@@ -142,15 +149,15 @@ def test_a_bad_section_is_explained(tmp_path: Path, old: str, new: str, said: st
     """Each mistake with its line, what was expected, and the nearest word."""
     path = baseline(tmp_path, f"{LIMITS}recorded:\n{ENTRY}\n".replace(old, new))
     with pytest.raises(ConfigError) as caught:
-        config.load_baseline(path)
+        load_baseline(path)
     assert any(f"{problem.line}: {problem.text}".startswith(said) for problem in caught.value.problems)
 
 
 def test_the_section_is_appended_and_nothing_else_changes(tmp_path: Path) -> None:
     """Comments, quotes and order stay as they were written, byte for byte."""
-    text = config.with_recorded(LIMITS, [RECORDED])
+    text = with_recorded(LIMITS, [RECORDED])
     assert text.startswith(LIMITS)
-    assert config.load_baseline(baseline(tmp_path, text)).recorded == (RECORDED,)
+    assert load_baseline(baseline(tmp_path, text)).recorded == (RECORDED,)
 
 
 @pytest.mark.parametrize(
@@ -161,8 +168,8 @@ def test_the_section_is_appended_and_nothing_else_changes(tmp_path: Path) -> Non
 )
 def test_only_the_section_is_replaced(section: str, after: str) -> None:
     """What stands after it stays too, with the comments that belong to it."""
-    text = config.with_recorded(f"{LIMITS}{section}{after}", [RECORDED])
-    assert text == config.with_recorded(LIMITS, [RECORDED]) + after
+    text = with_recorded(f"{LIMITS}{section}{after}", [RECORDED])
+    assert text == with_recorded(LIMITS, [RECORDED]) + after
 
 
 _POSITIVE = st.floats(0.01, 99_999.0)
@@ -189,8 +196,8 @@ _RECORDED = st.builds(
 def test_what_is_written_is_read_back(tmp_path_factory: pytest.TempPathFactory, entries: list[Recorded]) -> None:
     """Every key as it was, every number to at least four digits."""
     path = tmp_path_factory.mktemp("candidate") / "x.candidate.yaml"
-    path.write_text(config.candidate_text(Candidate("h100-ndr", "ssh", tuple(entries))))
-    found = {entry.key: entry for entry in config.load_candidate(path).recorded}
+    path.write_text(candidate_text(Candidate("h100-ndr", "ssh", tuple(entries))))
+    found = {entry.key: entry for entry in load_candidate(path).recorded}
     assert set(found) == {entry.key for entry in entries}
     for entry in entries:
         assert found[entry.key].median_gbps == pytest.approx(entry.median_gbps, rel=1e-4)
@@ -201,12 +208,12 @@ def test_what_is_written_is_read_back(tmp_path_factory: pytest.TempPathFactory, 
 def test_a_candidate_is_no_baseline_and_the_other_way_round(tmp_path: Path) -> None:
     """Each is refused as the other, with what is missing or unknown."""
     path = tmp_path / "h100-ndr.yaml"
-    path.write_text(config.candidate_text(Candidate("h100-ndr", "ssh", (RECORDED,))))
+    path.write_text(candidate_text(Candidate("h100-ndr", "ssh", (RECORDED,))))
     with pytest.raises(ConfigError, match="'limits' is required here"):
-        config.load_baseline(path)
+        load_baseline(path)
     path.write_text(LIMITS)
     with pytest.raises(ConfigError, match="'backend' is required here"):
-        config.load_candidate(path)
+        load_candidate(path)
 
 
 NOTHING = ": it judges nothing there"
@@ -216,7 +223,7 @@ NOTHING = ": it judges nothing there"
 @pytest.fixture
 def inventory(folder: Path) -> Inventory:
     """Two RNICs of 400 Gb/s and two GPUs a host, one pair behind a PCIe switch."""
-    return config.load_inventory(folder / "inventory.yaml")
+    return load_inventory(folder / "inventory.yaml")
 
 
 def notes(inventory: Inventory, limits: list[Limit], *specs: ProbeSpec, override: str | None = None) -> list[str]:
@@ -224,7 +231,7 @@ def notes(inventory: Inventory, limits: list[Limit], *specs: ProbeSpec, override
     judge = JudgeSettings(override)
     scenario = Scenario("s", "", "s.yaml", "i.yaml", tuple(inventory.topology.hosts), (Phase("p", specs),), judge)
     name = override or "h100-ndr"
-    found = config.baseline_notes(scenario if specs else None, inventory, {name: Baseline(name, "b", tuple(limits))})
+    found = baseline_notes(scenario if specs else None, inventory, {name: Baseline(name, "b", tuple(limits))})
     prefix = f"platform duo, baseline {name}: "
     assert all(note.startswith(prefix) for note in found)
     assert all(note.endswith(NOTHING) == ("required" in note) for note in found)
@@ -334,5 +341,5 @@ def test_all_broken_baselines_come_at_once(folder: Path) -> None:
     (folder / "baselines" / "h100-ndr.yaml").write_text("name: h100-ndr\nlimits: []\n")
     (folder / "baselines" / "other.yaml").write_text("name: other\n")
     with pytest.raises(ConfigError) as caught:
-        config.load_baselines(["other", "h100-ndr"], folder / "inventory.yaml")
+        load_baselines(["other", "h100-ndr"], folder / "inventory.yaml")
     assert [Path(problem.file).stem for problem in caught.value.problems] == ["h100-ndr", "other"]

@@ -1,7 +1,5 @@
 """Changes of a phase and how a fabric makes them become the model; every mistake is said on its line."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from fractions import Fraction
@@ -12,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
-from fabric import config
 from fabric.changes.ber import BitErrorRate, BitErrorText
+from fabric.config.inventory import load_inventory
+from fabric.config.resolved import from_resolved, resolved_document
+from fabric.config.scenario import load_scenario
 from fabric.model.change import BlastRadius, ChangeSettings, ChangeSpec, Lease, SubnetManager
 from fabric.model.scenario import Phase
 from tests.changes.asked import asked, ber, link_down, port_flap, routing, shield
@@ -48,8 +48,8 @@ def written(folder: Path, inventory_text: str) -> Callable[[str], Path]:
 
 def phase_of(path: Path) -> Phase:
     """The only phase of a scenario, after it has also come back from run.json."""
-    resolved = config.load_scenario(path)
-    assert config.from_resolved(json.loads(json.dumps(config.resolved_document(*resolved)))) == resolved
+    resolved = load_scenario(path)
+    assert from_resolved(json.loads(json.dumps(resolved_document(*resolved)))) == resolved
     (phase,) = resolved[0].phases
     return phase
 
@@ -184,7 +184,7 @@ def test_a_bad_change_is_explained(
 ) -> None:
     """Each mistake gives exactly its problems, on its line."""
     path = written(change)
-    explained(lambda: config.load_scenario(path), expected)
+    explained(lambda: load_scenario(path), expected)
 
 
 @pytest.mark.parametrize(
@@ -207,14 +207,14 @@ def test_what_the_inventory_must_say_is_said(
 ) -> None:
     """A change that cannot be made on this fabric is refused before anything starts."""
     path = written(change, settings="")
-    explained(lambda: config.load_scenario(path), [expected])
+    explained(lambda: load_scenario(path), [expected])
 
 
 def test_only_hosts_that_take_part_are_altered(written: Callable[..., Path], explained: Explained) -> None:
     """--hosts that leaves a host out leaves its cables alone."""
     path = written("link_down: {links: gpu1/mlx5_0}")
     said = "7: gpu1 does not take part in this run: only links of its hosts are altered"
-    explained(lambda: config.load_scenario(path, hosts="gpu[2-4]"), [said])
+    explained(lambda: load_scenario(path, hosts="gpu[2-4]"), [said])
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_the_environment_of_a_phase_is_checked(
     path = written("{adaptive_routing: on, scope: job}")
     path.write_text(path.read_text().replace(old, new))
     if expected:
-        explained(lambda: config.load_scenario(path), expected)
+        explained(lambda: load_scenario(path), expected)
     else:
         assert dict(phase_of(path).env) == {"NCCL_IB_ADAPTIVE_ROUTING": "1", "NCCL_IB_SL": "3"}
 
@@ -248,7 +248,7 @@ def test_all_problems_come_at_once(written: Callable[..., Path], explained: Expl
     path = written("ber: {links: leaf9--spine0, raw: 1e-6}\n      - {shield: on}\n      - {shield: on, scope: fabric}")
     path.write_text(path.read_text().replace("TIMEOUT: 22", "TIMEOUT: []"))
     expected = ["7: no switch 'leaf9'", "8: 'scope' is required here", "5: expected a value"]
-    explained(lambda: config.load_scenario(path), expected)
+    explained(lambda: load_scenario(path), expected)
 
 
 ALL = """\
@@ -281,7 +281,7 @@ def with_settings(folder: Path, inventory_text: str, settings: str) -> Path:
 
 def test_every_setting_reaches_the_model(folder: Path, inventory_text: str) -> None:
     """No key is read and dropped."""
-    assert config.load_inventory(with_settings(folder, inventory_text, ALL)).changes == ChangeSettings(
+    assert load_inventory(with_settings(folder, inventory_text, ALL)).changes == ChangeSettings(
         via="gpu1",
         port_state="mlxlink",
         sudo=True,
@@ -348,14 +348,14 @@ def test_a_bad_setting_is_explained(
     path = with_settings(folder, inventory_text, ALL.replace(old, new))
     first = inventory_text.count("\n") + 1
     numbered = [part.split(": ", 1) for part in expected]
-    explained(lambda: config.load_inventory(path), [f"{first + int(line)}: {text}" for line, text in numbered])
+    explained(lambda: load_inventory(path), [f"{first + int(line)}: {text}" for line, text in numbered])
 
 
 def test_an_account_in_an_address_is_not_repeated(folder: Path, inventory_text: str) -> None:
     """Messages end in logs."""
     path = with_settings(folder, inventory_text, "changes: {via: gpu1, ufm_url: 'https://admin:secret@ufm'}\n")
     with pytest.raises(Exception, match="expected an address without an account") as caught:
-        config.load_inventory(path)
+        load_inventory(path)
     assert "secret" not in str(caught.value)
 
 
@@ -363,7 +363,7 @@ def test_hosts_are_looked_up_only_where_all_are_known(folder: Path, inventory_te
     """A bad entry of hosts must not make its hosts unknown."""
     text = inventory_text.replace("hosts_per_rack: 2", "hosts_per_rack: two")
     path = with_settings(folder, text, "changes: {via: gpu1}\n")
-    explained(lambda: config.load_inventory(path), ["22: expected a whole number from 1 to 100000, got 'two'"])
+    explained(lambda: load_inventory(path), ["22: expected a whole number from 1 to 100000, got 'two'"])
 
 
 read = BitErrorText().parse

@@ -1,7 +1,5 @@
 """A good inventory file becomes the model; mistakes are said on their lines; links are drawn alike everywhere."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -11,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.measured_rack import dgx_platform
-from fabric import config
 from fabric.changes.cable_fault import DrawnLinks
+from fabric.config.inventory import load_inventory
 from fabric.config.links import Links
 from fabric.config.problems import Problems
+from fabric.config.scenario import load_scenario
 from fabric.errors import ConfigError
 from fabric.model.fields.entry import from_file
 from fabric.model.inventory import Fault
@@ -25,13 +24,13 @@ from tests.places import INVENTORY
 def problems(path: Path, *faults: str) -> list[str]:
     """The problems of an inventory file as "line: text"."""
     with pytest.raises(ConfigError) as caught:
-        config.load_inventory(path, extra_faults=tuple(faults))
+        load_inventory(path, extra_faults=tuple(faults))
     return [f"{problem.line}: {problem.text}" for problem in caught.value.problems]
 
 
 def test_a_good_inventory_becomes_the_model(folder: Path) -> None:
     """Hosts, racks, leaves, cables and faults are as written; what is left out is filled in."""
-    inventory = config.load_inventory(folder / "inventory.yaml")
+    inventory = load_inventory(folder / "inventory.yaml")
     topology = inventory.topology
     assert list(topology.hosts) == ["gpu1", "gpu2", "gpu3", "gpu4"]
     assert [host.rack for host in topology.hosts.values()] == ["r0", "r0", "r1", "r1"]
@@ -62,7 +61,7 @@ def test_one_leaf_is_that_of_all_rails(folder: Path, inventory_text: str) -> Non
     """Two ToRs with two hosts each, both rails on the host's own ToR, as docs/inventory.md shows."""
     path = folder / "inventory.yaml"
     path.write_text(inventory_text.replace('"leaf{rail}"', '"leaf{unit}"\n    hosts_per_unit: 2'))
-    topology = config.load_inventory(path).topology
+    topology = load_inventory(path).topology
     assert [host.leaves for host in topology.hosts.values()] == [("leaf0", "leaf0")] * 2 + [("leaf1", "leaf1")] * 2
     assert topology.tor_groups == (("gpu1", "gpu2"), ("gpu3", "gpu4"))
 
@@ -84,7 +83,7 @@ def test_one_leaf_is_that_of_all_rails(folder: Path, inventory_text: str) -> Non
 def test_a_bad_fault_option_is_explained(folder: Path, text: str, said: str) -> None:
     """Problems of ``--fault`` name the option, not the file."""
     with pytest.raises(ConfigError) as caught:
-        config.load_inventory(folder / "inventory.yaml", extra_faults=(text,))
+        load_inventory(folder / "inventory.yaml", extra_faults=(text,))
     (problem,) = caught.value.problems
     assert (problem.file, problem.line) == ("--fault", 0)
     assert said in problem.text
@@ -110,7 +109,7 @@ def with_hosts(folder: Path, text: str, hosts: str) -> Path:
 def machine_problems(path: Path) -> list[tuple[int, str]]:
     """What is wrong with it, line by line."""
     try:
-        config.load_inventory(path)
+        load_inventory(path)
     except ConfigError as exc:
         return [(one.line, one.text) for one in exc.problems]
     return []
@@ -172,12 +171,12 @@ def managed(folder: Path, text: str, hosts: str = MANAGING, more: str = MANAGERS
 def managed_problem(folder: Path, text: str, hosts: str = MANAGING, more: str = MANAGERS) -> str:
     """What is wrong with it, on which line."""
     with pytest.raises(ConfigError) as caught:
-        config.load_inventory(managed(folder, text, hosts, more))
+        load_inventory(managed(folder, text, hosts, more))
     return "; ".join(f"{one.line}: {one.text}" for one in caught.value.problems)
 
 
 def test_they_are_reached_and_are_no_hosts_under_test(folder: Path, inventory_text: str) -> None:
-    inventory = config.load_inventory(managed(folder, inventory_text))
+    inventory = load_inventory(managed(folder, inventory_text))
     topology = inventory.topology
     assert topology.management == {"sm1": Login("sm1.mgmt"), "sm2": Login("sm2.mgmt")}
     assert topology.logins == topology.management
@@ -188,7 +187,7 @@ def test_they_are_reached_and_are_no_hosts_under_test(folder: Path, inventory_te
 def test_nothing_can_be_measured_on_them(folder: Path, inventory_text: str) -> None:
     managed(folder, inventory_text)
     with pytest.raises(ConfigError, match=r"'sm1': role management, nothing is measured there$"):
-        config.load_scenario(folder / "scenario.yaml", hosts="gpu1,sm1")
+        load_scenario(folder / "scenario.yaml", hosts="gpu1,sm1")
 
 
 @pytest.mark.parametrize(
@@ -227,7 +226,7 @@ def loaded(folder: Path, text: str, spines: str):
     """The inventory with another line for its spines."""
     path = folder / "inventory.yaml"
     path.write_text(text.replace(SPINES, spines))
-    return config.load_inventory(path)
+    return load_inventory(path)
 
 
 def login_problem(folder: Path, text: str, spines: str) -> str:
@@ -292,7 +291,7 @@ def with_settings(folder: Path, text: str, settings: str) -> Path:
 
 def platform(path: Path) -> Platform:
     """The one platform of an inventory."""
-    return config.load_inventory(path).topology.hosts["gpu1"].platform
+    return load_inventory(path).topology.hosts["gpu1"].platform
 
 
 def test_settings_become_the_model(folder: Path, inventory_text: str) -> None:
@@ -362,10 +361,10 @@ def test_a_bad_setting_is_explained(
 ) -> None:
     """Each mistake is one problem, on its line."""
     path = with_settings(folder, inventory_text, f"    {line}\n")
-    explained(lambda: config.load_inventory(path), [expected])
+    explained(lambda: load_inventory(path), [expected])
 
 
-POD = config.load_inventory(INVENTORY / "pod-64.yaml").topology
+POD = load_inventory(INVENTORY / "pod-64.yaml").topology
 
 
 def drawn(topology: Topology, hosts: tuple[str, ...] | None = None, **wanted: object) -> tuple[str, ...]:

@@ -1,7 +1,5 @@
 """Phases of a matrix, under names and in the order that are asked for, and what is expected of them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric import config
 from fabric.changes.link_down import PortFlap
 from fabric.config.phases import rounds
+from fabric.config.resolved import from_resolved, resolved_document
+from fabric.config.scenario import load_scenario
 from fabric.errors import ConfigError
 from fabric.model.command import GIB
 from fabric.model.scenario import (
@@ -51,7 +50,7 @@ def phases(folder: Path) -> Callable[..., tuple[Phase, ...]]:
     """The phases of the scenario with one text exchanged for another."""
 
     def load(old: str = "", new: str = "") -> tuple[Phase, ...]:
-        return config.load_scenario(written(folder, old, new))[0].phases
+        return load_scenario(written(folder, old, new))[0].phases
 
     return load
 
@@ -82,7 +81,7 @@ def test_all_phases_run_once_per_combination(phases: Callable[..., tuple[Phase, 
 def test_rounds_repeat_everything(folder: Path, scenario_text: str) -> None:
     """Also without a matrix; the first round has the written names."""
     (folder / "scenario.yaml").write_text(scenario_text.replace("hosts: all", "rounds: 3"))
-    found = config.load_scenario(folder / "scenario.yaml")[0].phases
+    found = load_scenario(folder / "scenario.yaml")[0].phases
     assert [phase.name for phase in found] == ["inside", "tor", "inside.r2", "tor.r2", "inside.r3", "tor.r3"]
     assert [(phase.written, phase.round) for phase in found[2:4]] == [("inside", 2), ("tor", 2)]
     assert found[5].needs == ("inside.r3",)
@@ -92,7 +91,7 @@ def test_abba_runs_every_second_round_backwards(folder: Path) -> None:
     """Combinations turn around; the phases within one do not."""
     path = written(folder, "matrix:", "rounds: 3\norder: abba\nmatrix:")
     path.write_text(path.read_text().replace("  tool: [mlxlink, ip]\n", "").replace(", by: $tool", ""))
-    found = config.load_scenario(path)[0].phases
+    found = load_scenario(path)[0].phases
     assert [phase.name for phase in found] == [
         *("healthy.down-1s", "flap.down-1s", "healthy.down-0.5s", "flap.down-0.5s"),
         *("healthy.down-0.5s.r2", "flap.down-0.5s.r2", "healthy.down-1s.r2", "flap.down-1s.r2"),
@@ -126,7 +125,7 @@ def test_a_reference_may_stand_anywhere(folder: Path, old: str, new: str) -> Non
         if f"${name}" in text:
             text = text.replace("matrix:\n", f"matrix:\n  {name}: [{value}]\n")
     path.write_text(text)
-    change = config.load_scenario(path)[0].phases[1].changes[0]
+    change = load_scenario(path)[0].phases[1].changes[0]
     assert isinstance(change, PortFlap)
     assert len(change.link_names) == 1
 
@@ -142,7 +141,7 @@ phases:
     env: {NCCL_IB_TIMEOUT: $timeout, NCCL_SOCKET_IFNAME: a$timeout}
     probes: [$kind, {group_all_reduce: {name: b, sizes: [$size]}}]
 """)
-    one, other = config.load_scenario(folder / "scenario.yaml")[0].phases
+    one, other = load_scenario(folder / "scenario.yaml")[0].phases
     assert one.probes == (GroupAllReduceSpec(), GroupAllReduceSpec(name="b", sizes_bytes=(GIB,)))
     assert other.probes == (GroupAllReduceSpec(), GroupAllReduceSpec(name="b", sizes_bytes=(2 * GIB,)))
     assert dict(one.env) == {"NCCL_IB_TIMEOUT": "20", "NCCL_SOCKET_IFNAME": "a$timeout"}
@@ -191,9 +190,9 @@ def test_a_bad_matrix_is_explained(folder: Path, explained: Explained, old: str,
     """Each mistake gives exactly its problems, on its line."""
     path = written(folder, old, new)
     if expected:
-        explained(lambda: config.load_scenario(path), expected)
+        explained(lambda: load_scenario(path), expected)
     else:
-        config.load_scenario(path)
+        load_scenario(path)
 
 
 def test_two_combinations_never_share_a_name(folder: Path, explained: Explained) -> None:
@@ -202,7 +201,7 @@ def test_two_combinations_never_share_a_name(folder: Path, explained: Explained)
     path.write_text(path.read_text().replace("[mlxlink, ip]", "[a b, a/b]"))
     said = "3: two phases would be called '{}.down-{}.tool-a-b'"
     expected = [said.format(phase, down) for down in ("0.5s", "1s") for phase in ("flap", "healthy")]
-    explained(lambda: config.load_scenario(path), sorted(expected))
+    explained(lambda: load_scenario(path), sorted(expected))
 
 
 def test_names_have_a_bound(folder: Path, explained: Explained) -> None:
@@ -210,7 +209,7 @@ def test_names_have_a_bound(folder: Path, explained: Explained) -> None:
     path = written(folder, "by: $tool}", "by: ip}\n    env: {A: $tool}")
     path.write_text(path.read_text().replace("[mlxlink, ip]", f"[{'a' * 120}]"))
     explained(
-        lambda: config.load_scenario(path),
+        lambda: load_scenario(path),
         [f"3: phase '{name}' gets a name of more than 128" for name in ("flap", "flap", "healthy", "healthy")],
     )
 
@@ -219,7 +218,7 @@ def test_the_number_of_phases_has_a_bound(folder: Path, explained: Explained) ->
     """Combinations times rounds."""
     path = written(folder, "matrix:", "rounds: 100\nmatrix:")
     path.write_text(path.read_text().replace("down: [1s, 0.5s]", f"down: [{', '.join(f'{n}s' for n in range(1, 11))}]"))
-    explained(lambda: config.load_scenario(path), ["3: expected at most 2000 phases in all, got 2 x 20 x 100"])
+    explained(lambda: load_scenario(path), ["3: expected at most 2000 phases in all, got 2 x 20 x 100"])
 
 
 @pytest.mark.slow
@@ -230,7 +229,7 @@ def test_a_long_file_is_not_read_in_every_combination(folder: Path) -> None:
     )
     path.write_text(path.read_text().replace("down: [1s, 0.5s]", f"down: [{', '.join(f'{n}s' for n in range(1, 21))}]"))
     with pytest.raises(ConfigError) as caught:
-        config.load_scenario(path)
+        load_scenario(path)
     assert "40 combinations of a file of" in str(caught.value)
 
 
@@ -290,9 +289,9 @@ GOOD: list[tuple[str, Expectation]] = [
 @pytest.mark.parametrize(("text", "wanted"), GOOD, ids=[text for text, _ in GOOD])
 def test_an_expectation_becomes_the_model(folder: Path, text: str, wanted: Expectation) -> None:
     """Every key reaches the model, and comes back from run.json."""
-    resolved = config.load_scenario(expecting(folder, text))
+    resolved = load_scenario(expecting(folder, text))
     assert resolved[0].expect == (wanted,)
-    assert config.from_resolved(json.loads(json.dumps(config.resolved_document(*resolved)))) == resolved
+    assert from_resolved(json.loads(json.dumps(resolved_document(*resolved)))) == resolved
 
 
 FORMS = "compare, or phase with statistic, ends, recovers_within or falls_within"
@@ -341,20 +340,20 @@ BAD_EXPECT = [
 def test_a_bad_expectation_is_explained(folder: Path, explained: Explained, text: str, expected: list[str]) -> None:
     """Each mistake gives exactly its problems, on its line."""
     path = expecting(folder, text)
-    explained(lambda: config.load_scenario(path), expected)
+    explained(lambda: load_scenario(path), expected)
 
 
 def test_members_are_told_from_bad_luck_by_three_rounds(folder: Path, explained: Explained) -> None:
     """Said before anything is measured; the ratio of means needs none."""
     path = expecting(folder, "{phase: flap, statistic: cv, size: 4G, at_most: 0.1}")
     path.write_text(path.read_text().replace("rounds: 3", "rounds: 2"))
-    explained(lambda: config.load_scenario(path), ["13: cv needs 3 rounds of phase 'flap' or more: write 'rounds: 3'"])
+    explained(lambda: load_scenario(path), ["13: cv needs 3 rounds of phase 'flap' or more: write 'rounds: 3'"])
     path.write_text(
         path.read_text().replace(
             "phase: flap, statistic: cv", "compare: flap, where: {routing: on}, against: {routing: off}"
         )
     )
-    assert config.load_scenario(path)[0].expect
+    assert load_scenario(path)[0].expect
 
 
 @pytest.mark.parametrize(
@@ -368,6 +367,6 @@ def test_a_change_with_a_begin_is_felt_and_recovered_from(folder: Path, text: st
     """Where something was measured before it."""
     path = expecting(folder, text)
     path.write_text(path.read_text().replace("down: $down}", "down: $down, at: 20s}"))
-    resolved = config.load_scenario(path)
+    resolved = load_scenario(path)
     assert resolved[0].expect == (wanted,)
-    assert config.from_resolved(json.loads(json.dumps(config.resolved_document(*resolved)))) == resolved
+    assert from_resolved(json.loads(json.dumps(resolved_document(*resolved)))) == resolved

@@ -1,9 +1,9 @@
 """A resolved scenario comes back from JSON as it was, an inventory from what hosts say."""
 
-from __future__ import annotations
-
 import json
 import shutil
+import subprocess
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,16 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric import config
 from fabric.checks.beside_file import beside_file
 from fabric.checks.found import discover
-from fabric.config import load_inventory
-from fabric.config.written import inventory_text
+from fabric.config.inventory import load_inventory
+from fabric.config.resolved import from_resolved, resolved_document
+from fabric.config.scenario import load_scenario
 from fabric.errors import ConfigError, UnreadableOutput
 from fabric.model.found import FoundFabric
 from fabric.model.inventory import Inventory
 from fabric.model.sampling import ZeroGrowth
 from fabric.model.scenario import Scenario
+from fabric.report.written import inventory_text
 from fabric.tools.host_parts import read_amd_numa
 from fabric.wiring import make_executor
 from tests.places import INVENTORY, SCENARIOS, SHIPPED_SCENARIOS
@@ -32,14 +33,20 @@ Resolved = tuple[Scenario, Inventory]
 
 def again(resolved: Resolved) -> Resolved:
     """Through JSON text and back."""
-    return config.from_resolved(json.loads(json.dumps(config.resolved_document(*resolved))))
+    return from_resolved(json.loads(json.dumps(resolved_document(*resolved))))
+
+
+def test_who_reads_a_kept_run_alone_knows_every_kind() -> None:
+    """In a process that has read no scenario file, as ``fabric compare`` is one."""
+    asked = "import fabric.config.resolved; from fabric.model.scenario import PROBES; print(len(PROBES.models))"
+    assert int(subprocess.run((sys.executable, "-c", asked), capture_output=True, check=True).stdout) > 10
 
 
 def test_a_round_trip_loses_nothing(folder: Path, inventory_text: str) -> None:
     """Every part is equal and in the same order, with faults, jump hosts and explicit settings."""
     text = inventory_text.replace("  port: 22", "  port: 2222\n  jump: [{address: b.example.net, user: ops}]")
     (folder / "inventory.yaml").write_text(text)
-    resolved = config.load_scenario(folder / "scenario.yaml", faults=("gpu1/mlx5_0->numa1:slow=0.25",))
+    resolved = load_scenario(folder / "scenario.yaml", faults=("gpu1/mlx5_0->numa1:slow=0.25",))
     scenario, inventory = again(resolved)
     assert (scenario, inventory) == resolved
     assert list(inventory.topology.hosts) == list(resolved[1].topology.hosts)
@@ -61,46 +68,46 @@ def test_a_round_trip_loses_nothing(folder: Path, inventory_text: str) -> None:
 )
 def test_what_ports_may_not_count_is_read_from_older_runs(folder: Path, row: Any, growth: ZeroGrowth | None) -> None:
     """They keep the criteria and how much is too much in one."""
-    document = json.loads(json.dumps(config.resolved_document(*config.load_scenario(folder / "scenario.yaml"))))
+    document = json.loads(json.dumps(resolved_document(*load_scenario(folder / "scenario.yaml"))))
     document["scenario"]["judge"] = {"baseline": None, "marginal": 0.005, "zero_growth": row}
-    assert config.from_resolved(document)[0].judge.growth == growth
+    assert from_resolved(document)[0].judge.growth == growth
 
 
 def test_a_run_from_when_there_were_budgets_is_read_unless_it_had_one(folder: Path) -> None:
-    resolved = config.load_scenario(folder / "scenario.yaml")
-    document = json.loads(json.dumps(config.resolved_document(*resolved)))
+    resolved = load_scenario(folder / "scenario.yaml")
+    document = json.loads(json.dumps(resolved_document(*resolved)))
     for phase in document["scenario"]["phases"]:
         phase["kept"] = None
-    assert config.from_resolved(document) == resolved
+    assert from_resolved(document) == resolved
     document["scenario"]["phases"][-1]["kept"] = [0, 2]
     with pytest.raises(ConfigError, match="within --budget"):
-        config.from_resolved(document)
+        from_resolved(document)
 
 
 @pytest.mark.parametrize("path", SHIPPED_SCENARIOS, ids=lambda path: path.stem)
 def test_what_we_ship_comes_back(path: Path) -> None:
     """Changes, matrix values, rounds and expectations among it."""
-    resolved = config.load_scenario(path)
+    resolved = load_scenario(path)
     assert again(resolved) == resolved
 
 
 def test_a_run_from_before_changes_can_still_be_judged(folder: Path) -> None:
     """What it does not say has the value that it had."""
-    resolved = config.load_scenario(folder / "scenario.yaml")
-    document = json.loads(json.dumps(config.resolved_document(*resolved)))
+    resolved = load_scenario(folder / "scenario.yaml")
+    document = json.loads(json.dumps(resolved_document(*resolved)))
     for phase in document["scenario"]["phases"]:
         for key in ("changes", "env", "label", "where", "round"):
             del phase[key]
     del document["scenario"]["expect"], document["scenario"]["allow"], document["inventory"]["changes"]
     for key in ("shield", "sm_reroute_s", "ufm_isolates"):
         del document["inventory"]["mock"][key]
-    assert config.from_resolved(document) == resolved
+    assert from_resolved(document) == resolved
 
 
 def test_a_hall_is_kept_compactly() -> None:
     """2,048 hosts take less than 100 bytes each, and their layout is written once."""
-    resolved = config.load_scenario(SCENARIOS / "self-check.yaml", inventory_path=INVENTORY / "hall-2048.yaml")
-    document = config.resolved_document(*resolved)
+    resolved = load_scenario(SCENARIOS / "self-check.yaml", inventory_path=INVENTORY / "hall-2048.yaml")
+    document = resolved_document(*resolved)
     assert len(document["inventory"]["platforms"]) == 1
     assert len(json.dumps(document)) < 2048 * 100
     assert again(resolved) == resolved
@@ -114,8 +121,8 @@ def paths(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int,
 
 def document_of(name: str) -> dict[str, Any]:
     """What run.json keeps of a scenario that we ship."""
-    resolved = config.load_scenario(SCENARIOS / f"{name}.yaml")
-    return dict(json.loads(json.dumps(config.resolved_document(*resolved))))
+    resolved = load_scenario(SCENARIOS / f"{name}.yaml")
+    return dict(json.loads(json.dumps(resolved_document(*resolved))))
 
 
 DOCUMENT, CHANGING = document_of("self-check"), document_of("ar-under-ber")
@@ -131,7 +138,7 @@ def test_a_damaged_document_is_refused_or_read(place: tuple[dict[str, Any], tupl
         inner = inner[step]
     inner[path[-1]] = value
     with suppress(ConfigError):
-        scenario, inventory = config.from_resolved(document)
+        scenario, inventory = from_resolved(document)
         assert (type(scenario), type(inventory)) == (Scenario, Inventory)
 
 
@@ -139,7 +146,7 @@ def test_a_damaged_document_is_refused_or_read(place: tuple[dict[str, Any], tupl
 def test_another_document_is_refused(document: dict[str, Any]) -> None:
     """What is no resolved run, or one of another format, is a ConfigError."""
     with pytest.raises(ConfigError, match=r"run\.json"):
-        config.from_resolved(document)
+        from_resolved(document)
 
 
 def looked(name: str, *faults: str) -> tuple[Inventory, FoundFabric]:
@@ -180,10 +187,9 @@ def test_the_shipped_inventories_come_back(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_2048_hosts_are_one_line(tmp_path: Path) -> None:
-    """Eight subnets, one a rail: each is walked once."""
+    """Eight subnets, one a rail."""
     inventory, found = looked("hall-2048.yaml")
     text, made = written(found, tmp_path)
-    assert len(found.seen_from) == 8
     assert len(text.splitlines()) < 60
     assert set(map(str, made.topology.links())) == set(map(str, inventory.topology.links()))
 

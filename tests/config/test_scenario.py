@@ -1,15 +1,13 @@
 """A scenario file becomes the model, every mistake in it is said on its line; the command line overrides it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from fabric import config
-from fabric.config import from_resolved, load_scenario, resolved_document
 from fabric.config.problems import Problems, report, valid
+from fabric.config.resolved import from_resolved, resolved_document
+from fabric.config.scenario import load_scenario
 from fabric.errors import ConfigError
 from fabric.model.sampling import SampleSettings, ZeroGrowth
 from fabric.model.scenario import LocaliseSettings, Scenario
@@ -25,7 +23,7 @@ GIB = 1 << 30
 
 def test_a_good_scenario_becomes_the_model(folder: Path) -> None:
     """Phases and probes are as written, a bare word is a probe with its defaults, hosts are resolved."""
-    scenario, inventory = config.load_scenario(folder / "scenario.yaml")
+    scenario, inventory = load_scenario(folder / "scenario.yaml")
     assert scenario.hosts == tuple(inventory.topology.hosts) == ("gpu1", "gpu2", "gpu3", "gpu4")
     assert scenario.inventory == inventory.source == str(folder / "inventory.yaml")
     inside, tor = scenario.phases
@@ -44,7 +42,7 @@ def test_every_setting_reaches_the_model(folder: Path, scenario_text: str) -> No
 """
     old = "      - loopback: {size: 8M, duration: 5s}\n      - rnic_to_rnic\n"
     (folder / "scenario.yaml").write_text(scenario_text.replace(old, probes))
-    scenario, _ = config.load_scenario(folder / "scenario.yaml")
+    scenario, _ = load_scenario(folder / "scenario.yaml")
     assert scenario.phases[0].probes == (
         LoopbackSpec(name="a", size_bytes=1024, duration_s=120, queue_pairs=4, repeat=3),
         RnicToRnicSpec(name="b", size_bytes=4096, duration_s=3600, queue_pairs=8, repeat=5),
@@ -67,7 +65,7 @@ def test_every_setting_reaches_the_model(folder: Path, scenario_text: str) -> No
 def test_hosts_can_be_said_in_five_ways(folder: Path, scenario_text: str, hosts: str, names: list[str]) -> None:
     """However hosts are named, they come once each in inventory order."""
     (folder / "scenario.yaml").write_text(scenario_text.replace("hosts: all", f"hosts: {hosts}"))
-    scenario, _ = config.load_scenario(folder / "scenario.yaml")
+    scenario, _ = load_scenario(folder / "scenario.yaml")
     assert list(scenario.hosts) == names
 
 
@@ -77,7 +75,7 @@ def test_the_command_line_overrides_the_file(folder: Path, scenario_text: str, i
     other.write_text(inventory_text.replace("gpu[1-4]", "node[1-4]").replace("gpu3", "node3"))
     text = scenario_text.replace("inventory: inventory.yaml\n", "").replace("hosts: all", "hosts: gpu9")
     (folder / "scenario.yaml").write_text(text)
-    scenario, inventory = config.load_scenario(
+    scenario, inventory = load_scenario(
         folder / "scenario.yaml", inventory_path=other, hosts="node[2-3]", faults=("node1:absent",)
     )
     assert scenario.hosts == ("node2", "node3")
@@ -90,7 +88,7 @@ def test_both_files_are_checked_at_once(folder: Path, scenario_text: str, invent
     (folder / "scenario.yaml").write_text(scenario_text.replace("8M", "8Q"))
     (folder / "inventory.yaml").write_text(inventory_text.replace("port: 22", "port: x"))
     with pytest.raises(ConfigError) as caught:
-        config.load_scenario(folder / "scenario.yaml", faults=("x:y",))
+        load_scenario(folder / "scenario.yaml", faults=("x:y",))
     files = [problem.file for problem in caught.value.problems]
     assert files == ["--fault", str(folder / "inventory.yaml"), str(folder / "scenario.yaml")]
 
@@ -159,14 +157,14 @@ def test_a_bad_scenario_is_explained(
     assert scenario_text.count(old) == 1
     path = folder / "scenario.yaml"
     path.write_text(scenario_text.replace(old, new))
-    explained(lambda: config.load_scenario(path), expected)
+    explained(lambda: load_scenario(path), expected)
 
 
 def test_an_unknown_host_is_told_with_the_inventory_and_its_hosts(folder: Path, scenario_text: str) -> None:
     path = folder / "scenario.yaml"
     path.write_text(scenario_text)
     with pytest.raises(ConfigError) as caught:
-        config.load_scenario(path, hosts="gpu5")
+        load_scenario(path, hosts="gpu5")
     text = f"host is not in the inventory: 'gpu5' ({folder}/inventory.yaml has gpu[1-4]); did you mean 'gpu4'?"
     assert [(one.file, one.text) for one in caught.value.problems] == [("--hosts", text)]
 
@@ -207,7 +205,7 @@ def loaded(folder: Path, body: str) -> Scenario:
     """The scenario with this phase."""
     path = folder / "scenario.yaml"
     path.write_text(HEAD + body)
-    return config.load_scenario(path)[0]
+    return load_scenario(path)[0]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """The example files and those of the docs decode to what they say; the JSON Schemas accept just such files."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Iterator
@@ -12,8 +10,11 @@ import jsonschema
 import pytest
 import yaml
 
-from fabric import config
 from fabric.changes.link_down import PortFlap
+from fabric.config.baselines import baseline_notes, load_baselines
+from fabric.config.inventory import load_inventory
+from fabric.config.scenario import load_scenario
+from fabric.config.schema import inventory_schema, scenario_schema
 from fabric.errors import ConfigError
 from fabric.model.scenario import ExpectedEnd, Scenario
 from tests.places import INVENTORY, ROOT, SCENARIOS, SHIPPED_INVENTORIES, SHIPPED_SCENARIOS
@@ -22,7 +23,7 @@ from tests.places import INVENTORY, ROOT, SCENARIOS, SHIPPED_INVENTORIES, SHIPPE
 @pytest.mark.parametrize("name", ["scenario", "inventory"])
 def test_every_key_is_documented(name: str) -> None:
     """docs/*.md names each key of the schema."""
-    schema = config.scenario_schema() if name == "scenario" else config.inventory_schema()
+    schema = scenario_schema() if name == "scenario" else inventory_schema()
     text = (ROOT / "docs" / f"{name}.md").read_text()
     parts = [schema, *schema["$defs"].values()]
     keys = {key for part in parts for key in part.get("properties", {})}
@@ -31,7 +32,7 @@ def test_every_key_is_documented(name: str) -> None:
 
 def shipped(name: str) -> Scenario:
     """A scenario that we ship, on the inventory that it names."""
-    return config.load_scenario(SCENARIOS / f"{name}.yaml")[0]
+    return load_scenario(SCENARIOS / f"{name}.yaml")[0]
 
 
 def test_flaps_are_expected_to_end_as_nccl_s_timeout_says() -> None:
@@ -49,7 +50,7 @@ def test_flaps_are_expected_to_end_as_nccl_s_timeout_says() -> None:
 def test_a_run_that_may_fail_a_host_notes_who_is_who() -> None:
     """Else a validation after the repair cannot tell what was replaced."""
     for name in ("self-check.yaml", "post-repair.yaml"):
-        scenario, _ = config.load_scenario(SCENARIOS / name)
+        scenario, _ = load_scenario(SCENARIOS / name)
         assert scenario.identity, name
 
 
@@ -72,7 +73,7 @@ def beside_baselines(folder: Path, text: str) -> Path:
 
 def test_the_roce_rack_is_complete(tmp_path: Path) -> None:
     """Six hosts on two ToRs, four RNICs and GPUs each, through a bastion; its baseline fits it."""
-    inventory = config.load_inventory(beside_baselines(tmp_path, block("name: roce-rack")))
+    inventory = load_inventory(beside_baselines(tmp_path, block("name: roce-rack")))
     hosts = inventory.topology.hosts
     platform = hosts["node01"].platform
     assert [len(group) for group in inventory.topology.tor_groups] == [3, 3]
@@ -83,23 +84,23 @@ def test_the_roce_rack_is_complete(tmp_path: Path) -> None:
     assert platform.tools
     assert platform.mpirun_options
     assert [jump.address for jump in inventory.ssh.jump] == ["bastion.example.net"]
-    baselines = config.load_baselines({platform.baseline}, Path(inventory.source))
-    assert config.baseline_notes(None, inventory, baselines) == ()
+    baselines = load_baselines({platform.baseline}, Path(inventory.source))
+    assert baseline_notes(None, inventory, baselines) == ()
 
 
 def test_the_infiniband_rack_is_changed_by_managers_that_are_not_under_test(tmp_path: Path) -> None:
     """Its settings fit it, its baseline too, and an editor takes it."""
     text = block("name: ib-rack")
-    inventory = config.load_inventory(beside_baselines(tmp_path, text))
+    inventory = load_inventory(beside_baselines(tmp_path, text))
     assert list(inventory.topology.hosts) == ["gpu1", "gpu2", "gpu3", "gpu4"]
     assert [manager.host for manager in inventory.changes.subnet_managers] == list(inventory.topology.management)
-    baselines = config.load_baselines({"h100-ndr"}, Path(inventory.source))
-    assert config.baseline_notes(None, inventory, baselines) == ()
-    jsonschema.Draft202012Validator(config.inventory_schema()).validate(yaml.safe_load(text))
+    baselines = load_baselines({"h100-ndr"}, Path(inventory.source))
+    assert baseline_notes(None, inventory, baselines) == ()
+    jsonschema.Draft202012Validator(inventory_schema()).validate(yaml.safe_load(text))
 
 
 INVENTORY_SCHEMA, SCENARIO_SCHEMA = (
-    jsonschema.Draft202012Validator(schema) for schema in (config.inventory_schema(), config.scenario_schema())
+    jsonschema.Draft202012Validator(schema) for schema in (inventory_schema(), scenario_schema())
 )
 
 
@@ -115,7 +116,7 @@ def properties(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"{name}.{key}", value
 
 
-@pytest.mark.parametrize("schema", [config.inventory_schema(), config.scenario_schema()], ids=["inventory", "scenario"])
+@pytest.mark.parametrize("schema", [inventory_schema(), scenario_schema()], ids=["inventory", "scenario"])
 def test_schemas_are_valid_and_describe_every_key(schema: dict[str, Any]) -> None:
     """An editor can show what each key means, and no mapping takes unknown keys."""
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -130,13 +131,13 @@ def test_schemas_are_valid_and_describe_every_key(schema: dict[str, Any]) -> Non
 @pytest.mark.parametrize("path", SHIPPED_INVENTORIES, ids=lambda path: path.name)
 def test_shipped_inventories_fit(path: Path) -> None:
     """What we ship is good in an editor too."""
-    jsonschema.Draft202012Validator(config.inventory_schema()).validate(yaml.safe_load(path.read_text()))
+    jsonschema.Draft202012Validator(inventory_schema()).validate(yaml.safe_load(path.read_text()))
 
 
 @pytest.mark.parametrize("path", SHIPPED_SCENARIOS, ids=lambda path: path.name)
 def test_shipped_scenarios_fit(path: Path) -> None:
     """What we ship is good in an editor too."""
-    jsonschema.Draft202012Validator(config.scenario_schema()).validate(yaml.safe_load(path.read_text()))
+    jsonschema.Draft202012Validator(scenario_schema()).validate(yaml.safe_load(path.read_text()))
 
 
 @pytest.mark.parametrize(
@@ -204,7 +205,7 @@ def test_scenarios_fit_as_the_decoder_takes_them(
     assert accepts(SCENARIO_SCHEMA, text) is (good is not False)
     (folder / "scenario.yaml").write_text(text)
     if good:
-        config.load_scenario(folder / "scenario.yaml")
+        load_scenario(folder / "scenario.yaml")
     elif good is False:
         with pytest.raises(ConfigError):
-            config.load_scenario(folder / "scenario.yaml")
+            load_scenario(folder / "scenario.yaml")

@@ -1,7 +1,5 @@
 """Single values: what each type accepts, and how sets of names and templates unfold."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """A hand-driven executor in simulated time, for engine tests."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable, Sequence
 

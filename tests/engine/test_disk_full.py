@@ -1,7 +1,5 @@
 """The disk is full from the k-th write of a run on, for every k: a clear error, nothing lost, and the run goes on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

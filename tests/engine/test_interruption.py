@@ -1,7 +1,5 @@
 """Runs that are told to end, stop by the file STOP or are killed, and what stands of them when they go on."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

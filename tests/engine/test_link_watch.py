@@ -1,7 +1,5 @@
 """Looks at all links and sampling beside the probes: on simulated hosts, some of which cannot or go away."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from math import inf

@@ -1,7 +1,5 @@
 """A storm of pauses is told from pauses: all the time, and nothing moves; then the run is stopped in order."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

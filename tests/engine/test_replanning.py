@@ -1,7 +1,5 @@
 """Neighbours of who is left out are measured with the next one; rounds end by the clock; follow-ups in their phase."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path

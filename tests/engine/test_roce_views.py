@@ -1,7 +1,5 @@
 """Looks at the cables of a RoCE fabric: by NVUE of switches that have a login, and by the hosts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The engine keeps its promises whatever the hosts do: bounded, fail-closed, never two probes on a claim."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Who may run a probe, how long it is waited for, when it is run once more, and who is left out of later rounds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, KeysView, Sequence
 from dataclasses import replace
 from pathlib import Path

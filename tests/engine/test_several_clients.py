@@ -1,7 +1,5 @@
 """A probe with several clients, and what hosts call themselves."""
 
-from __future__ import annotations
-
 import pytest
 
 from fabric.engine.probe_run import NAME_WORDS, WORDS, ProbeRun, roll_call_problem

@@ -1,7 +1,5 @@
 """A session with an agent that says what a test tells it to."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """What every executor must do; subclass it once per executor, with an ``executor`` fixture."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -7,8 +7,6 @@ names an older one is refused with 409; a strategic merge patch merges maps, rem
 and the other path no status; lists are told in pages, and an old page is 410; other content types are 415.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

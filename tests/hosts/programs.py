@@ -1,7 +1,5 @@
 """The programs that the contract of executors runs, what differs between backends, and what happened to commands."""
 
-from __future__ import annotations
-
 import secrets
 import socket
 import sys

@@ -4,8 +4,6 @@ Nodes of Kubernetes through the official client, against the documented contract
 ``kubectl`` itself, where it is here, is the somebody else who cordons and gives back.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The mock executor: the contract in simulated time, its own promises, sampling, and accounts of switches."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from math import inf

@@ -1,7 +1,5 @@
 """Commands carried by local processes, with an agent and without; a run that goes on keeps its clock."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """SSH without a lab: servers that are none or too weak, shared connections, and the index over known_hosts files."""
 
-from __future__ import annotations
-
 import base64
 import hmac
 import inspect

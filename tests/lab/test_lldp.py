@@ -15,10 +15,10 @@ import pytest
 from benchmarks.lab.namespaces import ip, until
 from fabric.checks.found import discover
 from fabric.checks.wiring import wiring
-from fabric.config import load_inventory
-from fabric.config.written import inventory_text
+from fabric.config.inventory import load_inventory
 from fabric.model.found import FoundFabric
 from fabric.model.inventory import Inventory
+from fabric.report.written import inventory_text
 from fabric.tools import interfaces
 from fabric.wiring import make_executor
 from tests.places import INVENTORY

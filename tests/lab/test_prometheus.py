@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from fabric.app.live_metrics import LiveMetrics, serve
+from fabric.app.live_metrics import live_metrics, serve
 from fabric.runs.run_lock import holding
 from tests.runs.small_run import begin, cut_after, run_of
 
@@ -45,7 +45,7 @@ def served(tmp_path: Path) -> Iterator[int]:
     begin(tmp_path)
     cut_after(run_of(tmp_path), "finished", 3)
     run, port = run_of(tmp_path), free_port()
-    serve(LiveMetrics(run), port)
+    serve(live_metrics(run), port)
     with holding(run.parent.parent, run.parent.name, ["gpu001"], run=run.name):
         yield port
 

@@ -16,9 +16,9 @@ import pytest
 from benchmarks.lab.slurm_site import missing, slurm_site, until
 from fabric.app.restore import restore
 from fabric.app.scheduler import SlurmNodes, act, hosts_of
+from fabric.ports import SchedulerNode
 from fabric.runs.journal import LEDGER, read_journal, reservations
 from fabric.tools import slurm
-from fabric.tools.slurm import SlurmNode
 from fabric.wiring import make_executor
 from tests.app.test_scheduler import accepted, judged
 
@@ -46,7 +46,7 @@ def scontrol(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(("scontrol", *words), capture_output=True, text=True, timeout=30, check=False)
 
 
-def node(name: str) -> SlurmNode:
+def node(name: str) -> SchedulerNode:
     """How it stands, by the product's own reader."""
     said = scontrol(*slurm.show_node(name)[1:])
     found = slurm.node(name, said.stdout, said.stderr, said.returncode)

@@ -1,7 +1,5 @@
 """The small words of the model; names of parts; what switches join, and what a pair shares above its leaves."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

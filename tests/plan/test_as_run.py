@@ -1,14 +1,13 @@
 """From a scenario to the phases that run: drills or none, rounds that fill a time, stages of a link burn."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fabric.app.prepare import Given, prepare
-from fabric.config import from_resolved, load_scenario, resolved_document
+from fabric.config.resolved import from_resolved, resolved_document
+from fabric.config.scenario import load_scenario
 from fabric.errors import ConfigError
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import DRILLS, Phase, Scenario

@@ -1,7 +1,5 @@
 """A schedule breaks no claim and wastes none; stages load every link, checked against the simulated network."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

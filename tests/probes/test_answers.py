@@ -1,7 +1,5 @@
 """An answer to another question is never a measurement; probes of an earlier run and of other packages."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

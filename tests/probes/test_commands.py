@@ -1,7 +1,5 @@
 """What a platform and a phase say of tools is in every command; what is sampled on a host, and how it is called."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The kinds expand to probes with stable unique ids: who is measured with whom, and what each holds alone."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.measured_rack import rack_topology
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.model.command import CommandResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Probe

@@ -1,7 +1,5 @@
 """Incasts and victims on simulated hosts with queues: congested is told from bad, and neither is blamed on a host."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

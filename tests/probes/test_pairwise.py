@@ -1,7 +1,5 @@
 """Pairs of hosts and pairs of RNICs of one host: who meets whom, one way, both ways, and how long a message takes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +9,7 @@ import pytest
 from benchmarks.altered_answers import ended, printed
 from benchmarks.measured_rack import dgx_platform, rack_topology
 from fabric.app.prepare import Given, prepare
-from fabric.config import load_scenario
+from fabric.config.scenario import load_scenario
 from fabric.errors import ConfigError
 from fabric.judge.normal.kinds import latency_verdicts
 from fabric.model.change import ChangeSettings

@@ -1,7 +1,5 @@
 """Permutations, bisections and entropy: who sends to whom, and what a hash is said to do with many queue pairs."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 from random import Random

@@ -1,7 +1,5 @@
 """One bad rack and one healthy one, measured once for all tests of reports."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Runs and frames for the tests of reports, and what a hostile host may have printed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

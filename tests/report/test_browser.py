@@ -1,7 +1,5 @@
 """report.html in a real browser: filters, sorting, deep links, and nothing that was injected runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Expectations and changes as people and pipelines see them: in the verdict, the plan and while the run goes on."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

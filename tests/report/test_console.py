@@ -1,7 +1,5 @@
 """What the console says, during a run and after it: the verdict first, never markup, lines within the width."""
 
-from __future__ import annotations
-
 import io
 import sys
 import threading

@@ -1,7 +1,5 @@
 """What pipelines read, read back by the libraries that they use; tickets; what is alike is told in a line or two."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -23,7 +21,7 @@ from fabric.app.analyze import load, write_tickets
 from fabric.model.change import Change
 from fabric.model.comparison import WHOLE, Compared, Difference
 from fabric.model.outcome import Outcome
-from fabric.report.diagnosis import parsed_document, parsed_lines
+from fabric.report.diagnosis import parsed_document, parsed_text
 from fabric.report.exports import cell, csv_lines, junit_xml, metrics_text
 from fabric.report.progress import HOLD_S, FoldedOuts, FoldedStates
 from fabric.report.several_runs import folded as rows_folded
@@ -235,7 +233,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 def test_nothing_of_the_tool_is_said() -> None:
     """A file without any output of the tool is not silently fine."""
     document = parsed_document("perftest", "hello")
-    assert list(parsed_lines(document, "f")) == ["f: no perftest output found"]
+    assert parsed_text([("f", document)]) == "f: no perftest output found\n"
 
 
 def test_the_nccl_document_has_exactly_these_keys() -> None:

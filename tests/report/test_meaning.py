@@ -1,7 +1,5 @@
 """The headline, parts in words, what to do next, and whether a repaired host may return."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """report.html: one file, nothing from outside, nothing that a host printed is believed; the figures of a run."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from base64 import b64decode, b64encode

@@ -1,7 +1,5 @@
 """What-ifs, training, baselines and the pre-flight as text and as documents."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, replace
 from io import StringIO

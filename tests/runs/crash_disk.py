@@ -1,7 +1,5 @@
 """A disk that remembers what was written in which order, and every state that a crash may leave it in."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """An ``os`` whose disk is full from some call on."""
 
-from __future__ import annotations
-
 import errno
 import os
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Folders that this process cannot look into, as another account's are."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

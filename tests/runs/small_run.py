@@ -1,7 +1,5 @@
 """A whole run of a few probes on the mock backend, in this process, going on with it, and waiting for something."""
 
-from __future__ import annotations
-
 import atexit
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """Results of changes come back as they were; the journal stays readable whatever the disk does to a line."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The history, the samples and what tools printed survive being cut anywhere; what a history says is done."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 import tracemalloc

@@ -1,7 +1,5 @@
 """What a run wrote: its source files and which changed; its tables; who may read it."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator

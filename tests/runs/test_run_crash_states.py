@@ -6,8 +6,6 @@ acknowledged when the fsync of its line has returned. For every prefix of the st
 yet durable, the run is loaded from what is left, and resumed from each different point of progress.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Mapping

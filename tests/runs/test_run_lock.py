@@ -1,7 +1,5 @@
 """One run of a scenario and on a host at a time; what is read from a results folder is a regular, bounded file."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """What tests of whole runs with changes share: a small pod, a scenario made of text, and executors that misbehave."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path

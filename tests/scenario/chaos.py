@@ -1,7 +1,5 @@
 """A small rack of sixteen hosts, and what may come over one or two of them in the middle of a self-check."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A host that failed, was repaired well, badly or not at all, and the decision about it; all on the mock."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fabric.app.analyze import keep_decision, reopened

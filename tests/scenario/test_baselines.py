@@ -1,7 +1,5 @@
 """Record, accept, judge, compare: through the command line, on the simulated rack."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

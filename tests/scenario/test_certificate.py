@@ -1,7 +1,5 @@
 """Certificates of whole runs: what they say, and that nothing can be changed behind their back."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Whole runs in which the fabric is changed, also by kinds of other packages: it happens, and nothing of it stays."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Whatever comes over one or two hosts in the middle of a run, it ends, blames them alone, and measures all others."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

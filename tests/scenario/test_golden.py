@@ -1,7 +1,5 @@
 """Known runs and racks as they are built go through the shipped scenarios."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

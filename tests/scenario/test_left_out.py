@@ -1,7 +1,5 @@
 """Whole runs on the mock: hosts that fail stop early, rounds end by the clock."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

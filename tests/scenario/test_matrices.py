@@ -1,7 +1,5 @@
 """The matrices of failover and retransmission, as shipped, on the simulated racks: every row ends as its page says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Whatever ends a command early or damages its journal: a change that may be live is what is said, with exit code 4."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Where no memory is left it is said, with what to do; what was changed is taken back, or told as open."""
 
-from __future__ import annotations
-
 import resource
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Whole post-repair validations: who may go back into service, why not, and on which inventory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

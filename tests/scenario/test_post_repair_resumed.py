@@ -1,7 +1,5 @@
 """A validation after a repair that was killed goes on with what accused the host when it began."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A RoCE fabric in two tiers whose switches speak NVUE: adaptive routing off and on, and what rings gain by it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

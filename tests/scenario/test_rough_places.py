@@ -1,7 +1,5 @@
 """The command line holds where pipes break, disks are full, runs are killed, files are damaged or no regular files."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

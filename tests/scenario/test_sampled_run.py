@@ -1,7 +1,5 @@
 """Whole runs that watch: links at both ends, counters that grow, faults that bandwidth does not show."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Whole runs of the shipped jobs on the simulated rack, and what is named when a part goes bad during a soak."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What ends every change of a phase before its time, in whole runs on the simulated rack."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

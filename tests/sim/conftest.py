@@ -1,7 +1,5 @@
 """A small rack of hosts like a DGX H100: 8 GPUs, 8 RNICs, 4 PCIe switches with 2 + 2 each, 2 memory nodes, 8 leaves."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 

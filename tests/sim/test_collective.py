@@ -1,14 +1,12 @@
 """The nccl-tests programs of the simulated rack, inside hosts, between leaves, and by NCCL's own numbers."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.sim.hosts.capacity import RNIC_EFFICIENCY

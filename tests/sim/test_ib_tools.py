@@ -1,7 +1,5 @@
 """The InfiniBand tools of the simulated rack; bit errors, from the wire to bandwidth, against published values."""
 
-from __future__ import annotations
-
 import re
 from math import isfinite, sqrt
 

@@ -1,7 +1,5 @@
 """``mlxlink`` in the simulated rack: sections and error ratios; bit errors that the link does not survive."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """``mlxreg`` in the simulated rack: the tool's own tables and refusals, and what injected errors do."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Hosts that NVLink joins (GB200 NVL72): their collectives need no network, and are not judged by its limits."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

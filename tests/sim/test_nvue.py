@@ -1,7 +1,5 @@
 """Managers' files and switches with NVUE: what is set, staged and undone; RoCE with one lossless class."""
 
-from __future__ import annotations
-
 import pytest
 
 from fabric.model.change import ChangeSettings, SubnetManager

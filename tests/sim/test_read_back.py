@@ -1,7 +1,5 @@
 """What the simulated rack says is what our parsers read from the real tools; noise as real clusters show it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
 from statistics import median
@@ -9,7 +7,7 @@ from statistics import median
 import pytest
 
 from fabric.checks.parts import AMD_JOBS, AMD_LIST, GPUDIRECT, GPUS
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.model.finding import Severity
 from fabric.model.inventory import Fault, MockSettings
 from fabric.model.scenario import Phase

@@ -1,7 +1,5 @@
 """Storms: any commands, faults, toggles, kills and port operations at any time leave the simulated rack consistent."""
 
-from __future__ import annotations
-
 from collections import Counter
 from math import inf, isfinite
 

@@ -1,7 +1,5 @@
 """Others' flows on cables between switches: they take their share and no more, and leave the cables well."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The simulated network of an inventory: how its links are called, what is regular, and what-if on it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 
@@ -10,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.model.topology import Gpu, Host, Platform, Rnic, Switch, Topology, Uplinks
 from fabric.sim.faults import LinkFault
 from fabric.sim.net.links import link_state

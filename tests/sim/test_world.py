@@ -1,7 +1,5 @@
 """The world as its users see it: small programs, files of hosts, faults and their kinds, settings of real sites."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from statistics import mean, pstdev

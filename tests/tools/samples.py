@@ -1,7 +1,5 @@
 """Recorded outputs of the real tools."""
 
-from __future__ import annotations
-
 import re
 
 from tests.places import CAPTURES

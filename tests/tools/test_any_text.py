@@ -1,7 +1,5 @@
 """The readers take any text: they answer quickly with what is in it, or raise an error of their own."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

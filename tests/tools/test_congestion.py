@@ -1,7 +1,5 @@
 """What a port counts of congestion is read as the kernel and ethtool print it; what is not there is not 0."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

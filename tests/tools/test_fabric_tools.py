@@ -1,7 +1,5 @@
 """The smaller tools that look at a fabric and say what a part is: counters, interfaces, managers, serial numbers."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
@@ -46,7 +44,7 @@ def test_sminfo_recorded():
     """The master by LID and GUID."""
     ((_, stdout, _, _),) = calls("infiniband-diags/ibsim-05-sminfo.txt")
     found = infiniband.read_subnet_manager(stdout)
-    assert (found.lid, found.guid, found.priority, found.state) == (1, 0xB8599F0300010101, 0, "MASTER")
+    assert (found.lid, found.guid, found.state) == (1, 0xB8599F0300010101, "MASTER")
     for length in range(len(stdout) - 1):
         with pytest.raises(UnreadableOutput):
             infiniband.read_subnet_manager(stdout.strip()[:length])
@@ -132,12 +130,10 @@ def test_counters_are_optional_one_by_one() -> None:
 
 def test_unhealthy_ports():
     """By the name that UFM wants back."""
-    (port,) = management.read_unhealthy(json.dumps(UFM_LIST))
-    assert (port.port, port.number, port.condition, port.state) == (
-        "e41d2d0300000200_5", 5, "HIGH_BER", "isolate"
-    )  # fmt: skip
-    assert management.port_name(0xE41D2D0300000200, 5) == port.port
-    assert management.read_unhealthy("[]") == ()
+    port = management.port_name(0xE41D2D0300000200, 5)
+    assert port == "e41d2d0300000200_5"
+    assert management.read_unhealthy(json.dumps(UFM_LIST)) == {port: "HIGH_BER"}
+    assert management.read_unhealthy("[]") == {}
     for wrong in ("", "{}", "[1]", '[{"UnhealthyGUID": "x"}]', json.dumps(UFM_LIST)[:-5]):
         with pytest.raises(UnreadableOutput):
             management.read_unhealthy(wrong)

@@ -1,7 +1,5 @@
 """Why a run of nccl-tests or perftest gave up, and whose fault it points to."""
 
-from __future__ import annotations
-
 import pytest
 
 from fabric.model.probe import FailureKind

@@ -1,7 +1,5 @@
 """What dumps, answers of NCCL RAS and logs tell of a job; pickles of plain values, and of nothing else."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import datetime

@@ -1,7 +1,5 @@
 """infiniband-diags: ports, cables, states, counters, routes and the subnet manager, as the real tools print them."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """Launchers keep every value apart from their options; what Slurm and others wrote down of jobs, hosts and cabling."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from datetime import UTC, datetime
@@ -13,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.errors import ToolError, UnreadableOutput
+from fabric.ports import SchedulerNode
 from fabric.tools import ethtool, host_parts, infiniband, interfaces, launch, slurm
 from fabric.tools.infiniband import End, PortLine
 from fabric.tools.mlxlink import Light, Module
@@ -217,15 +216,14 @@ def test_a_captured_node_is_read() -> None:
     """State with its flags, the reason without its author, the author."""
     line = next(line for line in _PRINTED.splitlines() if line.startswith("NodeName=n1 ") and "Reason" in line)
     found = slurm.node("n1", line, "", 0)
-    assert found == slurm.SlurmNode("n1", frozenset({"DOWN", "DRAIN", "NOT_RESPONDING"}), "fabric: down", "root")
-    assert found.is_drained
+    assert found == SchedulerNode(True, "fabric: down", "root")
 
 
 def test_a_node_without_reason_is_not_drained() -> None:
     """``IDLE`` and ``IDLE*`` alike."""
     for state in ("IDLE", "IDLE*"):
         found = slurm.node("n1", _LINE.format(name="n1", state=state, rest=""), "", 0)
-        assert found == slurm.SlurmNode("n1", frozenset({"IDLE"}))
+        assert found == SchedulerNode(False)
 
 
 def test_a_comment_is_no_state_and_no_reason() -> None:
@@ -296,7 +294,7 @@ LINKS = (CAPTURES / "infiniband-diags" / "29-real-ibnetdiscover-p-test.txt").rea
 def test_lldp_of_a_recorded_rack() -> None:
     """Two neighbours are a list, one is none; a switch without a name is told by its chassis."""
     first, second = interfaces.read_neighbours(LLDP["two-neighbours"])
-    assert first == interfaces.Neighbour("eth2", "tor-1", "56:b6:cc:b6:c8:91", "swp1")
+    assert first == interfaces.Neighbour("eth2", "tor-1", "swp1")
     assert (second.interface, second.switch) == ("eth3", "tor-2")
     document = json.loads(LLDP["two-neighbours"])
     document["lldp"]["interface"] = document["lldp"]["interface"][1]

@@ -1,7 +1,5 @@
 """mlxlink, mlxconfig and mlxreg: what is asked, and what their texts, tables and complaints say."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """The command line of a collective, the reading of its tables, and what contradicts itself."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The command lines of ib_write_bw and ib_write_lat, and the reading of their tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """RoCE as the kernel, mlnx_qos and NVUE tell it; ``nv``: readers and command lines that nothing can slip into."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 
@@ -252,7 +250,7 @@ MODULE = {"vendor-sn": "MT1 ", "temperature": {"temperature": "42.56 C", "alarm"
 def test_neighbours_and_light_are_read() -> None:
     heard = {"chassis": {"chassis-id": "44:38:39:00:00:01", "system-name": "spine1"}, "port": {"name": "swp3"}}
     said = json.dumps({"swp1": {"lldp": {"neighbor": {"spine1": heard}}}, "swp2": {}})
-    assert nvue.read_neighbours(said) == (Neighbour("swp1", "spine1", "44:38:39:00:00:01", "swp3"),)
+    assert nvue.read_neighbours(said) == (Neighbour("swp1", "spine1", "swp3"),)
     alarms = {"high-alarm-threshold": "3.9811 mW / 6.00 dBm", "low-alarm-threshold": "0.0910 mW / -10.41 dBm"}
     alarms["low-warning-threshold"] = "0.1445 mW / -8.40 dBm"
     powers = ["0.8625 mW / -0.64 dBm", "0.0000 mW / -inf dBm"]

@@ -1,7 +1,5 @@
 """Outputs of the real tools: the values that their index gives, and no others."""
 
-from __future__ import annotations
-
 import pytest
 
 from fabric.tools import nccl, perftest

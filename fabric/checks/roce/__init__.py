@@ -5,8 +5,6 @@ Both ends of every cable as they told to be set are joined: host ports by one sh
 ``rules.py`` is what is compared, and what is wrong by rule; here: who differs from most, and what is told of all that.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

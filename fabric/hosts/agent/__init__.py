@@ -4,8 +4,6 @@ Hosts reached through an agent each: one stream per host for everything, one thr
 A host on which no agent can be started is served by plain commands instead: a stream for each, under the sh wrapper.
 """
 
-from __future__ import annotations
-
 import random
 import secrets
 import threading

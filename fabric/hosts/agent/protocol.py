@@ -4,8 +4,6 @@ The lines that go between us and the agent of a host: what may be said, encoded,
 What a host says is not trusted: every line is bounded, every field has its type, and what does not fit is Garbled.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """The conversation with the agent of one host: commands and samplings under way, deadlines, and how all that ends."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field

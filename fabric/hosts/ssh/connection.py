@@ -1,7 +1,5 @@
 """SSH sessions: opened through jump hosts, one at a time, kept for the run, shared by the commands of a host."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import random

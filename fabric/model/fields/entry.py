@@ -2,8 +2,6 @@
 A mapping in a file as a frozen model: what every kind that brings its own keys is made of, and a value of one of these.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import MISSING, field, fields
 from functools import cache

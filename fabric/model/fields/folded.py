@@ -1,7 +1,5 @@
 """Sets of names as the field writes them, ``gpu[001-016,020]``: counted before they are unfolded."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

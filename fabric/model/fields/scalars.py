@@ -3,8 +3,6 @@ The types of single values, each read from text: whole numbers, decimals, true/f
 with a unit: sizes in powers of two (``8M``), durations (``5s``), number ranges (``0-3``).
 """
 
-from __future__ import annotations
-
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

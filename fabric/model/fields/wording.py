@@ -1,7 +1,5 @@
 """How a problem with a file is said: what was seen, quoted and bounded, and the nearest word that would be right."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Collection, Iterable
 from itertools import islice

@@ -1,7 +1,5 @@
 """How every figure looks, and what it becomes: inline SVG whose colours a page decides, or a file for slides."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps

@@ -1,7 +1,5 @@
 """The simulated hosts together: who is there, who answers, and what chance has in store for whom."""
 
-from __future__ import annotations
-
 from fabric.model.inventory import Fault
 from fabric.model.topology import Host, Platform, Topology
 from fabric.sim.faults import faults_by_host

@@ -4,8 +4,6 @@ How much each part of a host carries, and which parts a transfer runs through.
 Every number has its source beside it; "choice" means that nothing was published and we say so.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 

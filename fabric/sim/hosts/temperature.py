@@ -1,7 +1,5 @@
 """How warm the parts of a host are: what ran lately, what runs, and where the part sits."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """A Clos network of one to three levels as numbered links: ids are arithmetic, but for the leaf of each RNIC."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TypeAlias
 

@@ -4,8 +4,6 @@ What governs a fabric beside its subnet manager: switches with a command line of
 UFM isolates switch ports with many bit errors, and keeps them so until it is told.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

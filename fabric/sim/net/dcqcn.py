@@ -9,8 +9,6 @@ switch to switch to the hosts. Rates follow the fluid equations of DCQCN as its 
 code (jitupadhye-zz/rdma) has p and R in the sums delayed by one tau.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

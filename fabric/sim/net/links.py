@@ -1,7 +1,5 @@
 """The links above the leaves: what faults and ports leave of them, which are down, and what they have carried."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The subnet managers of the simulated fabric: their files, who of them is master, and what that one programs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 

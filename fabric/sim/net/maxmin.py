@@ -1,7 +1,5 @@
 """Max-min fair rates: nobody can get more without taking from one who has no more."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fabric.sim.net.clos import Bools, Floats, Ints, Links

@@ -1,7 +1,5 @@
 """A simulated network whose hosts, switches and links are called as in the inventory that it was made of."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

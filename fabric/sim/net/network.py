@@ -1,7 +1,5 @@
 """What joins the leaves: which rings run over it, by which paths, how fast; and the forwarding table of a switch."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """A RoCE network with queues: what pairs of hosts get of it by ECN, PFC and DCQCN, and what their ports count."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The links each flow crosses, for each way a cluster network is routed, also around what is down."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache

@@ -5,8 +5,6 @@ They are well, and so are the links. They want what they want all the time, get 
 slow down for marks as our own RNICs do, and count where they pass: a port of a switch cannot tell whose bytes it sends.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from math import ceil
 

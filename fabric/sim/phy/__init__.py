@@ -1,7 +1,5 @@
 """The ports of the rack: up or down, with which errors, and what that does to the transfers through them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from math import inf

@@ -1,7 +1,5 @@
 """Which port of the rack is plugged into which, with its GUID and LID, and what is wrong with a cable for ever."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """How each end of a simulated RoCE cable is set: its lossless priority, ECN, trust, buffers, and what is set wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil

@@ -4,8 +4,6 @@ A link's bit errors as its users feel them: what the FEC leaves, lost bandwidth 
 Then what a line of one generation sends: its healthy errors, injected ones, those of wear, and when it gives up.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import comb, expm1, floor, log1p, log10

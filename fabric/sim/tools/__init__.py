@@ -1,7 +1,5 @@
 """From words to a job: takes ``env``, ``timeout``, ``numactl`` and launchers off the front of a command line."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial

@@ -5,8 +5,6 @@ The guard of a change in the simulated rack: the words of the real one, simulate
 host and directory.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Callable, Sequence

@@ -1,10 +1,8 @@
 """What is asked of a simulated host before a run: programs and their versions, its kernel, its GPUs, other hosts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
-from fabric.sim import page
+from fabric.sim import named, page
 from fabric.sim.hashing import mix64, text_hash, uuid_text, word
 from fabric.sim.hosts import RNIC_PART_NUMBER, pci_address, serial_of_rnic
 from fabric.sim.tools.call import SAY_S, Program, Said, Say, Surroundings, Tool, ToolCall
@@ -14,25 +12,9 @@ from fabric.sim.tools.sysfs import ROOT, contents
 EPOCH_S = 1_700_000_000.0
 """What the hosts' clocks show when simulated time begins; any instant would do."""
 
-_BUILD = "BUILD VERSION: 44.0\n"
-_SAYS: Mapping[tuple[str, ...], str] = {
-    ("mpirun", "--version"): "mpirun (Open MPI) 4.1.7\n\nReport bugs to http://www.open-mpi.org/community/help/\n",
-    ("srun", "--version"): "slurm 22.05.8\n",
-    ("flock", "--version"): "flock from util-linux 2.38.1\n",
-    ("setsid", "--version"): "setsid from util-linux 2.38.1\n",
-    ("timeout", "--version"): "timeout (GNU coreutils) 9.1\n",
-    ("tee", "--version"): "tee (GNU coreutils) 9.1\n",
-    ("dcb", "-V"): "dcb utility, iproute2-6.1.0\n",
-    ("ip", "-V"): "ip utility, iproute2-6.1.0, libbpf 1.1.0\n",
-    ("python3", "--version"): "Python 3.11.2\n",
-    ("systemctl", "--version"): "systemd 252 (252.39-1~deb12u1)\n",
-    ("id", "-un"): "root\n",
-    ("ibportstate", "-V"): f"ibportstate {_BUILD}",
-    ("iblinkinfo", "-V"): f"iblinkinfo {_BUILD}",
-    ("perfquery", "-V"): f"perfquery {_BUILD}",
-    ("sminfo", "-V"): f"sminfo {_BUILD}",
-    ("smpquery", "-V"): f"smpquery {_BUILD}",
-}
+_SAYS = named(page("versions"))
+"""What a program says of itself, by its name and the one word it is called with."""
+
 _USAGE = (
     "USAGE: {name} \n\t[-t,--nthreads <num threads>] \n\t[-g,--ngpus <gpus per thread>] \n"
     "\t[-b,--minbytes <min size in bytes>] \n\t[-e,--maxbytes <max size in bytes>] \n\t[-h,--help]\n"
@@ -47,9 +29,9 @@ def host_program(name: str, words: tuple[str, ...]) -> Tool | None:
     """
     if name.endswith("_perf") and words == ("-h",):
         return lambda _: Said(_USAGE.format(name=name))
-    text = _SAYS.get((name, *words[:1])) if len(words) == 1 else None
+    text = _SAYS.get(f"{name} {words[0]}") if len(words) == 1 else None
     if text is not None:
-        return lambda _: Said(text)
+        return lambda _: Said(text.replace(r"\n", "\n") + "\n")
     return _CALLED.get((name, *words[:1])) or _CALLED.get((name, *words[:2]))
 
 

@@ -1,7 +1,5 @@
 """infiniband-diags: the fabric as management packets from one port of a host see it, and its ports changed by LID."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 
@@ -275,18 +273,11 @@ def ibroute(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
 
     found = forwarding_table(asked.ports.cabling, asked.rack.above.network(), switch)
     reached = {node.lid for node in asked.reached(own)}
-    top = max(found, default=0)
-    said = f"Unicast lids [0x0-0x{top:x}] of switch Lid {switch.lid} guid 0x{switch.guid:x} ({switch.description}):\n"
-    said += "  Lid  Out   Destination\n       Port     Info \n"
-    said += "".join(f"0x{lid:04x} {port:03d}\n" for lid, port in found.items())
     warned = "".join(no_answer(asked, lid) for lid in found if lid not in reached)
-    return Said(f"{said}{len(found)} valid lids dumped \n", warned)
+    return Said(page("ibroute", top=max(found, default=0), switch=switch, table=found), warned)
 
 
-_ERRORS = (
-    "SymbolErrorCounter LinkErrorRecoveryCounter LinkDownedCounter PortRcvErrors PortRcvRemotePhysicalErrors "
-    "PortRcvSwitchRelayErrors PortXmitDiscards PortXmitConstraintErrors PortRcvConstraintErrors"
-)
+_ERRORS = ("SymbolErrorCounter", "LinkErrorRecoveryCounter", "LinkDownedCounter", "PortRcvErrors", "PortXmitWait")
 
 
 @tool("ibqueryerrors", "suppress= -s --suppress\ncounters --counters", walks=255)
@@ -297,45 +288,24 @@ def ibqueryerrors(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
     With ``--counters`` how much each has sent and received.
     """
     del rest
+    nodes = [(node, asked.ports.cabling.ends(node)) for node in reversed(asked.reached(own_port(asked, fields)))]
+    walked = {"checked": len(nodes), "ports": sum(len(ends) for _, ends in nodes)}
     if "counters" in fields:
-        return _traffic(asked, own_port(asked, fields))
+        at, at_s = asked.ports.at, asked.at_s
+        data = [(node, [(end[1], _data(asked.ports.counts(at(end), at_s))) for end in ends]) for node, ends in nodes]
+        return Said(page("ibqueryerrors", nodes=data, bad_ports=0, left_out=None, **walked))
     left_out = [name for name in fields.get("suppress", "").split(",") if name]
-    own = own_port(asked, fields)
-    said, ports, bad_ports, bad = [], 0, 0, 0
-    reached = asked.reached(own)
-    for node in reversed(reached):
-        ends = asked.ports.cabling.ends(node)
-        ports += len(ends)
-        rows = [(end[1], found) for end in ends if (found := _nonzero(asked, end, left_out))]
+    bad, bad_ports = [], 0
+    for node, ends in nodes:
+        rows: list[tuple[int | str, dict[str, int]]] = [
+            (end[1], found) for end in ends if (found := _nonzero(asked, end, left_out))
+        ]
+        bad_ports += len(rows)
+        total = {name: value for name in _ERRORS if (value := sum(found.get(name, 0) for _, found in rows))}
         if rows:
-            bad, bad_ports = bad + 1, bad_ports + len(rows)
-            said.append(f'Errors for 0x{node.guid:x} "{node.description}"\n')
-            total = {name: sum(found.get(name, 0) for _, found in rows) for name in (*_ERRORS.split(), *_LAST)}
-            numbered = [("ALL", total), *rows] if node.host is None else rows
-            for number, found in numbered:
-                counted = " ".join(f"[{name} == {value}]" for name, value in found.items() if value)
-                said.append(f"   GUID 0x{node.guid:x} port {number}: {counted}\n")
-    said.append(f"\n## Summary: {len(reached)} nodes checked, {bad} bad nodes found\n")
-    said.append(f"##          {ports} ports checked, {bad_ports} ports have errors beyond threshold\n")
-    said.append(f"## Thresholds: \n## Suppressed: {' '.join(left_out)}\n")
-    return Said("".join(said), status=int(bad > 0))
-
-
-def _traffic(asked: ToolCall, own: Port) -> Said:
-    said, ports, reached = [], 0, asked.reached(own)
-    for node in reversed(reached):
-        said.append(f'Data Counters for 0x{node.guid:x} "{node.description}"\n')
-        for end in asked.ports.cabling.ends(node):
-            ports += 1
-            numbers = _data(asked.ports.counts(asked.ports.at(end), asked.at_s))
-            counted = " ".join(f"[{name} == {value} ({value:.3f})]" for name, value in numbers.items())
-            said.append(f"   GUID 0x{node.guid:x} port {end[1]}: {counted}\n")
-    said.append(f"\n## Summary: {len(reached)} nodes checked, 0 bad nodes found\n")
-    said.append(f"##          {ports} ports checked, 0 ports have errors beyond threshold\n")
-    return Said("".join(said))
-
-
-_LAST = ("PortXmitWait",)
+            bad.append((node, [("ALL", total), *rows] if node.host is None else rows))
+    said = page("ibqueryerrors", nodes=bad, bad_ports=bad_ports, left_out=left_out, **walked)
+    return Said(said, status=int(bool(bad)))
 
 
 def _nonzero(asked: ToolCall, end: End, left_out: Sequence[str]) -> dict[str, int]:

@@ -1,7 +1,5 @@
 """The network interfaces of a host: ``ip link``, ``ethtool``, and what a port tells of RoCE."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -85,19 +83,15 @@ def _shown(asked: ToolCall, number: int, name: str, port: Port | None) -> str:
     lit = port is None or port.physical == LINK_UP
     flags = ["BROADCAST", "MULTICAST", *(["UP"] if up else []), *(["LOWER_UP"] if up and lit else [])]
     flags = ["NO-CARRIER", *flags] if up and not lit else flags
-    state = "UP" if up and lit else "DOWN"
     infiniband = port is not None and not port.node.ethernet
-    mtu = 1500 if port is None else 4092 if infiniband else asked.ports.qos(port).mtu
-    length = 256 if infiniband else 1000
-    head = f"{number}: {name}: <{','.join(flags)}> mtu {mtu} qdisc mq state {state} mode DEFAULT group default"
-    if infiniband and port is not None:
-        guid = f"{port.node.guid:016x}"
-        place = "00:00:10:49:fe:80:00:00:00:00:00:00:" + ":".join(guid[at : at + 2] for at in range(0, 16, 2))
-        all_ones = "00:ff:ff:ff:ff:12:40:1b:ff:ff:00:00:00:00:00:00:ff:ff:ff:ff"
-        return f"{head} qlen {length}\n    link/infiniband {place} brd {all_ones}\n"
-    bits = mix64(asked.site.name_hash ^ text_hash(name))
-    place = "b8:59:9f:" + ":".join(f"{bits >> shift & 0xFF:02x}" for shift in (0, 8, 16))
-    return f"{head} qlen {length}\n    link/ether {place} brd ff:ff:ff:ff:ff:ff\n"
+    if port is not None and infiniband:
+        mtu, place = 4092, [port.node.guid >> shift for shift in range(56, -8, -8)]
+    else:
+        bits = mix64(asked.site.name_hash ^ text_hash(name))
+        mtu, place = 1500 if port is None else asked.ports.qos(port).mtu, [bits >> shift for shift in (0, 8, 16)]
+    words = {"number": number, "name": name, "flags": flags, "mtu": mtu, "infiniband": infiniband}
+    octets = ":".join(f"{one & 0xFF:02x}" for one in place)
+    return page("ip-link", **words, state="UP" if up and lit else "DOWN", place=octets)
 
 
 def ethtool(asked: ToolCall) -> Said:
@@ -124,18 +118,13 @@ def _module(asked: ToolCall, port: Port) -> str:
     A twin-port module tells those of both ports; the other one's are dark here.
     """
     module = plugged(port, asked.ports.peer(port), asked.at_s)
-    told: dict[str, object] = {"identifier": 25, "identifier_description": "OSFP"}
-    told |= {"vendor_name": VENDOR, "vendor_pn": PART_NUMBER, "vendor_sn": module.serial}
-    limits: dict[str, object] = {}
-    for key, below, levels, (low_dbm, high_dbm) in (
-        ("transmit_avg_optical_power", "laser_output_power", module.tx_dbm, TX_LIMITS_DBM),
-        ("rx_power", "laser_rx_power", module.rx_dbm, RX_LIMITS_DBM),
-    ):
-        lanes_mw = [*(_milliwatts(level) for level in levels), 0, 0, 0, 0]
-        told[key] = lanes_mw if key != "rx_power" else {"values": lanes_mw, "type": "Rcvr signal avg optical power"}
-        marks = {"high_alarm": high_dbm, "low_alarm": low_dbm, "low_warning": low_dbm + WARNS_DB}
-        limits[below] = {f"{name}_threshold": _milliwatts(level) for name, level in marks.items()}
-    return json.dumps([told | limits], indent=4) + "\n"
+    limits = {
+        below: [_milliwatts(level) for level in (high_dbm, low_dbm, low_dbm + WARNS_DB)]
+        for below, (low_dbm, high_dbm) in (("laser_output_power", TX_LIMITS_DBM), ("laser_rx_power", RX_LIMITS_DBM))
+    }
+    tx, rx = (tuple(map(_milliwatts, levels)) for levels in (module.tx_dbm, module.rx_dbm))
+    words = {"vendor": VENDOR, "part_number": PART_NUMBER, "serial": module.serial}
+    return page("ethtool-module", **words, tx=tx, rx=rx, limits=limits)
 
 
 def _milliwatts(dbm: float) -> float:
@@ -153,23 +142,8 @@ def _statistics(asked: ToolCall, port: Port) -> str:
         pauses, paused_us, pausing_us = (
             asked.rack.above.counted(asked.site.host.name, port.node.device, name, asked.at_s) for name in ways
         )
-    pfc = {"rx_prio3_pause": pauses, "rx_prio3_pause_duration": paused_us}
-    pfc |= {"tx_prio3_pause": 0, "tx_prio3_pause_duration": pausing_us}
-    rows = {
-        "rx_crc_errors_phy": counts.effective_errors,
-        "tx_bytes_phy": int(counts.sent_gb * 1e9 / 8),
-        "rx_bytes_phy": int(counts.received_gb * 1e9 / 8),
-        "rx_symbol_err_phy": counts.effective_errors,
-        "link_down_events_phy": int(counts.downed),
-        "rx_pause_ctrl_phy": pauses,
-        "tx_pause_ctrl_phy": 0,
-        **(pfc if asked.rack.above.pauses else {}),
-        "rx_discards_phy": 0,
-        "tx_discards_phy": 0,
-        "rx_corrected_bits_phy": counts.corrected_errors,
-        **{f"rx_err_lane_{lane}_phy": errors for lane, errors in enumerate(lanes(counts))},
-    }
-    return "NIC statistics:\n" + "".join(f"     {name}: {value}\n" for name, value in rows.items())
+    told = {"pauses": pauses, "paused_us": paused_us, "pausing_us": pausing_us, "pfc": asked.rack.above.pauses}
+    return page("ethtool", counts=counts, lanes=lanes(counts), **told)
 
 
 CONGESTION_NAME = "fabric-congestion"
@@ -211,17 +185,8 @@ def roce_settings(asked: ToolCall, words: tuple[str, ...]) -> Said:
 
 def _files(port: Port, qos: Qos, device: str, name: str, place: str) -> str:
     """As ``grep -H`` prints them; debugfs too, which only root can read."""
-    net, own = f"/sys/class/net/{name}", f"/sys/class/infiniband/{device}"
-    on = {"np": {qos.priority} if qos.answers else (), "rp": {qos.priority} if qos.slows else ()}
-    files: dict[str, object] = {f"{net}/mtu": qos.mtu, f"{net}/address": mac(port)}
-    if qos.host_class is not None:
-        files[f"{own}/tc/1/traffic_class"] = f"Global tclass={qos.host_class}"
-    files |= {f"{net}/ecn/roce_{side}/enable/{at}": int(at in on[side]) for side in ("np", "rp") for at in range(8)}
-    files[f"{net}/ecn/roce_np/cnp_dscp"] = qos.cnp_dscp
-    files |= {f"{own}/ports/1/gid_attrs/types/{at}": kind for at, kind in enumerate(qos.gid_types * 2)}
     knobs = {knob: port.registers.get(knob, value) for knob, value in _KNOBS.items()}
-    files |= {f"/sys/kernel/debug/mlx5/{place}/cc_params/{knob}": value for knob, value in knobs.items()}
-    return "".join(f"{file}:{value}\n" for file, value in files.items())
+    return page("roce-files", qos=qos, device=device, name=name, place=place, mac=mac(port), knobs=knobs)
 
 
 def _mlnx_qos(qos: Qos, rate_gbps: float) -> str:

@@ -1,7 +1,5 @@
 """``mpirun`` and ``srun``: one program on several hosts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,9 +1,8 @@
 """The tools of who manages a fabric: OpenSM's file, service and process, a switch's shell text, UFM by ``curl``."""
 
-from __future__ import annotations
-
 import json
 
+from fabric.sim import page
 from fabric.sim.net.controllers import PATH, Ufm
 from fabric.sim.net.managers import LOG, settings_of, with_lines_of, with_settings
 from fabric.sim.phy.port import LINK_UP, lanes
@@ -157,24 +156,16 @@ def curl(asked: ToolCall) -> Said:
     return Said(answer)
 
 
-_COLUMNS = "timestamp,source_id,tag,Node_GUID,port_guid,Port_Number,Symbol_Errors,Effective_Errors,"
-_COLUMNS += (
-    "Raw_Errors_Lane_0,Raw_Errors_Lane_1,Raw_Errors_Lane_2,Raw_Errors_Lane_3,Module_Temperature,Cable_PN,Cable_SN"
-)
-
-
 def _telemetry(asked: ToolCall) -> str:
     """The secondary telemetry: header and first columns as the simulator of NVIDIA's PDR plugin has them."""
-    ports, rows = asked.ports, [_COLUMNS]
+    ports, rows = asked.ports, []
     for end in sorted(ports.cabling.peers):
         port = ports.at(end)
         counts, up = port.tally.errors(asked.at_s), port.physical == LINK_UP
-        module = plugged(port, ports.peer(port), asked.at_s)
-        guid = f"0x{port.node.guid:016x}"
         counted = (int(counts.symbol), counts.effective_errors, *lanes(counts)) if up else ("N/A",) * 6
-        about = (f"{module.warm_c}C", PART_NUMBER, module.serial)
-        rows.append(",".join(map(str, (int(asked.at_s * 1e6), guid, "", guid, guid, end[1], *counted, *about))))
-    return "\n".join(rows) + "\n"
+        module = plugged(port, ports.peer(port), asked.at_s)
+        rows.append((end[1], f"0x{port.node.guid:016x}", counted, module))
+    return page("ufm-telemetry", time_us=int(asked.at_s * 1e6), part_number=PART_NUMBER, rows=rows)
 
 
 def _answered(ufm: Ufm, method: str, body: str, at_s: float) -> tuple[int, str]:

@@ -1,7 +1,5 @@
 """``mlxlink`` and ``mstlink``: the state of one port, in the layout of MFT 4.35."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable
@@ -123,19 +121,10 @@ def _physical(port: Port, *, ethernet: bool) -> str:
 def _counters(asked: ToolCall, port: Port) -> Rows:
     """Counters and error ratios; nothing is known of a port that is down."""
     counts = asked.ports.counts(port, asked.at_s)
-    shown = {
-        "Time Since Last Clear [Min]": f"{counts.age_s / 60:.1f}",
-        "Symbol Errors": str(int(counts.symbol)),
-        "Symbol BER": ber_text(counts.symbol_ber),
-        "Effective Physical Errors": str(counts.effective_errors),
-        "Effective Physical BER": ber_text(counts.effective_ber),
-        "Raw Physical Errors Per Lane": ",".join(str(errors) for errors in lanes(counts)),
-        "Link Down Counter": str(capped(counts.downed, 32 if port.node.ethernet else 8)),
-        "Link Error Recovery Counter": str(capped(counts.recovered, 8)),
-        "Raw Physical BER": ber_text(counts.raw_ber),
-    }
-    if port.node.ethernet:
-        del shown["Symbol Errors"], shown["Symbol BER"]
+    ethernet = port.node.ethernet
+    narrow = {"downed": capped(counts.downed, 32 if ethernet else 8), "recovered": capped(counts.recovered, 8)}
+    words = {"counts": counts, "lanes": lanes(counts), "ber": ber_text, "ethernet": ethernet, **narrow}
+    shown = named(page("mlxlink-counters", **words))
     return shown if port.physical == LINK_UP else dict.fromkeys(shown, "N/A")
 
 

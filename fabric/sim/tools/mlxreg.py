@@ -1,7 +1,5 @@
 """``mlxreg`` and ``mstreg``: registers of ports, read and written, in the words of version 4.36."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

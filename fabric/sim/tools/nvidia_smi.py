@@ -1,7 +1,5 @@
 """``nvidia-smi``: the GPUs of a host, and the processes on them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise

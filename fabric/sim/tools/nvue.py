@@ -1,9 +1,7 @@
 """``nv`` on a simulated switch, and the shell text that looks around between its commands."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from fabric.sim import page
@@ -145,35 +143,12 @@ def _json(document: Mapping[str, object]) -> Said:
 _CABLE_M = 100
 
 
-def _qos_commands(lossless_class: int | None, own: Iterable[Port], ports: Ports) -> Iterator[str]:
+def _qos_commands(lossless_class: int | None, own: Iterable[Port], ports: Ports) -> list[str]:
     """What the switch is configured with, ``nv set`` left out; a port that is set otherwise has profiles of its own."""
     if lossless_class is None:
-        return
-    yield from ("qos roce enable on", "qos roce mode lossless")
-    for port in own:
-        yield from _of_port(f"swp{port.end[1]}", ports.qos(port))
-
-
-def _of_port(name: str, qos: Qos) -> Iterator[str]:
-    usual, priority = Qos(qos.dscp, 9216, _CABLE_M), qos.priority
-    if qos.mtu != usual.mtu:
-        yield f"interface {name} link mtu {qos.mtu}"
-    if (qos.pfc, qos.cable_m, qos.xoff_bytes) != (usual.pfc, usual.cable_m, usual.xoff_bytes):
-        pfc = f"qos pfc pfc-{name}"
-        yield from (f"{pfc} switch-priority {priority}", f"{pfc} cable-length {qos.cable_m}")
-        yield from () if qos.pfc else (f"{pfc} tx disable", f"{pfc} rx disable")
-        yield from () if qos.xoff_bytes is None else (f"{pfc} xoff-threshold {qos.xoff_bytes}",)
-        yield f"interface {name} qos pfc profile pfc-{name}"
-    if (qos.marks, qos.kmin_bytes, qos.kmax_bytes) != (usual.marks, usual.kmin_bytes, usual.kmax_bytes):
-        ecn = f"qos congestion-control ecn-{name} traffic-class {priority}"
-        yield from (f"{ecn} min-threshold {qos.kmin_bytes}", f"{ecn} max-threshold {qos.kmax_bytes}")
-        yield f"{ecn} ecn {'enable' if qos.marks else 'disable'}"
-        yield f"interface {name} qos congestion-control profile ecn-{name}"
-    if (qos.trust, qos.mapped) != (usual.trust, usual.mapped):
-        trust = f"qos mapping map-{name}"
-        yield f"{trust} trust {'both' if qos.trust == 'dscp' else 'l2'}"
-        yield from () if qos.mapped else (f"{trust} dscp {qos.dscp} switch-priority 0",)
-        yield f"interface {name} qos mapping profile map-{name}"
+        return []
+    each = [(f"swp{port.end[1]}", qos, Qos(qos.dscp, 9216, _CABLE_M)) for port in own for qos in (ports.qos(port),)]
+    return page("nv-set-qos", ports=each).splitlines()
 
 
 def _stage(switch: NvueSwitch, words: tuple[str, ...]) -> Said:

@@ -1,7 +1,5 @@
 """The kernel's files, of itself and of RNICs: by ``cat``, and read again and again by a sampler."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

@@ -7,8 +7,6 @@ the line it is the rank in the group. NCCL's ranks are those of a communicator: 
 looked at, which are those of the whole job.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field

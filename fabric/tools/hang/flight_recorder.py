@@ -6,8 +6,6 @@ of no collective that it was completed, only that it is over (``retired``), be i
 that of the last group alone.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 import re

@@ -5,8 +5,6 @@ One answer proves little, for ranks of a job that works are apart, too. JSON has
 are alike show a job that stands still. NCCL 2.28.7 to 2.28.9 leave out a comma before the status of a missing rank.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """What nccl-tests' output says: every rank's line by line, where each test begins, its table, its closing lines."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The command line of a collective of nccl-tests, and whether an output answers it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 

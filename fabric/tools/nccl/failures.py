@@ -1,7 +1,5 @@
 """Why an nccl-tests run gave up: the words of NCCL, nccl-tests, the launcher and the system, sorted into kinds."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

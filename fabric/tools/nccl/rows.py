@@ -9,8 +9,6 @@ wrong count printed out of place but not in place tells alltoall and sendrecv (w
 remains ambiguous stays None. alltoallv and hypercube are never inferred.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

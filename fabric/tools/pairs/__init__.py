@@ -13,8 +13,6 @@ another ``--`` if there are several (``gpu001--gpu002--rail3.log``). Else the ra
 The output is taken to be the client's: a port that it calls down is the client's, unless the file shows a server too.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 

@@ -7,8 +7,6 @@ print, so a number without a unit is refused; and so is one with a comma in it, 
 thousands apart to others.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What perftest's output says: its result tables, read line by line."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """The command lines of ib_write_bw and ib_write_lat, the table of ib_write_lat, and whether a table answers one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

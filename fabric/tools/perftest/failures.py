@@ -1,7 +1,5 @@
 """Why a perftest program gave up: its own words, sorted into kinds, and whose fault each kind points to."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

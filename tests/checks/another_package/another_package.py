@@ -1,7 +1,5 @@
 """Checks as another package adds them: one that is sound, and some that are not."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from fabric.checks.kind import Argv, HostCheck, HostNeeds, Looked, excuse, problem, unknown

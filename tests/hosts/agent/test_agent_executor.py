@@ -1,7 +1,5 @@
 """Agents carried by local processes: hosts whose Python is missing, broken or noisy, and hosts that hang."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

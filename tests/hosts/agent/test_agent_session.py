@@ -1,7 +1,5 @@
 """The orchestrator's side of an agent: whatever a host says, we neither crash nor hang, and lose no command."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

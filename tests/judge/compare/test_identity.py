@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.judge.repair.identity import Differing, Repair, differing, parts_of, repaired
 from fabric.model.outcome import Outcome
 from fabric.model.repair import HostIdentity, PartIdentity

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import bdtrc
 
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.judge.ports.health import BerVerdict, PortHealth
 from fabric.judge.repair.accept import WatchedPorts, accept, alone, together
 from fabric.judge.repair.identity import Repair, Repaired

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.judge.ports.verdict import PortFindings, SeenCounters
 from fabric.judge.training import Observed, downs, impact_of, watched
 from fabric.model.outcome import Outcome

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from fabric import config
 from fabric import lab as machine
 from fabric.cli.main import main
+from fabric.config.inventory import load_inventory
 from fabric.errors import ConfigError, StoreError
 from fabric.lab import layout
 from fabric.lab.faults import KINDS, fault
@@ -28,7 +28,7 @@ def test_its_inventory_is_what_is_built(tmp_path: Path, with_mpi: bool) -> None:
     (tmp_path / "baselines").mkdir()
     (tmp_path / "baselines" / "box.yaml").write_text(baseline_text(BOX))
     (tmp_path / "box.yaml").write_text(inventory_text(BOX, with_mpi=with_mpi))
-    inventory = config.load_inventory(tmp_path / "box.yaml")
+    inventory = load_inventory(tmp_path / "box.yaml")
     assert {name: host.leaves for name, host in inventory.topology.hosts.items()} == {
         host: (leaf,) for host, leaf in BOX.leaf_of.items()
     }

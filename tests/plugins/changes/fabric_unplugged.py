@@ -1,7 +1,5 @@
 """A kind of change that somebody else brings: a cable that a person is told to have pulled."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """A kind of probe of somebody else's package: asks the clock of every host."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar
 

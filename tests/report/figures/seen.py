@@ -1,7 +1,5 @@
 """What can be read in a figure."""
 
-from __future__ import annotations
-
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 

@@ -1,7 +1,5 @@
 """Every figure follows the page's light or dark: configurations, expectations, failures, and a run in time."""
 
-from __future__ import annotations
-
 import re
 from importlib.resources import files
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Maps, cables between switches, and the evidence against a part beside its peers."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from typing import Any
 

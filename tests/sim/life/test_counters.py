@@ -1,7 +1,5 @@
 """Counters that grow and parts that warm: every tool shows the same, by the clock."""
 
-from __future__ import annotations
-
 import re
 from math import exp
 

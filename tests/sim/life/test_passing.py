@@ -1,13 +1,11 @@
 """Faults that come and go, lemons, parts that are well most of the time, and files read at once on such hosts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
 
 from benchmarks.measured_rack import rack_topology
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.errors import ConfigError
 from fabric.model.inventory import Fault, MockSettings, TimedFault
 from fabric.model.sampling import SampleSettings

@@ -1,7 +1,5 @@
 """Networks and job rates that several tests of the simulated network ask for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

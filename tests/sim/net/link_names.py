@@ -1,7 +1,5 @@
 """Cables by name in tests of the network, ``leaf12-spine3``, and patterns that only they ask for."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rates are water-filling's, trunks those of the best split; published results come out of the model, too."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Routes are OpenSM's and never cross what is down; queues, ECN, PFC and DCQCN against published numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """The nccl-tests programs: one collective after another over a list of sizes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How NCCL runs a collective: what it chooses by its environment, its own tuning, NVLink and rails, its timeouts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, inf

@@ -1,7 +1,5 @@
 """What the nccl-tests programs are told and what they print: version 2.17."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """``ib_write_bw``, one way or both, and ``ib_write_lat``: a server that waits, a client, and what is between them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar

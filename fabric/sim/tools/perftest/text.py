@@ -1,7 +1,5 @@
 """What ``ib_write_bw`` is told and what it prints: perftest 6.29 on mlx5, GPU lines as with a CUDA build."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

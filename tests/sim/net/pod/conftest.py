@@ -1,7 +1,5 @@
 """A small pod: two units of two hosts, each rail a leaf of its own, two spines; and what runs over it, in time."""
 
-from __future__ import annotations
-
 import pytest
 
 from fabric.model.inventory import MockSettings

@@ -1,7 +1,5 @@
 """The network's own state as tools show it, and as it was measured in the lab's box."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Links between switches under transfers and collectives: which are crossed, which go down, who reroutes and when."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Whose file counts, when it is read and felt; and a UFM that isolates ports with many bit errors."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

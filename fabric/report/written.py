@@ -1,7 +1,5 @@
 """An inventory file written from what was found: platforms and hosts folded, a comment where something is a guess."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,6 +7,7 @@ from dataclasses import dataclass
 
 from fabric.model.found import FoundFabric, FoundHost, FoundRnic
 from fabric.model.text import fold, unfold
+from fabric.report import templates
 
 NEAR = ("PIX", "PXB")
 """What ``nvidia-smi topo -m`` prints where two parts hang off one PCIe switch, or off several below one bridge."""
@@ -36,6 +35,33 @@ class _Layout:
     rate_gbps: float
     gpu_maker: str = "nvidia"
 
+    @property
+    def baseline(self) -> str:
+        """The one for its line rate, a guess."""
+        guess = _BASELINES.get((self.link_layer, self.rate_gbps), "h100-ndr")
+        return "mi300x-400" if self.gpu_maker == "amd" else guess
+
+    @property
+    def switch_of(self) -> dict[str, int]:
+        """The PCIe switch of each part that has one: they are numbered in the order of what hangs off them."""
+        return {part: at for at, switch in enumerate(self.switches) for part in switch.parts}
+
+    @property
+    def nearest(self) -> dict[str, list[int]]:
+        """The GPUs of each RNIC: those of its PCIe switch, else of its NUMA node, dealt out in order."""
+        found: dict[str, list[int]] = {device: [] for device, _, _ in self.rnics}
+        of = self.switch_of
+        homes: dict[object, tuple[list[str], list[int]]] = defaultdict(lambda: ([], []))
+        for device, _, node in self.rnics:
+            homes[of.get(device, ("numa", node))][0].append(device)
+        for gpu, on in self.gpus:
+            home = of.get(f"GPU{gpu}", ("numa", on))
+            homes[home if homes[home][0] else ("numa", on)][1].append(gpu)
+        for devices, gpus in homes.values():
+            for at, gpu in enumerate(gpus if devices else ()):
+                found[devices[at * len(devices) // len(gpus)]].append(gpu)
+        return found
+
 
 def inventory_text(found: FoundFabric, *, name: str, backend: str, address: str = "{name}", ssh: str = "") -> str:
     """
@@ -52,20 +78,19 @@ def inventory_text(found: FoundFabric, *, name: str, backend: str, address: str 
         names.setdefault(layout, f"platform-{len(names) + 1}")
     at = {cable.a.node: cable.b.node for cable in found.cables}
     leaves = {host: _leaves(host, kept[host], at) for host in told}
-    lines = [
-        f"# What {len(told)} hosts and {len(found.switches)} switches said is there. Read it before you believe it:",
-        "# what is marked 'guess' follows from no answer. Every key is described in docs/inventory.md.",
-        *(f"# not read: {reason}" for reason in _unread(found)),
-        f"name: {name}",
-        f"backend: {backend}",
-        *([ssh] if ssh else []),
-        "platforms:",
-    ]
-    for layout, platform in names.items():
-        lines += _platform(platform, layout, _left_out(layouts, layout, told, kept))
-    lines += ["hosts:", *_hosts({host: names[layout] for host, layout in layouts.items()}, leaves, address)]
-    rate_gbps = max(usual.values(), default=0.0)
-    return "\n".join([*lines, *_switches(found, set().union(*leaves.values()), rate_gbps)]) + "\n"
+    return templates.text(
+        "inventory.yaml.j2",
+        told=len(told),
+        found=found,
+        unread=list(_unread(found)),
+        name=name,
+        backend=backend,
+        ssh=ssh,
+        platforms=[(at, layout, _left_out(layouts, layout, told, kept)) for layout, at in names.items()],
+        address="" if address == "{name}" else address,
+        hosts=_hosts({host: names[layout] for host, layout in layouts.items()}, leaves),
+        switches=list(_switches(found, set().union(*leaves.values()), max(usual.values(), default=0.0))),
+    )
 
 
 def _unread(found: FoundFabric) -> Iterator[str]:
@@ -150,57 +175,10 @@ def _left_out(
     layout: _Layout,
     hosts: Mapping[str, FoundHost],
     kept: Mapping[str, Sequence[FoundRnic]],
-) -> list[str]:
+) -> list[FoundRnic]:
     """Ports of the first host of a platform that are not on the compute network."""
     host = next(name for name, one in layouts.items() if one is layout or one == layout)
-    others = [rnic for rnic in hosts[host].rnics if rnic not in kept[host]]
-    return [f"{rnic.device} ({rnic.rate_gbps or 0:g} Gb/s{'' if rnic.active else ', down'})" for rnic in others]
-
-
-def _platform(name: str, layout: _Layout, left_out: Sequence[str]) -> Iterator[str]:
-    """One platform; PCIe switches are numbered in the order of what hangs off them."""
-    baseline = _BASELINES.get((layout.link_layer, layout.rate_gbps), "h100-ndr")
-    baseline = "mi300x-400" if layout.gpu_maker == "amd" else baseline
-    yield f"  {name}:"
-    yield f"    baseline: {baseline}                      # guess, by the line rate: see docs/baselines.md"
-    yield from [] if layout.gpu_maker == "nvidia" else [f"    gpu_maker: {layout.gpu_maker}"]
-    yield f"    link_layer: {layout.link_layer}"
-    yield f"    numa_nodes: {layout.numa_nodes}"
-    of = {part: at for at, switch in enumerate(layout.switches) for part in switch.parts}
-    if layout.switches:
-        yield "    pcie_switches:"
-        yield from (f"      - {{name: pcie{at}, numa: {one.numa}}}" for at, one in enumerate(layout.switches))
-    if layout.gpus:
-        yield "    gpus:"
-    for index, node in layout.gpus:
-        at = of.get(f"GPU{index}")
-        yield f"      - {{index: {index}, {f'numa: {node}' if at is None else f'pcie_switch: pcie{at}'}}}"
-    yield "    rnics:                                  # rails by PCI address; nearest_gpus dealt out in order: guesses"
-    nearest = _nearest(layout)
-    for rail, (device, port, numa) in enumerate(layout.rnics):
-        at = of.get(device)
-        place = f"numa: {numa or 0}" if at is None else f"pcie_switch: pcie{at}"
-        number = f", port: {port}" if port != 1 else ""
-        gpus = f", nearest_gpus: [{', '.join(map(str, nearest[device]))}]" if nearest[device] else ""
-        yield f"      - {{device: {device}{number}, rail: {rail}, {place}, line_rate_gbps: {layout.rate_gbps:g}{gpus}}}"
-    yield from (f"      # not on the compute network, left out: {text}" for text in left_out)
-
-
-def _nearest(layout: _Layout) -> dict[str, list[int]]:
-    """The GPUs of each RNIC: those of its PCIe switch, else of its NUMA node, dealt out in order."""
-    numa = {f"GPU{index}": node for index, node in layout.gpus}
-    found: dict[str, list[int]] = {device: [] for device, _, _ in layout.rnics}
-    of = {part: at for at, switch in enumerate(layout.switches) for part in switch.parts}
-    homes: dict[object, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
-    for device, _, node in layout.rnics:
-        homes[of.get(device, ("numa", node))][0].append(device)
-    for gpu, on in numa.items():
-        home = of.get(gpu, ("numa", on))
-        homes[home if homes[home][0] else ("numa", on)][1].append(gpu)
-    for devices, gpus in homes.values():
-        for at, gpu in enumerate(gpus if devices else ()):
-            found[devices[at * len(devices) // len(gpus)]].append(int(gpu[3:]))
-    return found
+    return [rnic for rnic in hosts[host].rnics if rnic not in kept[host]]
 
 
 def _leaves(host: str, rnics: Sequence[FoundRnic], at: Mapping[str, str]) -> tuple[str, ...]:
@@ -209,20 +187,16 @@ def _leaves(host: str, rnics: Sequence[FoundRnic], at: Mapping[str, str]) -> tup
     return names if all(names) else ()
 
 
-def _hosts(platforms: Mapping[str, str], leaves: Mapping[str, tuple[str, ...]], address: str) -> Iterator[str]:
+def _hosts(
+    platforms: Mapping[str, str], leaves: Mapping[str, tuple[str, ...]]
+) -> Iterator[tuple[str, str, tuple[str, ...], int]]:
     """Hosts folded: one entry for those of one platform on the same leaves, or on leaves that are counted alike."""
     of_platform: dict[str, dict[tuple[str, ...], list[str]]] = defaultdict(lambda: defaultdict(list))
     for host, platform in platforms.items():
         of_platform[platform][leaves[host]].append(host)
-    where = "" if address == "{name}" else f', address: "{address}"'
     for platform, groups in of_platform.items():
         folded, size = _by_unit(list(groups.items()))
-        unit = f", hosts_per_unit: {size}" if size else ""
-        for on, hosts in folded:
-            listed = ", ".join(f'"{leaf}"' if size else leaf for leaf in on)
-            said = f", leaves: [{listed}]{unit}" if on else ""
-            note = "" if on else "   # which leaves they are on was not said for every RNIC"
-            yield f'  - {{names: "{fold(hosts)}", platform: {platform}{where}{said}}}{note}'
+        yield from ((fold(hosts), platform, on, size) for on, hosts in folded)
 
 
 _Groups = list[tuple[tuple[str, ...], list[str]]]
@@ -251,11 +225,14 @@ def _counted_up(first: str, second: str) -> str:
     )
 
 
-def _switches(found: FoundFabric, leaves: set[str], host_gbps: float) -> Iterator[str]:
+def _switches(
+    found: FoundFabric, leaves: set[str], host_gbps: float
+) -> Iterator[tuple[str, str, tuple[str, ...], int, float, bool]]:
     """
     Switches of each tier with their cables upwards: leaves have hosts below, spines leaves, cores spines.
 
-    Of a cable whose rate nobody said that of the hosts, *host_gbps*, is the guess.
+    Names, tier, the switches above, cables to each and their rate, and whether that of the hosts, *host_gbps*, is the
+    guess because nobody said it.
     """
     joined: dict[str, Counter[str]] = defaultdict(Counter)
     rates: dict[tuple[str, str], Counter[float]] = defaultdict(Counter)
@@ -269,10 +246,6 @@ def _switches(found: FoundFabric, leaves: set[str], host_gbps: float) -> Iterato
         upper = {other for one in tiers[-1] for other in joined[one]} - below
         tiers.append(upper)
         below |= upper
-    if leaves:
-        yield "switches:"
-    if leaves and not any(joined.values()):
-        yield "  # what joins the leaves was not said: write their uplinks, or the paths between them are not known"
     for tier, names in zip(("leaf", "spine", "core"), tiers, strict=False):
         higher = set().union(*tiers[tiers.index(names) + 1 :])
         entries: dict[tuple[tuple[str, ...], int, float], list[str]] = defaultdict(list)
@@ -281,8 +254,5 @@ def _switches(found: FoundFabric, leaves: set[str], host_gbps: float) -> Iterato
             count = Counter(up.values()).most_common(1)[0][0] if up else 0
             rate = Counter(rates[name, other].most_common(1)[0][0] for other in up).most_common(1)[0][0] if up else 0.0
             entries[tuple(sorted(up)), count, rate].append(name)
-        for (upper_names, count, rate), lower in entries.items():
-            many = f", count: {count}" if count > 1 else ""
-            cables = f'uplinks: {{to: "{fold(upper_names)}"{many}, line_rate_gbps: {rate or host_gbps:g}}}'
-            guess = "" if rate or not upper_names else "   # guess: the rate of these cables was not said"
-            yield f'  - {{names: "{fold(lower)}", tier: {tier}{f", {cables}" if upper_names else ""}}}{guess}'
+        for (uppers, count, rate), lower in entries.items():
+            yield fold(lower), tier, uppers, count, rate or host_gbps, not rate
