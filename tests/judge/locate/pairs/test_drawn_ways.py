@@ -149,6 +149,27 @@ def test_how_many_ways_there_are_says_in_which_share_of_the_samples_one_shows() 
     assert shares_above(("l1", "l2"), single) == shares_above(("l3",), topology) == {}
 
 
+ONE_WAY = (
+    "h1>h2=0.0956 h4>h5=0.0956 h3>h6=0.0952 h5>h1=0.0192 h6>h2=0.0193 h4>h3=0.0948 h1>h6=0.0953 h2>h4=0.0957 "
+    "h3>h5=0.0900 h5>h6=0.0909 h3>h1=0.0919 h4>h2=0.0917 h6>h4=0.0884 h5>h1=0.0193 h2>h5=0.0918 h4>h1=0.0905 "
+    "h6>h3=0.0900 h6>h3=0.0938 h2>h4=0.0918 h5>h2=0.0934 h4>h1=0.0924 h6>h3=0.0186 h5>h3=0.0189 h2>h4=0.0956 "
+    "h1>h6=0.0664"
+)
+"""Measured in the box: one direction of a cable from l2 to one of two spines at a fifth of its rate."""
+
+
+def test_a_cable_that_is_bad_in_one_direction_shows_in_half_of_what_draws_it() -> None:
+    """Five of twenty pairs across, where a spine of two that is bad both ways shows in ten."""
+    pairs = [text.partition("=") for text in ONE_WAY.split()]
+    a, b = (np.array([int(pair.split(">")[end][1:]) - 1 for pair, _, _ in pairs]) for end in (0, 1))
+    gbps, via = np.array([float(value) for _, _, value in pairs]), np.full(len(pairs), UNKNOWN)
+    hosts, leaf, shares = tuple(box().hosts), np.repeat([0, 1], 3), dict.fromkeys(("l1", "l2", SPINES), 1 / 2)
+    fitted = fit(PairSamples(hosts, a, b, gbps, ("l1", "l2"), leaf, (), via, directed=True, placed=True, shares=shares))
+    (found,) = fitted.blamed
+    assert fitted.components.names[found.component] == "spines"
+    assert {fitted.components.names[one] for one in found.rivals} == {"l1:uplinks", "l2:uplinks"}
+
+
 LUCKY = (
     "h1>h2 h3>h4 h5>h6 h7>h8 h9>h10 h11>h12 h10>h5 h11>h6 h12>h7 h9>h8=X h1>h11=X h2>h12=X h3>h9 h4>h10 h5>h4 h6>h3 "
     "h9>h7 h10>h8 h2>h11 h5>h3 h6>h4 h10>h7 h11>h8=X"
