@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -190,21 +191,33 @@ def test_a_port_of_real_rdma_is_closed_and_comes_back(box: Box, inventory: Path,
         folder.mkdir()
         document = said(inventory, ALTERED.format(host="h1", change=change.format(host="h1")), folder)
         assert [one["state"] for one in document["changes"]] == ["reverted"], document["changes"]
-        assert _is_clean(box, "h1")
+        assert _left(box, "h1") == ""
 
 
 def test_nothing_is_left_of_runs_killed_at_any_instant(box: Box, inventory: Path, tmp_path: Path) -> None:
     """SIGKILL at random instants after the intent, on each machine one after the other, all machines at once."""
     deaths = killed(box, inventory, tmp_path, KILLS)
-    live = sum(altered for altered, _ in deaths)
-    sys.stdout.write(f"\n{len(deaths)} kills, {live} with the port closed, its route gone or a guard armed\n")
+    live, left = sum(one.altered for one in deaths), [one for one in deaths if one.left]
+    last_s = max(one.clean_s for one in deaths)
+    sys.stdout.write(f"\n{len(deaths)} kills, {live} with the port closed, its route gone or a guard armed; ")
+    sys.stdout.write(f"clean after {last_s:.0f} s at most (lease {LEASE_S:g} s); left: {left}\n")
     assert len(deaths) >= KILLS
-    assert sum(left for _, left in deaths) == 0
+    assert left == []
     assert live >= KILLS / 2, "hardly any run was killed while its change was live: this proves little"
 
 
-def killed(box: Box, inventory: Path, folder: Path, kills: int, seed: str = "") -> list[tuple[bool, bool]]:
-    """Of each kill whether something was altered or armed then, and whether it still was after the lease and 10 s."""
+@dataclass(frozen=True, slots=True)
+class Death:
+    """A run that was killed: whether something was *altered* or armed then, and what was *left* at the end, if any."""
+
+    change: str
+    altered: bool
+    clean_s: float
+    left: str
+
+
+def killed(box: Box, inventory: Path, folder: Path, kills: int, seed: str = "") -> list[Death]:
+    """What became of each; an emulated machine that shares its processor may take a minute to undo what is due."""
     inventory.write_text(inventory.read_text().replace(f"ttl: {LONG_S:g}s", f"ttl: {LEASE_S:g}s"))
     with ThreadPoolExecutor(len(HOSTS)) as pool:
         each = [
@@ -213,7 +226,7 @@ def killed(box: Box, inventory: Path, folder: Path, kills: int, seed: str = "") 
         return [death for one in each for death in one.result()]
 
 
-def _deaths(box: Box, inventory: Path, folder: Path, seed: str, kills: int) -> list[tuple[bool, bool]]:
+def _deaths(box: Box, inventory: Path, folder: Path, seed: str, kills: int) -> list[Death]:
     draw, host, found = random.Random(seed), folder.name, []
     for number in range(kills):
         place = folder / str(number)
@@ -228,11 +241,12 @@ def _deaths(box: Box, inventory: Path, folder: Path, seed: str, kills: int) -> l
             run.wait(draw.uniform(0.0, 20.0))
         run.send_signal(signal.SIGKILL)
         run.wait(timeout=20)
-        altered = not _is_clean(box, host)
-        until_s = time.monotonic() + LEASE_S + 10.0
-        while not (clean := _is_clean(box, host)) and time.monotonic() < until_s:
+        died_s = time.monotonic()
+        left = altered = _left(box, host)
+        while left and time.monotonic() < died_s + LEASE_S + 90.0:
             time.sleep(0.5)
-        found.append((altered, not clean))
+            left = _left(box, host)
+        found.append(Death(change, altered != "", time.monotonic() - died_s, left))
     return found
 
 
@@ -241,12 +255,21 @@ def _intended(results: Path) -> bool:
     return any('"intent"' in path.read_text() for path in results.glob("altered/2*/events.jsonl"))
 
 
-def _is_clean(box: Box, host: str) -> bool:
-    """Whether the port is up, its static route is there, and no guard holds a change that is not taken back."""
+def _left(box: Box, host: str) -> str:
+    """
+    What is left of a change, empty for nothing.
+
+    The port is up, its static route is there, and no guard holds a change that is not taken back.
+    """
     held = f"find {GUARDS} -name 'is-*' ! -name is-reverted 2>/dev/null | head -3"
     asked = f"{held}; rdma link show mlx5_0/1; ip route show 10.0.0.0/8"
-    lines = vms.inside(box, host, asked, timeout_s=60.0).stdout.splitlines()
-    return len(lines) == 2 and "state ACTIVE" in lines[0] and " via " in lines[1]
+    try:
+        done = vms.inside(box, host, asked, timeout_s=60.0)
+    except subprocess.TimeoutExpired:
+        return "no answer within 60 s"
+    lines = done.stdout.splitlines()
+    clean = len(lines) == 2 and "state ACTIVE" in lines[0] and " via " in lines[1]
+    return "" if clean else done.stdout or done.stderr or "no answer"
 
 
 QUEUES = Queues(k_min=20e3, k_max=100e3, p_max=0.2, packet=1000.0)
