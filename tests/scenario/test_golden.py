@@ -32,6 +32,7 @@ def test_known_runs_say_what_they_said() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_clean_rack_passes_and_a_bad_cable_is_named(name: str, tmp_path: Path) -> None:
     """An hour of it each; what nothing joins is no reason to fail, nor what is above the leaves and not described."""
