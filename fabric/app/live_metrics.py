@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from fabric.app.monitor import FleetSeen
 from fabric.app.status import HostState, RunStatus, Watched
 from fabric.errors import ConfigError
-from fabric.report.exports import Gauged, Gauges
+from fabric.report.exports import Gauged, Gauges, families
 from fabric.report.output import visible
 
 MOST_PARTS = 100
@@ -56,7 +56,7 @@ def _gauges(seen: RunStatus) -> Gauges:
     yield ("fabric_live_bad_part_probes", "Probes that failed because of a part, as tools said", "component"), bad
 
 
-class FleetMetrics(Gauged):
+class FleetMetrics(Collector):
     """
     What ``fabric monitor`` knows, by *now*: gauges of hosts, counters of alarms, all with the fabric's name as label.
 
@@ -64,13 +64,16 @@ class FleetMetrics(Gauged):
     """
 
     def __init__(self, fabric: str, now: Callable[[], FleetSeen]) -> None:
-        super().__init__("fabric", lambda: (fabric, _of_fleet(now())))
         self._fabric, self._now = visible(fabric), now
+
+    def describe(self) -> list[Metric]:
+        """Nothing: to register it nothing need be known."""
+        return []
 
     def collect(self) -> Iterator[Metric]:
         """What is known at this moment."""
-        yield from super().collect()
         seen = self._now()
+        yield from families("fabric", self._fabric, _of_fleet(seen))
         counter = CounterMetricFamily("fabric_monitor_alarms", "Alarms since it began", labels=("fabric", "kind"))
         for kind, number in seen.alarms.items():
             counter.add_metric((self._fabric, kind), number)

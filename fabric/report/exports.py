@@ -33,6 +33,15 @@ Gauges = Iterable[tuple[tuple[str, ...], Rows]]
 """Of each its name, what it is and its labels; then what was found: values of the labels, and the number."""
 
 
+def families(label: str, of: str, gauges: Gauges) -> Iterator[Metric]:
+    """Each of them as Prometheus has it, with one *label* more, whose value is *of*."""
+    for (name, text, *labels), found in gauges:
+        made = GaugeMetricFamily(name, text, labels=(label, *labels))
+        for values, number in found:
+            made.add_metric(tuple(map(visible, (of, *values))), number)
+        yield made
+
+
 class Gauged(Collector):
     """Gauges of what each *look* finds, all with one *label* more, of which it finds the value too."""
 
@@ -45,12 +54,7 @@ class Gauged(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """One look."""
-        of, gauges = self._look()
-        for (name, text, *labels), found in gauges:
-            made = GaugeMetricFamily(name, text, labels=(self._label, *labels))
-            for values, number in found:
-                made.add_metric(tuple(map(visible, (of, *values))), number)
-            yield made
+        yield from families(self._label, *self._look())
 
 
 def metrics_text(run: ShownRun) -> str:

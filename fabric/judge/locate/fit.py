@@ -180,7 +180,7 @@ class Fit:
             found.append(np.where(may[self._parts][self._place], rare, 0.0))
         known = matrix.entries.known_shares(self._parts)[self._place]
         if known.any():
-            found += [known, known / 2]  # half of them: a cable that is bad in one direction
+            found += [known, known / 2]
         paid = [price_of_share(one, self._count, matrix, known) - self._well * np.log1p(-one) for one in found]
         return list(zip(found, paid, strict=True))
 
@@ -256,7 +256,11 @@ def price(loss: Floats, spread: float, count: Ints, noise: Floats | None = None)
 
 
 def price_of_share(rho: Floats, count: Ints, matrix: SampleMatrix, known: Floats) -> Floats:
-    """The nats that it takes to say in which share *rho* of *count* samples a part shows, if that is not *known*."""
+    """
+    The nats that it takes to say in which share *rho* of *count* samples a part shows.
+
+    None where that is the *known* share, or half of it: of a cable that is bad in one direction.
+    """
     # Half the logarithm for one parameter (Schwarz 1978).
     logs = np.where((rho == ALWAYS) | ((rho != OFTEN) & matrix.rounds), 0.5, 1.0)
     logs[(rho == known) | (2 * rho == known)] = 0.0
