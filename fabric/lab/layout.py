@@ -190,8 +190,13 @@ Twelve flows over eight uplinks and two busy loops beside them for 20 s: with on
 again, at usual priority of the daemons 211, with neither none.
 """
 
-QUEUE_S, BURST_BYTES = 0.02, 65_536
-"""A port's queue holds so long of its rate beside a burst, which is the largest packet before it is segmented."""
+QUEUE_S, BURST_S, BURST_LEAST = 0.02, 0.02, 65_536
+"""
+A port's queue holds so long of its rate beside a burst.
+
+A burst is what a port makes up for when the machine stood still for so long: a guest whose host is busy loses a fifth
+of its time in pieces of some ms. It is no smaller than the largest packet before it is segmented.
+"""
 
 
 def queue_line(port: BoxPort) -> str:
@@ -202,8 +207,9 @@ def queue_line(port: BoxPort) -> str:
 def shaped(port: BoxPort, rate_mbit: float) -> str:
     """The lines of a ``tc -batch`` that shape what leaves by a port, again when it is another rate."""
     kbit = round(rate_mbit * 1000)
-    most = round(kbit * 125 * QUEUE_S) + BURST_BYTES
-    rate = f"htb rate {kbit}kbit burst {BURST_BYTES}b cburst {BURST_BYTES}b quantum {BURST_BYTES}"
+    burst = max(round(kbit * 125 * BURST_S), BURST_LEAST)
+    most = round(kbit * 125 * QUEUE_S) + burst
+    rate = f"htb rate {kbit}kbit burst {burst}b cburst {burst}b quantum {BURST_LEAST}"
     lines = (
         f"class replace dev {port.name} parent 1: classid 1:2 {rate}",
         f"qdisc replace dev {port.name} parent 1:2 handle 2: bfifo limit {most}b",

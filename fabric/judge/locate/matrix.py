@@ -56,7 +56,7 @@ OF_FLOOR = 2 / 3
 """Of the loss that matters, the least that a part may have: a fault of just that is found, not every other one."""
 
 SIGMAS = 3.0
-"""A sample so many times its noise below its level is slow."""
+"""A sample so many times its noise below its level is slow, a mean so many of its errors from a limit on one side."""
 
 Written = Mapping[str, Hashable]
 """By phase what it is a round of: its numbers are compared with those of the other rounds."""

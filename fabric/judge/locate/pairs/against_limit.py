@@ -14,6 +14,7 @@ from itertools import chain
 import numpy as np
 
 from fabric.judge.locate.levels import FIFTH, PLACED
+from fabric.judge.locate.matrix import SIGMAS
 from fabric.judge.locate.pairs.findings import FAR, by_dips, pair_numbers, pair_suspect, some, unexplained
 from fabric.judge.locate.pairs.fitted import Fitted
 from fabric.judge.locate.search import MOST_NAMED, SURE
@@ -21,9 +22,6 @@ from fabric.judge.locate.structure import Bools
 from fabric.model.outcome import Outcome
 from fabric.model.text import fold, gbps_text
 from fabric.model.verdict import Suspect
-
-SIGMAS = 3.0
-"""A level this many standard errors from the limit is on one side of it for certain (one in 370)."""
 
 _LEAST_HOSTS = 3  # of a class among others
 _NEXT_PAIR = "measure it again before anybody is drained, and each of the two with another partner"

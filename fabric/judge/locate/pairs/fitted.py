@@ -24,6 +24,7 @@ from fabric.judge.locate.levels import (
     refitted,
     structures,
 )
+from fabric.judge.locate.matrix import SIGMAS
 from fabric.judge.locate.pairs.components import FAMILY, WHOLE_HOST, Components
 from fabric.judge.locate.pairs.joint import NOTHING, Joint
 from fabric.judge.locate.pairs.samples import PairSamples
@@ -106,6 +107,16 @@ class Fitted:
         mine = np.flatnonzero((self.components.paths == component).any(axis=1))
         found: Ints = mine[np.argsort(self.ratio[mine], kind="stable")]
         return found
+
+    @property
+    def good(self) -> Ints:
+        """By host how many of its samples nothing bad explains."""
+        good, samples = self.explained == 0, self.samples
+        return np.bincount(np.concatenate([samples.a[good], samples.b[good]]), minlength=len(samples.hosts))
+
+    def needed(self, floor: float) -> int:
+        """So many good samples of a host rule out that it is slow by *floor*: the noise of their mean is a third."""
+        return int(np.ceil((SIGMAS * self.noise / floor) ** 2))
 
 
 def fit(samples: PairSamples, *, floor: float = FLOOR) -> Fitted:

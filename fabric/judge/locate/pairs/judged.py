@@ -10,7 +10,6 @@ import numpy as np
 
 from fabric.judge.locate.description import beyond_chance
 from fabric.judge.locate.pairs.against_limit import (
-    SIGMAS,
     Below,
     LowPairs,
     as_a_whole,
@@ -161,10 +160,7 @@ def doubts(fitted: Fitted, floor: float, told: Bools | None = None, *, planes: i
 
 def _not_cleared(fitted: Fitted, floor: float) -> list[Said]:
     """Hosts with too few good samples, or with none."""
-    samples, found = fitted.samples, list[Said]()
-    good = fitted.explained == 0
-    count = np.bincount(np.concatenate([samples.a[good], samples.b[good]]), minlength=len(samples.hosts))
-    needed = int(np.ceil((SIGMAS * fitted.noise / floor) ** 2))
+    samples, found, count, needed = fitted.samples, list[Said](), fitted.good, fitted.needed(floor)
     blamed = {int(fitted.components.hosts[one.component]) for one in fitted.blamed}
     weak = [samples.hosts[host] for host in np.flatnonzero((count > 0) & (count < needed))]
     hidden = [samples.hosts[host] for host in np.flatnonzero(count == 0) if host not in blamed]

@@ -106,7 +106,7 @@ def next_round(state: PairState, fitted: Fitted | None = None) -> tuple[PairTest
         return tuple(across_leaves(state.leaves, () if state.routes else state.spines, state.rounds - 1))
     if state.rounds >= state.most_rounds or not any(gbps > 0 for _, gbps in state.results):
         return ()
-    return tuple(_Round(fitted or fit(state.samples())).covering(state.draws))
+    return tuple(_Round(fitted or fit(state.samples())).covering(state.draws, state.most_rounds - state.rounds))
 
 
 def targeted(fitted: Fitted) -> list[PairTest]:
@@ -156,12 +156,13 @@ class _Round:
                     self._test(component, turn)
         return self._found
 
-    def covering(self, draws: int) -> list[PairTest]:
+    def covering(self, draws: int, left: int) -> list[PairTest]:
         """
         What is to be settled, then what no good sample has gone through: what is free is enough for many.
 
         That is a direction of a host side, and of an uplink where routes say that it is in use; where ways are drawn,
-        the uplinks of each leaf, as often as *draws* says.
+        the uplinks of each leaf, as often as *draws* says. Last, hosts with fewer good samples than it takes to clear
+        them, where the rounds that are *left* can.
         """
         self.of(to_settle(self.fitted))
         for component in _seldom_drawn(self.fitted, draws):
@@ -171,6 +172,8 @@ class _Round:
         for component in missing:
             if self._open[component]:
                 self._test(component, 0)
+        for component in seldom_good(self.fitted, left):
+            self._test(component, 0)
         return self._found
 
     def verifying(self) -> list[PairTest]:
@@ -385,6 +388,16 @@ def not_crossed(fitted: Fitted) -> list[int]:
     directed = components.part != np.arange(len(bad))
     found = np.flatnonzero((count == 0) & directed & (side | usable)).tolist()
     return sorted(found, key=lambda c: components.kinds[c].startswith("host"))
+
+
+def seldom_good(fitted: Fitted, left: int) -> list[int]:
+    """Sides of hosts, nothing bad known of them, that up to *left* samples more clear; those with the fewest first."""
+    components, count, needed = fitted.components, fitted.good, fitted.needed(FLOOR)
+    side = {int(h): c for c, h in enumerate(components.hosts) if components.kinds[c] == "host"}
+    blamed = {int(components.part[one.component]) for one in fitted.blamed}
+    short = np.flatnonzero((count > 0) & (count < needed) & (count + left >= needed))
+    hosts = short[np.argsort(count[short], kind="stable")].tolist()
+    return [side[host] for host in hosts if side[host] not in blamed]
 
 
 def _draws(fitted: Fitted) -> tuple[Ints, Ints]:

@@ -1,5 +1,7 @@
 """Rounds of pair tests and how well they localise; slow samples that share a part."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from benchmarks.pair_fabric import Fabric, Scene, Score, localised, screened
 from fabric.judge.locate.pairs.diagnose import diagnose
 from fabric.judge.locate.pairs.fitted import fit
 from fabric.judge.locate.pairs.judged import shared_parts
-from fabric.judge.locate.pairs.rounds import MOST_ROUNDS, PairState, next_round
+from fabric.judge.locate.pairs.rounds import MOST_ROUNDS, PairState, next_round, seldom_good
 from fabric.model.outcome import Outcome
 from tests.judge.locate.pairs.made import GOOD_GBPS, all_pairs, hosts, row
 from tests.judge.locate.pairs.test_findings import measured
@@ -217,3 +219,15 @@ def test_the_more_planes_the_less_likely_a_part_must_be():
     slow = fitted.ratio < 0.8
     assert shared_parts(fitted, slow)
     assert not shared_parts(fitted, slow, 1000)
+
+
+def test_a_noisy_fabric_is_measured_until_nobody_has_too_few_samples():
+    """At a noise of 2.5 % four samples or more rule out 3 %; where the rounds left cannot do it none is spent on it."""
+    state, random = PairState(LEAVES, SPINES), np.random.default_rng(1)
+    while tests := next_round(state):
+        state = state.with_results((test, 390.0 * (1 + 0.025 * random.normal())) for test in tests)
+    found = fit(state.samples())
+    assert found.good.min() >= found.needed(0.03) > 3
+    noisier = replace(found, noise=0.05)
+    assert len(seldom_good(noisier, noisier.needed(0.03))) == 24
+    assert seldom_good(noisier, 3) == []
