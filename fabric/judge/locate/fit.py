@@ -180,7 +180,7 @@ class Fit:
             found.append(np.where(may[self._parts][self._place], rare, 0.0))
         known = matrix.entries.known_shares(self._parts)[self._place]
         if known.any():
-            found += [known, known / 2]
+            found.append(known)
         paid = [price_of_share(one, self._count, matrix, known) - self._well * np.log1p(-one) for one in found]
         return list(zip(found, paid, strict=True))
 
@@ -259,11 +259,11 @@ def price_of_share(rho: Floats, count: Ints, matrix: SampleMatrix, known: Floats
     """
     The nats that it takes to say in which share *rho* of *count* samples a part shows.
 
-    None where that is the *known* share, or half of it: of a cable that is bad in one direction.
+    None where that is the *known* share.
     """
     # Half the logarithm for one parameter (Schwarz 1978).
     logs = np.where((rho == ALWAYS) | ((rho != OFTEN) & matrix.rounds), 0.5, 1.0)
-    logs[(rho == known) | (2 * rho == known)] = 0.0
+    logs[rho == known] = 0.0
     found: Floats = logs * np.log(np.maximum(count, 2)) + (_NOT_ALWAYS * (rho != ALWAYS) if matrix.faint else 0.0)
     return found
 

@@ -32,6 +32,8 @@ FAMILY = {
     "link_up": 1,
     "link_down": 1,
     "uplinks": 2,
+    "uplinks_up": 2,
+    "uplinks_down": 2,
     "leaf": 3,
     "spine": 4,
     "core": 4,
@@ -49,6 +51,8 @@ EXTRA = {
     "link_up": 2.6,
     "link_down": 2.6,
     "uplinks": 2.0,
+    "uplinks_up": 3.6,
+    "uplinks_down": 3.6,
     "leaf": 2.0,
     "spine": 2.0,
     "core": 2.0,
@@ -56,7 +60,7 @@ EXTRA = {
 }
 """Nats by which a kind is rarer than a bad host: one direction of it (a fifth), a cable between switches, a switch."""
 
-BUNDLES = ("uplinks", SPINES)
+BUNDLES = ("uplinks", "uplinks_up", "uplinks_down", SPINES)
 """Of several things one is crossed, and which is not known."""
 
 LINKS = frozenset({"link", "link_up", "link_down"})
@@ -109,7 +113,7 @@ class _Made:
         return self.add(f"{name}{mark}", kind, host, leaf, whole)
 
 
-DIRECTIONS = frozenset({"host_tx", "host_rx", "link_up", "link_down"})
+DIRECTIONS = frozenset({"host_tx", "host_rx", "link_up", "link_down", "uplinks_up", "uplinks_down"})
 """Kinds of components that are one direction of a part."""
 
 
@@ -153,16 +157,20 @@ def _leaves(samples: PairSamples, made: _Made) -> _Columns:
     """Leaves; and where it is not known what is crossed between them, all uplinks of each and all that is above."""
     names = samples.leaves
     leaf = np.array([*(made.add(name, "leaf", leaf=n) for n, name in enumerate(names)), UNKNOWN], dtype=np.int64)
-    up, spines = np.full(len(leaf), UNKNOWN, dtype=np.int64), UNKNOWN
+    (above, up, down), spines = np.full((3, len(leaf)), UNKNOWN, dtype=np.int64), UNKNOWN
     if samples.drawn.any():
-        up[:-1] = [made.add(f"{name}:uplinks", "uplinks", leaf=n) for n, name in enumerate(names)]
+        above[:-1] = [made.add(f"{name}:uplinks", "uplinks", leaf=n) for n, name in enumerate(names)]
         spines = made.add(SPINES, "spines")
+        if samples.tells_ways:
+            up[:-1] = [made.direction(whole, "", "uplinks_up") for whole in above[:-1].tolist()]
+            down[:-1] = [made.direction(whole, "", "uplinks_down") for whole in above[:-1].tolist()]
 
     def columns(a: Ints, b: Ints, via: Ints) -> list[Ints]:
         here, there = samples.leaf[a], samples.leaf[b]
         blind = (here != there) & (here != UNKNOWN) & (there != UNKNOWN) & (via == UNKNOWN)
         found = [leaf[here], np.where(here == there, UNKNOWN, leaf[there])]
-        return [*found, *(np.where(blind, one, UNKNOWN) for one in (up[here], up[there], np.full(len(a), spines)))]
+        over = (above[here], above[there], np.full(len(a), spines), up[here], down[there])
+        return [*found, *(np.where(blind, one, UNKNOWN) for one in over)]
 
     return columns
 

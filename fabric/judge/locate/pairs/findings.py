@@ -27,6 +27,8 @@ _TEXT = {
     "spine": "the spine switch: every pair that crosses it is slow",
     "spines": "what is between the leaves: a spine, or a cable to it; which is not known, because the path is not",
     "uplinks": "the uplinks of the leaf: which of them is not known, because the path of these tests is not",
+    "uplinks_up": "one uplink of the leaf, in what the leaf sends: which is not known, because the path is not",
+    "uplinks_down": "one uplink of the leaf, in what the leaf receives: which is not known, because the path is not",
 }
 
 _NEXT = {
@@ -44,6 +46,8 @@ _NEXT = {
     "spines": "read the counters of the spines' ports (or of both ends of each uplink); measure the same pairs "
     "again, as each draw takes another way, or test with static routes",
     "uplinks": "read the counters of all uplinks of the leaf, or test them one by one with adaptive routing off",
+    "uplinks_up": "read what the spines' ports to the leaf receive (BER, symbol errors); swap that cable first",
+    "uplinks_down": "read what the leaf's uplink ports receive (BER, symbol errors); swap that cable first",
     "path": "test the two hosts again over a chosen path; read the counters of the switches between them",
 }
 
@@ -129,7 +133,7 @@ def _suspect(blamed: Blamed, fitted: Fitted) -> Suspect:
         kind = "rnic" if samples.rail is not None else "host"
     return Suspect(
         component=components.names[blamed.component],
-        kind="link" if kind in LINKS else kind,
+        kind="link" if kind in LINKS else kind.split("_")[0],
         outcome=Outcome.FAIL if blamed.certain else Outcome.INCONCLUSIVE,
         confidence=round(blamed.confidence, 2),
         evidence=evidence,
@@ -190,6 +194,8 @@ def _by_direction(blamed: Blamed, fitted: Fitted) -> list[str]:
         if kind in LINKS:
             lower, upper = name.split("--")
             name = f"{lower}->{upper}" if kind == "link_up" else f"{upper}->{lower}"
+        elif kind.startswith("uplinks_"):
+            name = kind.removeprefix("uplinks_")
         of_it, tells, slow = _through(blamed, one, fitted)
         if tells.any():
             said.append(f"{name} {slow.sum()} of {tells.sum()} slow")

@@ -12,6 +12,7 @@ from math import exp, log
 
 import numpy as np
 
+from fabric.judge.locate.candidates import SPINES
 from fabric.judge.locate.cells import Cells
 from fabric.judge.locate.description import describe, left_over, open_parts
 from fabric.judge.locate.levels import (
@@ -243,18 +244,34 @@ def _blamed(joint: Joint, y: Floats, found: Description) -> list[Blamed]:
         healthy = _healthy(effect, y, found.normal, joint.cells, spread if of_host else 0.0)
         gain, others = effect.gain - healthy, [other for _, other in effect.rivals]
         odds = exp(-gain) + sum(exp(other - effect.gain) for other in others)
+        part, rivals = _named(effect, joint)
         blamed.append(
             Blamed(
-                effect.part,
+                part,
                 effect.share_lost,
                 margin=effect.gain - max(*others, healthy, 0.0),
                 confidence=min(DOUBTFUL if doubt else SURE, 1 / (1 + odds)),
-                rivals=tuple(part for part, _ in effect.rivals)[:MOST_RIVALS],
+                rivals=rivals[:MOST_RIVALS],
                 gain=gain,
                 doubt=doubt,
             )
         )
     return blamed
+
+
+def _named(effect: FaultyPart, joint: Joint) -> tuple[int, tuple[int, ...]]:
+    """
+    The part to name, and what cannot be told from it.
+
+    Of two leaves what one sends up is what the other receives: one cable of either is named as what is between them.
+    """
+    part, rivals = effect.part, tuple(part for part, _ in effect.rivals)
+    if joint.family[part] == FAMILY["uplinks"]:
+        same = any(np.array_equal(joint.cells.of(one), joint.cells.of(part)) for one in rivals)
+        spines = [one for one in rivals if joint.bundle[one] and joint.family[one] == FAMILY[SPINES]]
+        if same and spines:
+            return spines[0], (part, *(one for one in rivals if one != spines[0]))
+    return part, rivals
 
 
 def _spread(joint: Joint, found: Description, y: Floats) -> float:

@@ -168,7 +168,7 @@ class _Numbers:
             of = UNKNOWN if whole == component else int(number[whole])
             # What is above the same leaves is the same.
             name = f"{SPINES} above {samples.leaves}" if kind == SPINES else mine.names[component]
-            above = samples.leaves[mine.leaf[component]] if kind == "uplinks" else kind
+            above = samples.leaves[mine.leaf[component]] if FAMILY[kind] == FAMILY["uplinks"] else kind
             share = samples.shares.get(above)
             number[component] = self._of((kind, name), FAMILY[kind], EXTRA.get(kind, 0.0), of, share)
             self.places[number[component]].append((place, component))

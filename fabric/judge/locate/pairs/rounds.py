@@ -235,7 +235,7 @@ class _Round:
         else:
             here = free[under == leaf]
             a, b = np.meshgrid(here, free, indexing="ij")
-            if kind == "link_down" or (kind == "uplinks" and received[leaf] < sent[leaf]):
+            if kind in ("link_down", "uplinks_down") or (kind == "uplinks" and received[leaf] < sent[leaf]):
                 a, b = b, a
         return a.ravel(), b.ravel()
 

@@ -38,7 +38,7 @@ def box(hosts: int = 6) -> Topology:
     return Topology(made, switches, (Uplinks(("l1", "l2"), ("s1", "s2"), 1, 0.1),))
 
 
-def concluded(pairs: str, topology: Topology | None = None) -> Verdict:
+def concluded(pairs: str, topology: Topology | None = None, *, queue_pairs: int = 2) -> Verdict:
     """The verdict on pairs such as ``h1>h2``, in their order, each ``=`` what it measured (Gb/s; 0: status 12)."""
     topology = topology or box()
     (plane,) = planes_of(topology.hosts, topology)
@@ -47,7 +47,7 @@ def concluded(pairs: str, topology: Topology | None = None) -> Verdict:
         pair, _, gbps = text.partition("=")
         a, b = pair.split(">")
         test = PairTest(a, b)
-        (probe,) = PairwiseSpec().probes_of(
+        (probe,) = PairwiseSpec(queue_pairs=queue_pairs).probes_of(
             test, plane, phase="pairs", topology=topology, number=number // 3, reverse=False
         )
         value = float(gbps or GOOD_GBPS) * (1 + 0.001 * (number % 3 - 1))
@@ -158,16 +158,21 @@ ONE_WAY = (
 """Measured in the box: one direction of a cable from l2 to one of two spines at a fifth of its rate."""
 
 
-def test_a_cable_that_is_bad_in_one_direction_shows_in_half_of_what_draws_it() -> None:
-    """Five of twenty pairs across, where a spine of two that is bad both ways shows in ten."""
-    pairs = [text.partition("=") for text in ONE_WAY.split()]
-    a, b = (np.array([int(pair.split(">")[end][1:]) - 1 for pair, _, _ in pairs]) for end in (0, 1))
-    gbps, via = np.array([float(value) for _, _, value in pairs]), np.full(len(pairs), UNKNOWN)
-    hosts, leaf, shares = tuple(box().hosts), np.repeat([0, 1], 3), dict.fromkeys(("l1", "l2", SPINES), 1 / 2)
-    fitted = fit(PairSamples(hosts, a, b, gbps, ("l1", "l2"), leaf, (), via, directed=True, placed=True, shares=shares))
-    (found,) = fitted.blamed
-    assert fitted.components.names[found.component] == "spines"
-    assert {fitted.components.names[one] for one in found.rivals} == {"l1:uplinks", "l2:uplinks"}
+FEW_DRAWS = (
+    "h1>h2=0.0950 h4>h5=0.0953 h3>h6=0.0956 h5>h1=0.0955 h6>h2=0.0957 h4>h3=0.0953 h1>h6=0.0955 h2>h4=0.0955 "
+    "h3>h5=0.0972 h4>h1=0.0192 h5>h2=0.0959 h3>h1=0.0935 h2>h4=0.0953 h3>h4=0.0944 h2>h5=0.0945 h1>h6=0.0925 "
+    "h4>h3=0.0943 h5>h2=0.0194 h6>h1=0.0914 h3>h4=0.0956 h2>h5=0.0948 h4>h3=0.0958 h5>h2=0.0953 h6>h5=0.0953 "
+    "h3>h4=0.0970 h4>h3=0.0190 h5>h2=0.0954 h3>h4=0.0954 h2>h5=0.0942"
+)
+"""The same, and by chance only three of eleven that l2 sent drew that cable."""
+
+
+@pytest.mark.parametrize("pairs", [ONE_WAY, FEW_DRAWS], ids=["half", "few"])
+def test_a_cable_that_is_bad_in_one_direction_shows_in_what_one_leaf_sends(pairs: str) -> None:
+    """Of two leaves what one sends up is what the other receives: which of the two cables is not known."""
+    (suspect,) = concluded(pairs, queue_pairs=1).suspects
+    assert (suspect.component, suspect.outcome) == ("spines", Outcome.FAIL)
+    assert {"l1:uplinks", "l2:uplinks"} == set(suspect.ambiguous_with)
 
 
 LUCKY = (
