@@ -7,8 +7,9 @@ spine (the path is known), or all uplinks of each leaf together (adaptive routin
 wrongly assumed path precision falls to 0.83-0.87 (simulated, 150 runs), so an unknown path is never guessed. Where the
 leaves are not known and the spines are, the spine alone is on the way.
 
-A cable has two directions, which can fail apart: where samples say which end sent, a host side and an uplink are there
-three times, as a whole and once for each direction. Those are one part to whoever repairs it, so they are never rivals.
+A cable has two directions, which can fail apart: where samples say which end sent, a host side, an uplink and all
+uplinks of a leaf are there three times, as a whole and once for each direction. Those are one part to whoever repairs
+it, so they are never rivals.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def unexplained(fitted: Fitted) -> Bools:
 
 def _suspect(blamed: Blamed, fitted: Fitted) -> Suspect:
     components, samples, ids = fitted.components, fitted.samples, fitted.samples.probe_ids
-    kind, host = components.kinds[blamed.component], int(components.hosts[blamed.component])
+    kind, host = components.kinds[components.part[blamed.component]], int(components.hosts[blamed.component])
     of_it, tells, slow = _through(blamed, blamed.component, fitted)
     partners = len(set(samples.a[of_it].tolist()) | set(samples.b[of_it].tolist())) - (host != UNKNOWN)
     left, first = int(tells.sum()), of_it[0]
@@ -129,11 +129,11 @@ def _suspect(blamed: Blamed, fitted: Fitted) -> Suspect:
         likelier(blamed.margin),
         *([f"perhaps no fault: {blamed.doubt}"] if blamed.doubt else []),
     )
-    if kind.startswith("host"):
+    if kind == "host":
         kind = "rnic" if samples.rail is not None else "host"
     return Suspect(
         component=components.names[blamed.component],
-        kind="link" if kind in LINKS else kind.split("_")[0],
+        kind=kind,
         outcome=Outcome.FAIL if blamed.certain else Outcome.INCONCLUSIVE,
         confidence=round(blamed.confidence, 2),
         evidence=evidence,

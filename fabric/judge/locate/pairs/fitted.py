@@ -116,7 +116,7 @@ class Fitted:
         return np.bincount(np.concatenate([samples.a[good], samples.b[good]]), minlength=len(samples.hosts))
 
     def needed(self, floor: float) -> int:
-        """So many good samples of a host rule out that it is slow by *floor*: the noise of their mean is a third."""
+        """So many good samples of a host rule out that it is slow by *floor*: three times the error of their mean."""
         return int(np.ceil((SIGMAS * self.noise / floor) ** 2))
 
 

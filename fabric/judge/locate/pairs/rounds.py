@@ -355,7 +355,7 @@ def _unexplained_hosts(fitted: Fitted) -> list[int]:
     count = np.bincount(ends, minlength=len(samples.hosts))
     hosts = sorted(set(samples.a[odd].tolist()) | set(samples.b[odd].tolist()))
     blamed = {int(components.part[blamed.component]) for blamed in fitted.blamed}
-    side = {int(h): c for c, h in enumerate(components.hosts) if components.kinds[c] == "host"}
+    side = components.host_sides.tolist()
     bad_leaves = {int(components.leaf[c]) for c in blamed if components.kinds[c] == "leaf"}
     with_good = set(samples.a[count[samples.b] > 0].tolist()) | set(samples.b[count[samples.a] > 0].tolist())
     measured = sorted({*samples.a.tolist(), *samples.b.tolist()})
@@ -393,11 +393,10 @@ def not_crossed(fitted: Fitted) -> list[int]:
 def seldom_good(fitted: Fitted, left: int) -> list[int]:
     """Sides of hosts, nothing bad known of them, that up to *left* samples more clear; those with the fewest first."""
     components, count, needed = fitted.components, fitted.good, fitted.needed(FLOOR)
-    side = {int(h): c for c, h in enumerate(components.hosts) if components.kinds[c] == "host"}
     blamed = {int(components.part[one.component]) for one in fitted.blamed}
     short = np.flatnonzero((count > 0) & (count < needed) & (count + left >= needed))
-    hosts = short[np.argsort(count[short], kind="stable")].tolist()
-    return [side[host] for host in hosts if side[host] not in blamed]
+    sides = components.host_sides[short[np.argsort(count[short], kind="stable")]]
+    return [side for side in sides.tolist() if side not in blamed]
 
 
 def _draws(fitted: Fitted) -> tuple[Ints, Ints]:
