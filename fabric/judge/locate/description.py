@@ -151,11 +151,12 @@ OPEN = 1.5
 _OPEN_LOSS = 0.7  # of the floor: what looks smaller now may turn out larger
 
 
-def open_parts(
-    found: Description, y: Floats, cells: Cells, floor: float, beside: Floats | None = None
-) -> tuple[tuple[int, float], ...]:
-    """Parts that are not blamed and may be bad, the likeliest first, with their nats, priors aside."""
-    dips = found.slow & (found.explained == 0) & ~found.together
-    beside = beside if found.together.any() else None
-    matrix = _of_dips(_matrix(y, found.normal, cells, _OPEN_LOSS * floor, beside), found.background, dips)
+def open_parts(found: Description, y: Floats, cells: Cells, floor: float) -> tuple[tuple[int, float], ...]:
+    """
+    Parts that are not blamed and may be bad, the likeliest first, with their nats, priors aside.
+
+    Others on the same cable may be why a sample is slow; until it is measured once more it may be a part, too.
+    """
+    dips = found.slow & (found.explained == 0)
+    matrix = _of_dips(_matrix(y, found.normal, cells, _OPEN_LOSS * floor, None), found.background, dips)
     return tuple((one.part, one.gain) for one in Search(matrix, cells).open_faults(found.effects) if one.gain > OPEN)

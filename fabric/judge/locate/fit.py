@@ -46,7 +46,7 @@ class OtherFaults(NamedTuple):
     """
     Beside some faults: the density of each sample, the loss that explains it, and what a further fault costs.
 
-    *costs* are nats by part; None: what always shows alone is looked for, and to say so is free.
+    *costs* are nats by part; None: to say what a part does is free. It always shows then, or is drawn.
     """
 
     density: Floats
@@ -170,9 +170,7 @@ class Fit:
     def _shares(self) -> list[tuple[Floats, Floats]]:
         """In which share of the samples of each cell its part may show, and what that costs beside those it slowed."""
         cells, matrix = len(self._cells), self._data.matrix
-        if self._free:
-            return [(np.full(cells, ALWAYS), np.float64(-log(1 - ALWAYS)) * self._well)]
-        found: list[Floats] = [np.full(cells, ALWAYS), np.full(cells, OFTEN)]
+        found: list[Floats] = [np.full(cells, often) for often in ((ALWAYS,) if self._free else (ALWAYS, OFTEN))]
         may = ~matrix.entries.large | self._data.rare_of_large if matrix.rounds else matrix.entries.drawn
         if may is not None and may[self._parts].any():
             slow = np.bincount(self._local, self._slow & ~matrix.together[self._sample], minlength=cells)
@@ -181,7 +179,8 @@ class Fit:
         known = matrix.entries.known_shares(self._parts)[self._place]
         if known.any():
             found.append(known)
-        paid = [price_of_share(one, self._count, matrix, known) - self._well * np.log1p(-one) for one in found]
+        said = [0.0 if self._free else price_of_share(one, self._count, matrix, known) for one in found]
+        paid = [cost - self._well * np.log1p(-one) for cost, one in zip(said, found, strict=True)]
         return list(zip(found, paid, strict=True))
 
     def _clear(self, loss: Floats, rho: Floats) -> Floats:

@@ -180,7 +180,7 @@ def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: floa
     blamed = _blamed(joint, y, found)
     noise, dips = float(np.median(normal.noise[normal.of_class])), left_over(found)
     ratio, explained = np.exp(y - normal.expected(y)), 1 - np.exp(-found.explained)
-    maybe = open_parts(found, y, joint.cells, least, joint.beside_of(own))
+    maybe = open_parts(found, y, joint.cells, least)
     split = []
     for place, (samples, components) in enumerate(zip(joint.planes, joint.components, strict=True)):
         mine = joint.samples_of(place)

@@ -312,17 +312,8 @@ class _Round:
 
 
 def to_settle(fitted: Fitted) -> list[int]:
-    """
-    Components that another test would say more about: blamed but not certain, their rivals, and open ones.
-
-    What a slow sample drew that nothing explains is open: the next draw may show it again. Slow it is by the floor:
-    a smaller dip says nothing, however little noise there is, for what it drew would not be blamed for so little.
-    """
-    kinds, found = fitted.components.kinds, _accused(fitted, certain=False)
-    slow = _odd(fitted) & (fitted.ratio < 1 - FLOOR)
-    drawn = np.unique(fitted.components.paths[slow & fitted.samples.drawn]).tolist()
-    found += [*fitted.open, *_unexplained_hosts(fitted)]
-    return list(dict.fromkeys([*found, *(c for c in drawn if c != UNKNOWN and kinds[c] in BUNDLES)]))
+    """Components that another test would say more about: blamed but not certain, their rivals, and open ones."""
+    return list(dict.fromkeys([*_accused(fitted, certain=False), *fitted.open, *_unexplained_hosts(fitted)]))
 
 
 def _accused(fitted: Fitted, *, certain: bool = True) -> list[int]:
