@@ -322,7 +322,8 @@ class Likelihood:
         often = min((float((together & open_).sum()) + 0.5) / (float((beside & open_).sum()) + 1.0), _MOST_SHARED)
         mine, losses = np.flatnonzero(together), -np.log(list(SHARED))
         known = mine[open_[mine]]
-        near = (np.abs(matrix.y[known][:, None] + losses) < _EVEN).sum(axis=0)
+        away = np.abs(matrix.y[known][:, None] + losses)
+        near = np.bincount(away.argmin(axis=1)[away.min(axis=1) < _EVEN], minlength=len(losses))
         weights = (near + _AS_USUAL * np.array(list(SHARED.values()))) / (len(known) + _AS_USUAL)
         uneven = (1 - weights.sum()) / DIP_WIDTH
 

@@ -179,8 +179,10 @@ class Fit:
         known = matrix.entries.known_shares(self._parts)[self._place]
         if known.any():
             found.append(known)
-        said = [0.0 if self._free else price_of_share(one, self._count, matrix, known) for one in found]
-        paid = [cost - self._well * np.log1p(-one) for cost, one in zip(said, found, strict=True)]
+        paid = []
+        for share in found:
+            said = np.zeros(cells) if self._free else price_of_share(share, self._count, matrix, known)
+            paid.append(said - self._well * np.log1p(-share))
         return list(zip(found, paid, strict=True))
 
     def _clear(self, loss: Floats, rho: Floats) -> Floats:

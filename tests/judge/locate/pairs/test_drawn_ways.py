@@ -216,3 +216,21 @@ def test_each_leaf_draws_until_all_of_its_uplinks_are_likely_crossed(draws: int)
     least = min(sum(way[end] == leaf and way[0] != way[1] for way in ways) for end in (0, 1) for leaf in range(3))
     assert (least >= 7) is (draws == 7), ways
     assert tests == ()
+
+
+TWO_OF_SEVEN = (
+    "h1>h2=0.0954 h3>h4=0.0951 h5>h6=0.0989 h7>h8=0.0953 h9>h10=0.0983 h11>h12=0.0954 h10>h5=0.0958 h2>h1=0.0961 "
+    "h4>h3=0.0953 h6>h7=0.0960 h9>h8=0.0965 h11>h6=0.0953 h12>h7=0.0963 h1>h11=0.0189 h2>h12=0.0955 h3>h9=0.0950 "
+    "h4>h10=0.0958 h10>h11=0.0960 h1>h3=0.0955 h5>h4=0.0950 h6>h2=0.0962 h9>h7=0.0961 h12>h8=0.0953 h9>h11=0.0954 "
+    "h5>h3=0.0958 h6>h4=0.0955 h8>h10=0.0956 h7>h12=0.0962 h2>h5=0.0949 h3>h6=0.0190 h10>h7=0.0952 h11>h8=0.0955"
+)
+"""One way of a cable of l1 and s1, which two of the seven pairs that l1 sent drew; one went to l2 and one to l3."""
+
+
+def test_of_all_that_slow_pairs_may_have_drawn_the_likeliest_is_tested_first() -> None:
+    """Both left l1: before the spines, and before the uplinks of l2 and l3, which one of them came down each."""
+    fitted = fit(state_of(TWO_OF_SEVEN).samples())
+    parts = fitted.components
+    drawn = [one for one in to_settle(fitted) if parts.kinds[one] in BUNDLES]
+    assert [parts.names[one] for one in drawn[:2]] == ["l1:uplinks", "l1:uplinks"]
+    assert parts.kinds[drawn[0]] == "uplinks_up"
