@@ -292,6 +292,7 @@ class Likelihood:
     def __init__(self, matrix: SampleMatrix, cells: Cells) -> None:
         self.matrix, self.cells = matrix, cells
         self.rare_of_large = False  # of many rounds: whether large parts, too, may show now and then
+        self._both = self._often(np.ones(len(matrix.y), dtype=np.bool_)) if matrix.together.any() else 0.0
         self._base = self._unblamed(np.zeros(len(matrix.y)))
 
     def _unblamed(self, explained: Floats) -> Floats:
@@ -317,25 +318,47 @@ class Likelihood:
 
     def _share(self, density: Floats, explained: Floats) -> None:
         """Slow because of others on the same cable: as often as it is told of those beside slow ones."""
-        matrix, together = self.matrix, self.matrix.together
-        beside, open_ = self.in_the_way, explained == 0
-        often = min((float((together & open_).sum()) + 0.5) / (float((beside & open_).sum()) + 1.0), _MOST_SHARED)
-        mine, losses = np.flatnonzero(together), -np.log(list(SHARED))
+        matrix, open_ = self.matrix, explained == 0
+        often, mine, losses = self._often(open_), np.flatnonzero(matrix.together), -np.log(list(SHARED))
         known = mine[open_[mine]]
         away = np.abs(matrix.y[known][:, None] + losses)
         near = np.bincount(away.argmin(axis=1)[away.min(axis=1) < _EVEN], minlength=len(losses))
         weights = (near + _AS_USUAL * np.array(list(SHARED.values()))) / (len(known) + _AS_USUAL)
-        uneven = (1 - weights.sum()) / DIP_WIDTH
-
-        def parts(spread: float) -> Floats:
-            each = [w * self.held(mine, d, spread) for w, d in zip(weights.tolist(), losses.tolist(), strict=True)]
-            found: Floats = uneven + np.sum(each, axis=0)
-            return found
-
-        density[beside] *= 1 - often
-        density[mine] += often * max(map(parts, EVENNESS), key=lambda one: float(np.log(one).sum()))
+        density[self.in_the_way] *= 1 - often
+        density[mine] += often * self._divided(mine, np.zeros(len(mine)), weights)
         lost = mine[matrix.y[mine] <= _VANISHED]
         density[lost] += often * self.held(lost, -matrix.y[lost], 0.0)
+
+    def _often(self, open_: Bools) -> float:
+        """How often, of the samples that another slow one ran beside, both were on the same cable."""
+        together, beside = (float((which & open_).sum()) for which in (self.matrix.together, self.in_the_way))
+        return min((together + 0.5) / (beside + 1.0), _MOST_SHARED)
+
+    def slowed(self, samples: Ints, loss: Floats, spread: float) -> tuple[Floats, Bools]:
+        """
+        The density of samples through a faulty part that loses so much, and which lose more for they shared it.
+
+        Two connections that run at once over a cable have half of it each, also of a bad one.
+        """
+        held, shared = self.held(samples, loss, spread), self.matrix.together[samples]
+        found = np.zeros(len(samples), dtype=np.bool_)
+        if shared.any():
+            often = self._both
+            beside = often * self._divided(samples[shared], loss[shared], np.array(list(SHARED.values())), spread)
+            found[shared] = beside > (1 - often) * held[shared]
+            held[shared] = (1 - often) * held[shared] + beside
+        return held, found
+
+    def _divided(self, mine: Ints, loss: Floats, weights: Floats, spread: float = 0.0) -> Floats:
+        """The density of samples that have a part of what a cable carries with this *loss*, as often as *weights*."""
+        more = list(zip(weights.tolist(), -np.log(list(SHARED)), strict=True))
+        uneven = (1 - weights.sum()) / DIP_WIDTH
+
+        def parts(even: float) -> Floats:
+            found: Floats = uneven + np.sum([w * self.held(mine, loss + d, max(spread, even)) for w, d in more], axis=0)
+            return found
+
+        return max(map(parts, EVENNESS), key=lambda one: float(np.log(one).sum()))
 
     def _dips(self, explained: Floats) -> tuple[float, Floats]:
         """How many samples are dips of nobody, and how likely the depth of each is: of many rounds both are known."""
@@ -425,13 +448,14 @@ class Likelihood:
             mine = self.during(faults[number], loss.cell)
             before = explained[mine]
             alone = loss.loss * self.grown(faults[number].part, mine, faults[number].follows)
-            held = self.held(mine, np.maximum(alone, before), loss.spread)
+            held, shared = self.slowed(mine, np.maximum(alone, before), loss.spread)
             both = (before > 0) & (not self.matrix.faint)
             summed = self.held(mine, alone + before, loss.spread) if both.any() else held
             slowed = loss.rho * np.where(both, (held + summed) / 2, held)
             density[mine] = slowed + (1 - loss.rho) * density[mine]
             by_it = slowed / density[mine]
             lost = np.where(both & (summed > held), alone + before, np.maximum(alone, before))
+            lost = np.where(shared, np.maximum(lost, -self.matrix.y[mine]), lost)
             explained[mine] = lost if loss.rho >= _RARE else np.where(by_it > 0.5, lost, before)
         return density, explained
 

@@ -46,8 +46,6 @@ def describe(
     """
     everybody = _matrix(y, normal, cells, floor, beside)
     ways = [everybody, everybody.alone] if everybody.together.any() else [everybody]
-    if known is not None:
-        ways = ways[:1] if known.together.any() else ways[-1:]
     return max((_described(one, normal, cells, known, told=told) for one in ways), key=lambda one: one.score)
 
 

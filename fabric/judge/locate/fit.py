@@ -132,7 +132,7 @@ class Fit:
             at = guess[self._local] * self._grown
             open_ = at >= least
             for wide in list(SPREADS)[: 1 if self._free else None]:
-                held = np.where(open_, self._data.held(self._sample, at, wide) / self._before - 1, 0.0)
+                held = np.where(open_, self._data.slowed(self._sample, at, wide)[0] / self._before - 1, 0.0)
                 paid = 0.0 if self._free else price(guess, wide, self._count, self._noise)
                 for often, more in shares:
                     gain = np.bincount(self._local, np.log1p(often[self._local] * held), minlength=cells) - paid - more

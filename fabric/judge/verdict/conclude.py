@@ -223,7 +223,7 @@ def _explained(
         suspected = {host for suspect in inside.suspects for host in suspect.hosts}
         open_ = [p for p in measured if p.probe_id not in pairs.verdicts and suspected.isdisjoint(p.hosts)]
         named += locating(open_, told, outcome=Outcome.FAIL, pairs=True).suspects
-    named = without_partners(_each_once([*named, *errors]), course.came_back, probes)
+    named = without_partners(_each_once([*named, *not_of_bad_hosts(errors, named)]), course.came_back, probes)
     named = [*lossy_class(probes, told, results, topology), *named]
     shared = sharing_told(probes, told)
     return _Explained(told, sorted(named, key=lambda suspect: -suspect.outcome.rank), course, pairs, shared)
@@ -302,13 +302,22 @@ def of_both(between: Sequence[Suspect], inside: Sequence[Suspect]) -> list[Suspe
     The suspects that pairs and rounds named, and then those of single hosts, which are located knowing the former.
 
     What cannot be told apart from a part that is known by then is the same trouble; and where that part is bad for
-    certain inside, it is what another that only may be bad could not be told apart from.
+    certain inside, it is what another that only may be bad could not be told apart from. A port that is bad for certain
+    is what pairs say of its RNIC.
     """
     bad = {one.component for one in inside if one.outcome is Outcome.FAIL}
     between = [one for one in between if one.outcome is not Outcome.INCONCLUSIVE or bad.isdisjoint(one.ambiguous_with)]
-    known, mine = _names_of(between), {one.component for one in between}
+    ports = [replace(one, component=port) for one in between if (port := f"{one.component}:{PORT}") in bad]
+    between = [one for one in between if f"{one.component}:{PORT}" not in bad]
+    known, mine = _names_of([*between, *ports]), {one.component for one in (*between, *ports)}
     others = [one for one in inside if known.isdisjoint((one.component, *one.ambiguous_with))]
-    return [*others, *between, *(one for one in inside if one.component in mine)]
+    return [*others, *between, *(one for one in inside if one.component in mine), *ports]
+
+
+def not_of_bad_hosts(errors: Sequence[Suspect], named: Sequence[Suspect]) -> list[Suspect]:
+    """Of what could not be measured between hosts that which was beside none whose own part is bad for certain."""
+    bad = {host for one in named if one.outcome is Outcome.FAIL and len(one.hosts) == 1 for host in one.hosts}
+    return [one for one in errors if len(one.hosts) == 1 or bad.isdisjoint(one.hosts)]
 
 
 def _names_of(suspects: Iterable[Suspect]) -> set[str]:

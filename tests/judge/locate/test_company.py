@@ -97,6 +97,26 @@ def run(slow: dict[str, float], *, colliding: bool = False, in_turn: bool = Fals
     return conclude(probes, results, topology=HALL, judge=judge_of(HALL, limits=LIMITS))
 
 
+def bad_uplink(kept: float) -> Verdict:
+    """
+    Six rounds of pairs; one or two of those of the first leaf draw a cable of it that keeps so much of its bandwidth.
+
+    Two at once have half of it each.
+    """
+    probes = [p for p in expanded(HALL, rounds=6) if p.params["rail"] == 0]
+    leaf = HALL.hosts[probes[0].hosts[0]].leaves[0]
+    results: dict[str, ProbeResult] = {}
+    for number, probe in enumerate(probes):
+        round_ = int(str(probe.params["round"]))
+        mine = [p for p in probes if p.params["round"] == round_ and _crosses(p)]
+        mine = [p for p in mine if any(HALL.hosts[host].leaves[0] == leaf for host in p.hosts)]
+        drew = mine[round_ % 3 :][: 1 + (round_ in (2, 4))]
+        gbps = 392.0 * (kept / len(drew) if probe in drew else 1.0)
+        noise = 0.002 * ((number * 7919) % 11 - 5) / 5
+        results[probe.probe_id] = one_number(probe.probe_id, gbps * (1 + noise), at_s=10.0 * round_, s=9.0)
+    return conclude(probes, results, topology=HALL, judge=judge_of(HALL, limits=LIMITS))
+
+
 def _crosses(probe: Probe) -> bool:
     one, other = (HALL.hosts[host].leaves for host in probe.hosts)
     return one != other
@@ -108,6 +128,13 @@ def test_two_that_share_a_cable_are_congestion() -> None:
     assert (found.outcome, found.suspects) == (Outcome.MARGINAL, ())
     (line,) = [text for text in map(str, found.reasons) if "congestion: " in text and "no part to swap" in text]
     assert "Adaptive routing or more queue pairs" in line
+
+
+def test_two_that_share_a_bad_cable_are_no_second_fault() -> None:
+    """The cable is as bad as it is for those that had it alone."""
+    (found,) = bad_uplink(0.42).suspects
+    assert (found.component, found.outcome) == ("u0-leaf0:uplinks", Outcome.FAIL)
+    assert "(-58.1%)" in found.evidence[1]
 
 
 def test_those_that_were_alone_are_not_in_company() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from fabric.judge.verdict.conclude import of_both
+from fabric.judge.verdict.conclude import not_of_bad_hosts, of_both
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect
 
@@ -53,3 +55,22 @@ def test_a_part_that_both_name_is_named_with_both_their_evidence() -> None:
 
 def test_what_cannot_be_told_apart_from_a_part_that_pairs_named_is_the_same_trouble() -> None:
     assert named([suspect(UPLINKS, Outcome.FAIL)], [suspect(PORT, Outcome.FAIL, UPLINKS)]) == [UPLINKS]
+
+
+def test_a_port_that_is_bad_is_what_pairs_say_of_its_rnic() -> None:
+    """Named as the port, which a tool called down; not the RNIC of another host."""
+    between = [suspect("gpu005/mlx5_0", Outcome.FAIL), suspect("gpu006/mlx5_0", Outcome.FAIL)]
+    assert named(between, [suspect(PORT, Outcome.FAIL)]) == ["gpu006/mlx5_0", PORT]
+
+
+def of_hosts(component: str, outcome: Outcome, *hosts: str) -> Suspect:
+    return Suspect(component, "pair", outcome, 0.5, ("",), hosts=hosts)
+
+
+def test_what_could_not_be_measured_with_a_bad_host_is_no_trouble_of_its_own() -> None:
+    """Its own errors are, and those between others."""
+    bad = of_hosts(PORT, Outcome.FAIL, "gpu005")
+    own, others = of_hosts("gpu005", Outcome.ERROR, "gpu005"), of_hosts("a+b", Outcome.ERROR, "gpu001", "gpu002")
+    beside = of_hosts("gpu004+gpu005", Outcome.ERROR, "gpu004", "gpu005")
+    assert not_of_bad_hosts([own, beside, others], [bad]) == [own, others]
+    assert not_of_bad_hosts([beside], [replace(bad, outcome=Outcome.INCONCLUSIVE)]) == [beside]

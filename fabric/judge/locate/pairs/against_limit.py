@@ -15,7 +15,7 @@ import numpy as np
 
 from fabric.judge.locate.levels import FIFTH, PLACED
 from fabric.judge.locate.matrix import SIGMAS
-from fabric.judge.locate.pairs.findings import FAR, by_dips, pair_numbers, pair_suspect, some, unexplained
+from fabric.judge.locate.pairs.findings import FAR, by_dips, maybe_dips, pair_numbers, pair_suspect, some, unexplained
 from fabric.judge.locate.pairs.fitted import Fitted
 from fabric.judge.locate.search import MOST_NAMED, SURE
 from fabric.judge.locate.structure import Bools
@@ -206,11 +206,11 @@ def low_pairs(fitted: Fitted, said: Sequence[Suspect], *, named_parts: bool, pla
         a, b = (samples.hosts[end] for end in divmod(int(names[number]), len(samples.hosts)))
         times = int((both == both[mine[0]]).sum())
         dips = count == 1 and times > 1  # once each way: in a large file dips alone do that
-        chance = planes * by_dips(open_, both, times, fitted.dips) if dips else 0.0
+        doubts = maybe_dips(planes * by_dips(open_, both, times, fitted.dips)) if dips else ()
         way = f"{a}->{b}" if samples.tells_ways else f"{a}-{b}"
         reached = f"median {level:,.1f} of {count} samples, limit {limit:g} Gb/s"
         evidence = (f"{way} below the limit{samples.where}: {reached}",)
-        suspect = pair_suspect(min(a, b), max(a, b), count, evidence=evidence, next_step=_NEXT_PAIR, chance=chance)
+        suspect = pair_suspect(min(a, b), max(a, b), count, evidence=evidence, next_step=_NEXT_PAIR, doubts=doubts)
         found.append((level, suspect))
     found.sort(key=lambda one: (one[0], one[1].component))
     far_below = odd | (samples.gbps * (1 + FAR * fitted.noise) < limits)

@@ -160,7 +160,7 @@ def matrix_of(fitted: Fitted, not_measured: Sequence[str] = ()) -> PairMatrix:
     ratios = tuple(
         tuple(float(t / n) if n else None for t, n in zip(*row, strict=True)) for row in zip(total, count, strict=True)
     )
-    least = 1 - max(fitted.least_loss, 3 * fitted.noise)
+    least = 1 - max(fitted.floor, 3 * fitted.noise)
     return PairMatrix(samples.kind, samples.rail, tuple(shown), ratios, samples.both_ways, least)
 
 

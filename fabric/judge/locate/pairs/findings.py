@@ -84,19 +84,19 @@ def suspects_of(fitted: Fitted, *, planes: int = 1) -> list[Suspect]:
 
 
 def pair_suspect(
-    a: str, b: str, count: int, *, evidence: Sequence[str], next_step: str, chance: float = 0.0
+    a: str, b: str, count: int, *, evidence: Sequence[str], next_step: str, doubts: Sequence[str] = ()
 ) -> Suspect:
     """
     Two hosts that are bad with each other alone in all of *count* samples.
 
-    INCONCLUSIVE where dips alone would make as many such pairs as *chance*.
+    INCONCLUSIVE where *doubts* say why they may be good.
     """
     return Suspect(
         component=f"{a}--{b}",
         kind="path",
-        outcome=Outcome.FAIL if chance <= CHANCE else Outcome.INCONCLUSIVE,
+        outcome=Outcome.INCONCLUSIVE if doubts else Outcome.FAIL,
         confidence=round((count + 1) / (count + 2), 2),  # Laplace: count of count
-        evidence=(*evidence, *maybe_dips(chance)),
+        evidence=(*evidence, *doubts),
         next_step=next_step,
         hosts=(a, b),
     )
@@ -105,7 +105,7 @@ def pair_suspect(
 def unexplained(fitted: Fitted) -> Bools:
     """Samples that are far too slow and that neither a blamed component nor others on the same cable explain."""
     noise = np.array([one.noise for one in fitted.classes])[fitted.of_class]
-    far = np.maximum((FAR if fitted.degrees > HEAVY else FAR_HEAVY) * noise, fitted.least_loss)
+    far = np.maximum((FAR if fitted.degrees > HEAVY else FAR_HEAVY) * noise, fitted.floor)
     odd: Bools = (fitted.ratio < 1 - fitted.explained - far) & ~fitted.together
     return odd
 
@@ -259,14 +259,17 @@ def _paths(fitted: Fitted, planes: int) -> list[Suspect]:
     found = []
     for pair in _always_slow(fitted).tolist():
         a, b = (samples.hosts[end] for end in divmod(pair, len(samples.hosts)))
-        ratios = fitted.ratio[key == pair]
+        mine = key == pair
+        ratios, passed = fitted.ratio[mine], bool((samples.gbps[mine] >= samples.limits_gbps[mine]).all())
         count = len(ratios)
         evidence = (
             "what is between these two alone: with others both are good",
             f"{count} of {count} samples are slow{samples.where}, median {np.median(ratios):.0%}",
         )
-        chance = planes * by_dips(odd, key, count, fitted.dips)
-        found.append(pair_suspect(a, b, count, evidence=evidence, next_step=_NEXT["path"], chance=chance))
+        doubts = maybe_dips(planes * by_dips(odd, key, count, fitted.dips))
+        if passed and count <= _TWICE:
+            doubts.append("so few, and each is above its limit: measure it again")
+        found.append(pair_suspect(a, b, count, evidence=evidence, next_step=_NEXT["path"], doubts=doubts))
     return found
 
 

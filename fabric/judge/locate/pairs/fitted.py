@@ -84,8 +84,8 @@ class Fitted:
     Samples of one plane with what was estimated, and the components found bad with it.
 
     *blamed*, most certain first; *open* components may be bad; *explained* is the expected loss of each sample, *ratio*
-    of each to what is expected of it, *noise* of one sample, *of_class* its class. *least_loss*: a smaller one is not
-    worth naming, however certain it is. *degrees* of freedom of the noise; *dips*: the share of samples that are slow
+    of each to what is expected of it, *noise* of one sample, *of_class* its class. *floor*: a smaller loss is not worth
+    naming, however certain it is. *degrees* of freedom of the noise; *dips*: the share of samples that are slow
     and belong to no part. *together*: slow because of others on the same cable.
     """
 
@@ -93,7 +93,7 @@ class Fitted:
     components: Components
     ratio: Floats
     noise: float
-    least_loss: float
+    floor: float
     blamed: tuple[Blamed, ...]
     open: tuple[int, ...]
     explained: Floats
@@ -176,11 +176,11 @@ def _own_levels(joint: Joint) -> list[Floats]:
 
 def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: float) -> list[Fitted]:
     """What was found, plane by plane."""
-    normal, least = found.normal, _OF_FLOOR * floor
+    normal = found.normal
     blamed = _blamed(joint, y, found)
     noise, dips = float(np.median(normal.noise[normal.of_class])), left_over(found)
     ratio, explained = np.exp(y - normal.expected(y)), 1 - np.exp(-found.explained)
-    maybe = open_parts(found, y, joint.cells, least)
+    maybe = open_parts(found, y, joint.cells, _OF_FLOOR * floor)
     split = []
     for place, (samples, components) in enumerate(zip(joint.planes, joint.components, strict=True)):
         mine = joint.samples_of(place)
@@ -198,7 +198,7 @@ def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: floa
                 components,
                 ratio[mine],
                 noise,
-                least,
+                floor,
                 tuple(here),
                 tuple(component for part, _ in maybe for component in joint.components_of(part, place)),
                 explained[mine],

@@ -135,7 +135,7 @@ class _Round:
         self._open, self._bad = np.zeros((2, parts), dtype=np.bool_)
         self._bad[_accused(fitted)] = True
         self._crossed = np.zeros(parts, dtype=np.int64)  # by tests of this round
-        good = fitted.ratio > 1 - max(fitted.least_loss / 2, 2 * fitted.noise)
+        good = fitted.ratio > 1 - max(fitted.floor / 3, 2 * fitted.noise)
         self._cleared = np.zeros(len(samples.hosts), dtype=np.bool_)
         self._cleared[samples.a[good]] = self._cleared[samples.b[good]] = True
         self._free = np.ones(len(samples.hosts), dtype=np.bool_)
