@@ -91,7 +91,8 @@ def merged(suspects: Sequence[Suspect], rails: Mapping[str, int]) -> list[Suspec
     """
     The same part is named once, and a host of which every measured rail is bad (two at least) for all of them.
 
-    FAIL first, then by confidence. *rails* says on how many rails each host was measured.
+    FAIL first, then by confidence; of equal ones as they come, the most evident of a plane first. *rails* says on how
+    many rails each host was measured.
     """
     by_name: dict[str, Suspect] = {}
     for suspect in suspects:
@@ -103,9 +104,9 @@ def merged(suspects: Sequence[Suspect], rails: Mapping[str, int]) -> list[Suspec
             of_host.setdefault(suspect.hosts[0], []).append(suspect)
     for host, parts in of_host.items():
         if len({Part.of(part.component).both_ways for part in parts}) >= max(rails.get(host, 0), _LEAST_RAILS):
-            by_name = {name: one for name, one in by_name.items() if one not in parts}
-            by_name[host] = _host(host, parts)
-    return sorted(by_name.values(), key=lambda one: (one.outcome is not Outcome.FAIL, -one.confidence, one.component))
+            others = {name: one for name, one in by_name.items() if one not in parts}
+            by_name = {host: _host(host, parts), **others}
+    return sorted(by_name.values(), key=lambda one: (one.outcome is not Outcome.FAIL, -one.confidence))
 
 
 def _joined(first: Suspect, second: Suspect) -> Suspect:
