@@ -292,7 +292,6 @@ class Likelihood:
     def __init__(self, matrix: SampleMatrix, cells: Cells) -> None:
         self.matrix, self.cells = matrix, cells
         self.rare_of_large = False  # of many rounds: whether large parts, too, may show now and then
-        self._both = self._often(np.ones(len(matrix.y), dtype=np.bool_)) if matrix.together.any() else 0.0
         self._base = self._unblamed(np.zeros(len(matrix.y)))
 
     def _unblamed(self, explained: Floats) -> Floats:
@@ -343,7 +342,7 @@ class Likelihood:
         held, shared = self.held(samples, loss, spread), self.matrix.together[samples]
         found = np.zeros(len(samples), dtype=np.bool_)
         if shared.any():
-            often = self._both
+            often = self._often(np.ones(len(self.matrix.y), dtype=np.bool_))
             beside = often * self._divided(samples[shared], loss[shared], np.array(list(SHARED.values())), spread)
             found[shared] = beside > (1 - often) * held[shared]
             held[shared] = (1 - often) * held[shared] + beside
