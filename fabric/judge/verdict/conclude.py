@@ -303,12 +303,17 @@ def of_both(between: Sequence[Suspect], inside: Sequence[Suspect]) -> list[Suspe
 
     What cannot be told apart from a part that is known by then is the same trouble; and where that part is bad for
     certain inside, it is what another that only may be bad could not be told apart from. A port that is bad for certain
-    is what pairs say of its RNIC.
+    and is told apart from its RNIC is what pairs say of that.
     """
     bad = {one.component for one in inside if one.outcome is Outcome.FAIL}
     between = [one for one in between if one.outcome is not Outcome.INCONCLUSIVE or bad.isdisjoint(one.ambiguous_with)]
-    ports = [replace(one, component=port) for one in between if (port := f"{one.component}:{PORT}") in bad]
-    between = [one for one in between if f"{one.component}:{PORT}" not in bad]
+    alone = {
+        one.component
+        for one in inside
+        if one.component in bad and one.component.removesuffix(f":{PORT}") not in one.ambiguous_with
+    }
+    ports = [replace(one, component=port) for one in between if (port := f"{one.component}:{PORT}") in alone]
+    between = [one for one in between if f"{one.component}:{PORT}" not in alone]
     known, mine = _names_of([*between, *ports]), {one.component for one in (*between, *ports)}
     others = [one for one in inside if known.isdisjoint((one.component, *one.ambiguous_with))]
     return [*others, *between, *(one for one in inside if one.component in mine), *ports]
