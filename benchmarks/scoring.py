@@ -141,11 +141,16 @@ def _holds(whole: str, part: str, topology: Topology) -> bool:
     one, other = Part.of(whole), Part.of(part)
     ends = other.link_ends or ()
     if whole in topology.switches:
-        return whole in ends or _leaf_of(other, topology) == whole
+        return whole in ends or (other.is_port and _leaf_of(other, topology) == whole)
     if one.aspect == "uplinks":
         return one.host in ends
+    if one.aspect == "above" and one.item:  # the way of one RNIC over a cable of its leaf
+        return _leaf_of(one, topology) in ends
+    above = part in topology.switches and topology.switches[part].tier != "leaf"
+    if one.aspect == "above":  # the way of all RNICs of a host over one switch
+        return above
     if whole == "spines":  # all that is between leaves, where paths are not known
-        return bool(ends) or (part in topology.switches and topology.switches[part].tier != "leaf")
+        return bool(ends) or above
     if one.host != other.host or one.aspect:
         return False
     if one.item == "gpus":  # all of a host: tools number the ones that are left without a gap
@@ -153,8 +158,8 @@ def _holds(whole: str, part: str, topology: Topology) -> bool:
     return not one.item or (one.item in (other.device, other.end, other.item) and not other.is_port)
 
 
-def _leaf_of(port: Part, topology: Topology) -> str | None:
-    """The leaf that the cable of an RNIC leads to."""
-    host = topology.hosts.get(port.host)
-    rnic = None if host is None or not port.is_port else host.platform.rnic_by_device.get(port.item)
-    return None if host is None or rnic is None else host.leaves[rnic.rail]
+def _leaf_of(rnic: Part, topology: Topology) -> str | None:
+    """The leaf that the cable of an RNIC leads to; None where the topology does not know the RNIC."""
+    host = topology.hosts.get(rnic.host)
+    known = None if host is None else host.platform.rnic_by_device.get(rnic.item)
+    return None if host is None or known is None else host.leaves[known.rail]

@@ -20,6 +20,7 @@ class Part:
     ``gpu001``, ``leaf3``       a host, a switch
     ``gpu001/mlx5_0``           an RNIC; likewise ``gpu3``, ``numa0``, ``nvlink``, a PCIe switch
     ``gpu001/mlx5_0:port``      its port, cable and leaf port; ``:tx`` and ``:rx`` one way of it
+    ``gpu001/mlx5_0:above``     what its routes take above its leaf; ``gpu001:above`` those of all its RNICs
     ``gpu001/mlx5_0->numa1``    a path inside the host; ``numa1-gpus``, ``numa1-side`` a group of ends
     ``leaf3--spine2#1``         a link between switches, the second of its kind; ``leaf3->spine2`` one way
     ``gpu001+gpu002``           a pair: one of them or what is between them

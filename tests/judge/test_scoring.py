@@ -35,10 +35,13 @@ def verdict(*suspects: Suspect, outcome: Outcome = Outcome.FAIL) -> Verdict:
         ("gpu001/mlx5_0", suspect("gpu001+gpu002", kind="pair", hosts=("gpu001", "gpu002")), OFFERED),
         ("leaf0--spine0", suspect("leaf0:uplinks"), OFFERED),
         ("leaf0--spine0", suspect("spines"), OFFERED),
+        ("leaf0--spine0", suspect("gpu001/mlx5_0:above"), OFFERED),
+        ("spine0", suspect("gpu001:above"), OFFERED),
         ("leaf0", suspect("gpu001/mlx5_0:port"), OFFERED),
         ("gpu001/mlx5_0:port", suspect("gpu001/mlx5_0"), WRONG),
         ("gpu001/mlx5_0", suspect("gpu001/mlx5_1"), WRONG),
         ("leaf0--spine0", suspect("leaf1:uplinks"), WRONG),
+        ("leaf1--spine0", suspect("gpu001/mlx5_0:above"), WRONG),
     ],
 )
 def test_what_became_of_it(bad: str, said: Suspect, found: str) -> None:
