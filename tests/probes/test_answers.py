@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.altered_answers import NCCL, PERFTEST, Base, Canned, all_bases, altered, read, renamed
+from benchmarks.alterations import NCCL, PERFTEST
+from benchmarks.altered_answers import Base, Canned, all_bases, altered, read, renamed
 from fabric.engine.probe_run import NAME_WORDS
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
