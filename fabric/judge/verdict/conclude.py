@@ -305,13 +305,10 @@ def of_both(between: Sequence[Suspect], inside: Sequence[Suspect]) -> list[Suspe
     certain inside, it is what another that only may be bad could not be told apart from. A port that is bad for certain
     and is told apart from its RNIC is what pairs say of that.
     """
-    bad = {one.component for one in inside if one.outcome is Outcome.FAIL}
+    certain = [one for one in inside if one.outcome is Outcome.FAIL]
+    bad = {one.component for one in certain}
     between = [one for one in between if one.outcome is not Outcome.INCONCLUSIVE or bad.isdisjoint(one.ambiguous_with)]
-    alone = {
-        one.component
-        for one in inside
-        if one.component in bad and one.component.removesuffix(f":{PORT}") not in one.ambiguous_with
-    }
+    alone = {one.component for one in certain if one.component.removesuffix(f":{PORT}") not in one.ambiguous_with}
     ports = [replace(one, component=port) for one in between if (port := f"{one.component}:{PORT}") in alone]
     between = [one for one in between if f"{one.component}:{PORT}" not in alone]
     known, mine = _names_of([*between, *ports]), {one.component for one in (*between, *ports)}

@@ -63,6 +63,12 @@ def test_a_port_that_is_bad_is_what_pairs_say_of_its_rnic() -> None:
     assert named(between, [suspect(PORT, Outcome.FAIL)]) == ["gpu006/mlx5_0", PORT]
 
 
+def test_a_port_that_cannot_be_told_apart_from_its_rnic_is_not_what_pairs_say_of_that() -> None:
+    """The RNIC stays as it was named."""
+    between = [suspect("gpu005/mlx5_0", Outcome.FAIL, PORT)]
+    assert named(between, [suspect(PORT, Outcome.FAIL, "gpu005/mlx5_0")]) == ["gpu005/mlx5_0"]
+
+
 def of_hosts(component: str, outcome: Outcome, *hosts: str) -> Suspect:
     return Suspect(component, "pair", outcome, 0.5, ("",), hosts=hosts)
 
