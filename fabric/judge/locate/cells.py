@@ -103,12 +103,13 @@ class Entries:
         whole: Ints,
         drawn: Bools | None = None,
         share: Floats | None = None,
+        many: Mapping[int, int] | None = None,
     ) -> Entries:
         """
         *paths*: a row a sample, the parts on its way, filled up with UNKNOWN.
 
         To say that a part is faulty takes the logarithm of how many things are in its *family*, and *extra* nats for a
-        rarer one.
+        rarer one. Of a family of which only some things are listed *many* says how many there are.
         """
         part = paths.ravel()
         known = part != UNKNOWN
@@ -117,6 +118,8 @@ class Entries:
         count = np.bincount(part, minlength=len(extra))
         own = (whole == np.arange(len(whole))) & (count > 0)
         things = np.maximum(np.bincount(family[own], minlength=int(family.max(initial=0)) + 1)[family], 1)
+        for one, count_of in (many or {}).items():
+            things[family == one] = count_of
         usual = float(np.median(count[count > 0])) if len(part) else 0.0
         return cls(
             sample[order],

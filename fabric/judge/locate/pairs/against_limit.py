@@ -15,10 +15,10 @@ import numpy as np
 
 from fabric.judge.locate.levels import FIFTH, PLACED
 from fabric.judge.locate.matrix import SIGMAS
-from fabric.judge.locate.pairs.findings import FAR, by_dips, maybe_dips, pair_numbers, pair_suspect, some, unexplained
+from fabric.judge.locate.pairs.findings import FAR, pair_suspect, some, unexplained
 from fabric.judge.locate.pairs.fitted import Fitted
-from fabric.judge.locate.search import MOST_NAMED, SURE
-from fabric.judge.locate.structure import Bools
+from fabric.judge.locate.search import CHANCE, MOST_NAMED, SURE
+from fabric.judge.locate.structure import Bools, Ints
 from fabric.model.outcome import Outcome
 from fabric.model.text import fold, gbps_text
 from fabric.model.verdict import Suspect
@@ -79,7 +79,7 @@ def _is_class(fitted: Fitted, mine: Bools) -> bool:
     Pairs with one host in common are none: that host stands out, though no other pair was measured beside it.
     """
     hosts = len(fitted.samples.hosts)
-    one, other = np.divmod(np.unique(pair_numbers(fitted)[mine]), hosts)
+    one, other = np.divmod(np.unique(fitted.samples.pair[mine]), hosts)
     few = len(fitted.classes) > 1 and len(np.unique([one, other])) < max(_LEAST_HOSTS, FIFTH * hosts)
     if few or len(one) < 2:
         return len(one) == 1 and not few
@@ -185,7 +185,7 @@ def low_pairs(fitted: Fitted, said: Sequence[Suspect], *, named_parts: bool, pla
     samples, limits = fitted.samples, fitted.samples.limits_gbps
     named = [suspect.hosts for suspect in said if suspect.kind in ("host", "rnic", "group", "pair")]
     known = np.isin(samples.hosts, list(chain.from_iterable(named)))
-    below, odd, both = samples.gbps < limits, unexplained(fitted), pair_numbers(fitted)
+    below, odd, both = samples.gbps < limits, unexplained(fitted), samples.pair
     open_ = below & ~known[samples.a] & ~known[samples.b]
     if named_parts:
         open_ &= fitted.explained == 0
@@ -206,7 +206,7 @@ def low_pairs(fitted: Fitted, said: Sequence[Suspect], *, named_parts: bool, pla
         a, b = (samples.hosts[end] for end in divmod(int(names[number]), len(samples.hosts)))
         times = int((both == both[mine[0]]).sum())
         dips = count == 1 and times > 1  # once each way: in a large file dips alone do that
-        doubts = maybe_dips(planes * by_dips(open_, both, times, fitted.dips)) if dips else ()
+        doubts = _maybe_dips(planes * _by_dips(open_, both, times, fitted.dips)) if dips else ()
         way = f"{a}->{b}" if samples.tells_ways else f"{a}-{b}"
         reached = f"median {level:,.1f} of {count} samples, limit {limit:g} Gb/s"
         evidence = (f"{way} below the limit{samples.where}: {reached}",)
@@ -215,6 +215,28 @@ def low_pairs(fitted: Fitted, said: Sequence[Suspect], *, named_parts: bool, pla
     found.sort(key=lambda one: (one[0], one[1].component))
     far_below = odd | (samples.gbps * (1 + FAR * fitted.noise) < limits)
     return LowPairs(tuple(one for _, one in found[:MOST_NAMED]), low, open_ & far_below & good & ~low)
+
+
+def _by_dips(low: Bools, pair: Ints, count: int, dips: float) -> float:
+    """
+    How many pairs of *count* samples or more dips alone would hold down each time, if they fall where they will.
+
+    *low* are the slow samples that nothing explains, *pair* the pair of each sample. The share of dips is that of the
+    pairs that were good once, and one more for what was not seen, or *dips*, that of all planes. Far below 1: chance
+    does not explain such a pair.
+    """
+    _, inverse = np.unique(pair, return_inverse=True)
+    samples, slow = np.bincount(inverse), np.bincount(inverse, low)
+    well = slow < samples
+    share = max((float(slow[well].sum()) + 1) / (float(samples[well].sum()) + 1), dips)
+    return float((samples >= count).sum() * share**count)
+
+
+def _maybe_dips(chance: float) -> list[str]:
+    """That a pair may be held down by dips alone, in words, where so many pairs (*chance*) would be."""
+    if chance <= CHANCE:
+        return []
+    return [f"or dips: as many as there are here make {chance:.2g} such pairs by chance; measure it again"]
 
 
 def said_once(fitted: Fitted, once: Bools) -> list[tuple[Outcome, str]]:

@@ -39,6 +39,7 @@ FAMILY = {
     "spine": 4,
     "core": 4,
     "spines": 4,
+    "path": 6,
 }
 """Kinds of one family: directions are those of the same things."""
 
@@ -58,8 +59,14 @@ EXTRA = {
     "spine": 2.0,
     "core": 2.0,
     "spines": 2.0,
+    "path": 2.0,
 }
-"""Nats by which a kind is rarer than a bad host: one direction of it (a fifth), a cable between switches, a switch."""
+"""
+Nats by which a kind is rarer than a bad host: one direction of it (a fifth), a cable between switches, a switch, what
+is between two hosts alone.
+"""
+
+NO_PAIRS: Ints = np.empty(0, dtype=np.int64)
 
 BUNDLES = ("uplinks", "uplinks_up", "uplinks_down", SPINES)
 """Of several things one is crossed, and which is not known."""
@@ -118,8 +125,12 @@ DIRECTIONS = frozenset({"host_tx", "host_rx", "link_up", "link_down", "uplinks_u
 """Kinds of components that are one direction of a part."""
 
 
-def components_of(samples: PairSamples) -> Components:
-    """Every component that the samples may speak of, with the way of each sample through them."""
+def components_of(samples: PairSamples, pairs: Ints = NO_PAIRS) -> Components:
+    """
+    Every component that the samples may speak of, with the way of each sample through them.
+
+    What is between two hosts alone is one for each of *pairs* (numbers, ascending): there are too many of them all.
+    """
     made = _Made()
     parts = [_sides(samples, made)]
     if samples.leaves:
@@ -129,6 +140,9 @@ def components_of(samples: PairSamples) -> Components:
     elif len(samples.spines) > 1:  # one spine over everything cannot be told from the fleet
         spine = np.array([*(made.add(name, "spine") for name in samples.spines), UNKNOWN], dtype=np.int64)
         parts.append(lambda _a, _b, via: [spine[via]])
+
+    if len(pairs):
+        parts.append(_between(samples, made, pairs))
 
     def way(a: Ints, b: Ints, via: Ints) -> Ints:
         return np.stack([column for part in parts for column in part(a, b, via)], axis=1)
@@ -152,6 +166,21 @@ def _sides(samples: PairSamples, made: _Made) -> _Columns:
     sends = np.array([made.direction(c, ":tx", "host_tx") for c in host], dtype=np.int64)
     receives = np.array([made.direction(c, ":rx", "host_rx") for c in host], dtype=np.int64)
     return lambda a, b, _via: [whole[a], whole[b], sends[a], receives[b]]
+
+
+def _between(samples: PairSamples, made: _Made, pairs: Ints) -> _Columns:
+    """What is between the two hosts of each of *pairs* alone."""
+    ends = [
+        (samples.hosts[a], samples.hosts[b]) for a, b in (divmod(pair, len(samples.hosts)) for pair in pairs.tolist())
+    ]
+    path = np.array([made.add(f"{a}--{b}", "path") for a, b in ends], dtype=np.int64)
+
+    def columns(a: Ints, b: Ints, _via: Ints) -> list[Ints]:
+        number = samples.pairs_of(a, b)
+        place = np.minimum(np.searchsorted(pairs, number), len(pairs) - 1)
+        return [np.where(pairs[place] == number, path[place], UNKNOWN)]
+
+    return columns
 
 
 def _leaves(samples: PairSamples, made: _Made) -> _Columns:

@@ -11,7 +11,7 @@ import numpy as np
 
 from fabric.judge.locate.pairs.against_limit import LowPairs
 from fabric.judge.locate.pairs.failed import failed_tests
-from fabric.judge.locate.pairs.findings import NAMES_MOST, of_paths, unexplained
+from fabric.judge.locate.pairs.findings import NAMES_MOST, unexplained
 from fabric.judge.locate.pairs.fitted import Fitted, fit_together
 from fabric.judge.locate.pairs.judged import LEAST_HOSTS, Said, judged, shared_parts, slow_alone
 from fabric.judge.locate.pairs.rounds import targeted
@@ -98,11 +98,11 @@ def _reason(suspect: Suspect) -> str:
         return f"one of these {said}, and they cannot be told apart yet: {suspect.component}, {others}"
     if suspect.kind in ("group", "pair"):
         said = "below the limit as a whole"
-    elif suspect.kind == "path" and suspect.outcome is Outcome.INCONCLUSIVE:
-        said = "slow each time, and as many dips as there are here make such pairs by chance: measure it again"
     elif suspect.kind == "path" and "below the limit" in suspect.evidence[0]:
         said = f"{suspect.evidence[0]}; measure it again"
-    elif suspect.kind in ("uplinks", "path"):
+        if suspect.outcome is Outcome.INCONCLUSIVE:
+            said = "slow each time, and as many dips as there are here make such pairs by chance: measure it again"
+    elif suspect.kind in ("uplinks", "path") and suspect.outcome is Outcome.FAIL:
         said = "detected, not localised further (the path is not known)"
     else:
         return f"{suspect.component} {said}"
@@ -124,16 +124,15 @@ def _next_tests(fitted: Fitted, low: LowPairs, planes: int) -> list[PairTest]:
     samples = fitted.samples
     tests = targeted(fitted)
     used = {host for test in tests for host in (test.a, test.b)}
-    paths, alone, single = of_paths(fitted), slow_alone(fitted), unexplained(fitted)
+    alone, single = slow_alone(fitted), unexplained(fitted)
     reasons = [
         *(
             (one.samples, f"tells about {one.name}: slow samples share it")
             for one in shared_parts(fitted, alone, planes)
         ),
-        (np.flatnonzero(paths), "slow every time, and nothing else explains it"),
         (np.flatnonzero(low.once), "below the limit once, beside good samples of the pair"),
         (np.flatnonzero(alone & ~low.once), "slow once, and nothing explains it"),
-        (np.flatnonzero(low.low & ~single & ~paths), "below the limit"),
+        (np.flatnonzero(low.low & ~single), "below the limit"),
     ]
     for sample, why in ((sample, why) for which, why in reasons for sample in which.tolist()):
         a, b, via = samples.hosts[samples.a[sample]], samples.hosts[samples.b[sample]], int(samples.via[sample])

@@ -9,7 +9,6 @@ import numpy as np
 
 from fabric.judge.locate.pairs.components import DIRECTIONS, LINKS, Components
 from fabric.judge.locate.pairs.fitted import Blamed, Fitted
-from fabric.judge.locate.search import CHANCE, MOST_NAMED
 from fabric.judge.locate.structure import HEAVY, UNKNOWN, Bools, Ints
 from fabric.model.outcome import Outcome
 from fabric.model.text import gbps_text
@@ -26,6 +25,7 @@ _TEXT = {
     "leaf": "the leaf switch: every host under it shows it, to every other",
     "spine": "the spine switch: every pair that crosses it is slow",
     "spines": "what is between the leaves: a spine, or a cable to it; which is not known, because the path is not",
+    "path": "what is between these two alone: with others both are good",
     "uplinks": "the uplinks of the leaf: which of them is not known, because the path of these tests is not",
     "uplinks_up": "one uplink of the leaf, in what the leaf sends: which is not known, because the path is not",
     "uplinks_down": "one uplink of the leaf, in what the leaf receives: which is not known, because the path is not",
@@ -60,7 +60,6 @@ FAR_HEAVY = 8.0
 NAMES_MOST = 6
 """Names in a line."""
 
-_TWICE = 2  # samples of a pair
 _TELLS = 3.0  # sigmas between two losses that one sample tells apart
 _ODDS_LEAST, _ODDS_MOST = 1.5, 1e6  # what odds are said as a number (choices)
 
@@ -74,13 +73,9 @@ def _words(texts: Mapping[str, str], component: int, components: Components) -> 
     return text
 
 
-def suspects_of(fitted: Fitted, *, planes: int = 1) -> list[Suspect]:
-    """
-    Every blamed component, then pairs that stay slow although both ends are good.
-
-    The samples are one of *planes* that are looked at; a suspect comes with its slow probes.
-    """
-    return [_suspect(blamed, fitted) for blamed in fitted.blamed] + _paths(fitted, planes)
+def suspects_of(fitted: Fitted) -> list[Suspect]:
+    """Every blamed component of one plane, each with its slow probes."""
+    return [_suspect(blamed, fitted) for blamed in fitted.blamed]
 
 
 def pair_suspect(
@@ -139,9 +134,18 @@ def _suspect(blamed: Blamed, fitted: Fitted) -> Suspect:
         evidence=evidence,
         ambiguous_with=tuple({components.names[c]: None for c in blamed.rivals}),
         next_step=_words(_NEXT, blamed.component, components),
-        hosts=(samples.hosts[host],) if host != UNKNOWN else (),
+        hosts=_hosts(blamed, host, fitted),
         probes=tuple(ids[i] for i in of_it.tolist() if ids and fitted.ratio[i] < 1 - blamed.loss / 2),
     )
+
+
+def _hosts(blamed: Blamed, host: int, fitted: Fitted) -> tuple[str, ...]:
+    """The *host* that it is of; of a path both ends."""
+    samples = fitted.samples
+    if fitted.components.kinds[blamed.component] == "path":
+        one = fitted.through(blamed.component)[0]
+        return tuple(samples.hosts[end] for end in sorted((samples.a[one], samples.b[one])))
+    return (samples.hosts[host],) if host != UNKNOWN else ()
 
 
 def _through(blamed: Blamed, component: int, fitted: Fitted) -> tuple[Ints, Bools, Bools]:
@@ -215,69 +219,6 @@ def likelier(margin: float) -> str:
         digits = max(floor(log10(odds)) - 1, 0)
         said = f"about {round(odds / 10**digits) * 10**digits:,} times likelier than the next explanation"
     return f"{said} (margin {margin:.1f} nats)"
-
-
-def of_paths(fitted: Fitted) -> Bools:
-    """Samples of pairs that are suspects of their own: of no other trouble, and not slow once."""
-    return np.isin(pair_numbers(fitted), _always_slow(fitted))
-
-
-def pair_numbers(fitted: Fitted) -> Ints:
-    """The pair of each sample as a number, whichever way it was measured."""
-    samples = fitted.samples
-    pair: Ints = np.minimum(samples.a, samples.b) * len(samples.hosts) + np.maximum(samples.a, samples.b)
-    return pair
-
-
-def by_dips(low: Bools, pair: Ints, count: int, dips: float) -> float:
-    """
-    How many pairs of *count* samples or more dips alone would hold down each time, if they fall where they will.
-
-    *low* are the slow samples that nothing explains, *pair* the pair of each sample. The share of dips is that of the
-    pairs that were good once, and one more for what was not seen, or *dips*, that of all planes. Far below 1: chance
-    does not explain such a pair.
-    """
-    _, inverse = np.unique(pair, return_inverse=True)
-    samples, slow = np.bincount(inverse), np.bincount(inverse, low)
-    well = slow < samples
-    share = max((float(slow[well].sum()) + 1) / (float(samples[well].sum()) + 1), dips)
-    return float((samples >= count).sum() * share**count)
-
-
-def _always_slow(fitted: Fitted) -> Ints:
-    """The pairs (numbers) of which every sample, two at least, is slow and unexplained."""
-    pair, odd = pair_numbers(fitted), unexplained(fitted)
-    names, slow = np.unique(pair[odd], return_counts=True)
-    _, count = np.unique(pair[np.isin(pair, names)], return_counts=True)
-    found: Ints = names[(slow == count) & (count >= _TWICE)][:MOST_NAMED]
-    return found
-
-
-def _paths(fitted: Fitted, planes: int) -> list[Suspect]:
-    """Pairs that are always slow: a cell of the matrix, not a row."""
-    samples, key, odd = fitted.samples, pair_numbers(fitted), unexplained(fitted)
-    found = []
-    for pair in _always_slow(fitted).tolist():
-        a, b = (samples.hosts[end] for end in divmod(pair, len(samples.hosts)))
-        mine = key == pair
-        ratios, passed = fitted.ratio[mine], bool((samples.gbps[mine] >= samples.limits_gbps[mine]).all())
-        count = len(ratios)
-        evidence = (
-            "what is between these two alone: with others both are good",
-            f"{count} of {count} samples are slow{samples.where}, median {np.median(ratios):.0%}",
-        )
-        doubts = maybe_dips(planes * by_dips(odd, key, count, fitted.dips))
-        if passed and count <= _TWICE:
-            doubts.append("so few, and each is above its limit: measure it again")
-        found.append(pair_suspect(a, b, count, evidence=evidence, next_step=_NEXT["path"], doubts=doubts))
-    return found
-
-
-def maybe_dips(chance: float) -> list[str]:
-    """That a pair may be held down by dips alone, in words, where so many pairs (*chance*) would be."""
-    if chance <= CHANCE:
-        return []
-    return [f"or dips: as many as there are here make {chance:.2g} such pairs by chance; measure it again"]
 
 
 def some(names: Sequence[str]) -> str:

@@ -142,6 +142,7 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list
     own, found = max(tried, key=lambda one: one[1].score)
     y = joint.y - own[joint.plane]
     again = refitted(found.normal, y, found.explained == 0)
+    joint = joint.with_paths(found.slow)
     found = describe(y, again, joint.cells, floor=least, known=found, beside=joint.beside_of(own))
     return _split(joint, own, y, found, floor)
 

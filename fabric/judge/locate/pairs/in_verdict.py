@@ -12,7 +12,7 @@ from fabric.judge.locate.candidates import host_side
 from fabric.judge.locate.company import in_company
 from fabric.judge.locate.pairs.against_limit import Below
 from fabric.judge.locate.pairs.components import LINKS
-from fabric.judge.locate.pairs.findings import of_paths, some, unexplained
+from fabric.judge.locate.pairs.findings import some, unexplained
 from fabric.judge.locate.pairs.fitted import ALL, Fitted
 from fabric.judge.locate.pairs.judged import DRAW_AGAIN, LEAST_HOSTS, Said, judged
 from fabric.judge.locate.pairs.rounds import not_crossed, targeted
@@ -233,7 +233,7 @@ def _verdicts(fitted: Fitted, below: Below, verdicts: Mapping[str, ProbeVerdict]
     sure = [blamed.component for blamed in fitted.blamed if blamed.gain >= _CERTAIN]
     by_part = np.isin(fitted.components.paths, sure).any(axis=1) & (fitted.ratio < 1 - fitted.explained / 2)
     by_part &= fitted.explained > 0
-    told, odd = of_paths(fitted) | below.explained, unexplained(fitted)
+    told, odd = below.explained, unexplained(fitted)
     found = dict[str, ProbeVerdict]()
     for i, name in enumerate(samples.probe_ids):
         verdict, value = verdicts[name], float(samples.gbps[i])

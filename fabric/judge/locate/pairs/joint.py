@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 
 import numpy as np
 
@@ -16,9 +17,11 @@ from fabric.judge.locate.candidates import SPINES
 from fabric.judge.locate.cells import Cells, Entries
 from fabric.judge.locate.company import as_shares
 from fabric.judge.locate.levels import Groups, are_classes, group_cost
-from fabric.judge.locate.pairs.components import BUNDLES, EXTRA, FAMILY, WHOLE_HOST, Components, components_of
+from fabric.judge.locate.pairs.components import BUNDLES, EXTRA, FAMILY, NO_PAIRS, WHOLE_HOST, Components, components_of
 from fabric.judge.locate.pairs.samples import PairSamples
 from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Ints
+
+_TWICE = 2  # slow samples of two hosts: then what is between them alone may be faulty
 
 NOTHING = 1e-3
 """Of the highest: what a sample of nothing counts as."""
@@ -48,12 +51,12 @@ class Joint:
     sides: tuple[Ints, Ints]
 
     @classmethod
-    def of(cls, planes: Sequence[PairSamples]) -> Joint:
-        """*planes* have a sample above 0 each."""
-        components = tuple(components_of(one) for one in planes)
+    def of(cls, planes: Sequence[PairSamples], pairs: Sequence[Ints] = ()) -> Joint:
+        """*planes* have a sample above 0 each; *pairs*, by plane: the hosts between which something is a part, too."""
+        components = tuple(components_of(*both) for both in zip(planes, pairs or repeat(NO_PAIRS), strict=False))
         at = {host: n for n, host in enumerate(dict.fromkeys(host for one in planes for host in one.hosts))}
         ends = [np.array([at[host] for host in one.hosts], dtype=np.int64) for one in planes]
-        made = _Numbers(planes)
+        made = _Numbers(planes, pairs=sum(len(np.unique(one.pair)) for one in planes) if pairs else 0)
         paths = [made.block(place, *both) for place, both in enumerate(zip(planes, components, strict=True))]
         width = max(block.shape[1] for block in paths)
         padded = [np.pad(block, [(0, 0), (0, width - block.shape[1])], constant_values=UNKNOWN) for block in paths]
@@ -74,6 +77,14 @@ class Joint:
                 np.concatenate([side[one.b] for side, one in zip(made.sides, planes, strict=True)]),
             ),
         )
+
+    def with_paths(self, slow: Bools) -> Joint:
+        """With what is between two hosts alone as a part, for those that were *slow* with each other twice or more."""
+        pairs = []
+        for place, one in enumerate(self.planes):
+            number, count = np.unique(one.pair[slow[self.samples_of(place)]], return_counts=True)
+            pairs.append(number[count >= _TWICE])
+        return Joint.of(self.planes, pairs) if any(map(len, pairs)) else self
 
     @cached_property
     def across(self) -> Bools | None:
@@ -121,9 +132,8 @@ class Joint:
 
     def things(self, part: int) -> int:
         """Of how many of its family a part is one; both directions of a thing are one."""
-        whole, through = self.cells.alike, self.cells.through
-        alike = (self.family == self.family[part]) & (whole == np.arange(len(whole))) & (through > 0)
-        return int(alike.sum())
+        things = self.cells.entries.things
+        return int(things[part]) if things is not None else 1
 
     def samples_of(self, place: int) -> slice:
         """Where the samples of a plane are among all."""
@@ -144,7 +154,8 @@ def _beside(planes: Sequence[PairSamples]) -> Floats | None:
 class _Numbers:
     """Parts as they are numbered, plane by plane."""
 
-    def __init__(self, planes: Sequence[PairSamples]) -> None:
+    def __init__(self, planes: Sequence[PairSamples], *, pairs: int) -> None:
+        self._pairs = pairs
         self.places: list[list[tuple[int, int]]] = []
         self.sides: list[Ints] = []
         self._number: dict[tuple[str, str], int] = {}
@@ -168,6 +179,7 @@ class _Numbers:
             of = UNKNOWN if whole == component else int(number[whole])
             # What is above the same leaves is the same.
             name = f"{SPINES} above {samples.leaves}" if kind == SPINES else mine.names[component]
+            name += samples.where if kind == "path" else ""
             above = samples.leaves[mine.leaf[component]] if FAMILY[kind] == FAMILY["uplinks"] else kind
             share = samples.shares.get(above)
             number[component] = self._of((kind, name), FAMILY[kind], EXTRA.get(kind, 0.0), of, share)
@@ -190,4 +202,5 @@ class _Numbers:
     def cells(self, paths: Ints) -> tuple[Cells, Ints, Bools]:
         """For the locator, with the family of each part, and whether it is a bundle."""
         family, extra, whole, bundle, share = (np.array(column) for column in zip(*self._rows, strict=True))
-        return Cells(Entries.of_paths(paths, family, extra, whole, bundle, share)), family, bundle
+        many = {FAMILY["path"]: self._pairs}
+        return Cells(Entries.of_paths(paths, family, extra, whole, bundle, share, many)), family, bundle

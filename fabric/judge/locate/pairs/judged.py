@@ -17,7 +17,7 @@ from fabric.judge.locate.pairs.against_limit import (
     low_pairs,
     said_once,
 )
-from fabric.judge.locate.pairs.findings import of_paths, some, suspects_of, unexplained
+from fabric.judge.locate.pairs.findings import some, suspects_of, unexplained
 from fabric.judge.locate.pairs.fitted import Fitted
 from fabric.judge.locate.search import CHANCE, MOST_NAMED
 from fabric.judge.locate.structure import UNKNOWN, Bools, Ints
@@ -64,7 +64,7 @@ def judged(planes: Sequence[Fitted], floor: float, *, limit_alone: bool, more: S
     suspects, open_, pairs = list[Suspect](), list[Said](), list[LowPairs]()
     for one, low in zip(planes, below, strict=True):
         compared = len(one.samples.hosts) >= LEAST_HOSTS
-        found = suspects_of(one, planes=len(planes)) if compared else []
+        found = suspects_of(one) if compared else []
         found += [as_a_whole(one, low, well, one_leaf=len(leaves) == 1)] if low.classes else []
         found += low.hosts
         single = low_pairs(one, found if limit_alone else (), named_parts=compared, planes=len(planes))
@@ -177,11 +177,11 @@ def _not_cleared(fitted: Fitted, floor: float) -> list[Said]:
 
 
 def slow_alone(fitted: Fitted) -> Bools:
-    """Slow samples that nothing explains, neither through a part that is bad for certain nor of an always slow pair."""
+    """Slow samples that nothing explains, not through a part that is bad for certain."""
     components = fitted.components
     certain = [int(components.part[one.component]) for one in fitted.blamed if one.certain]
     bad = np.append(np.isin(components.part, certain), False)  # the last: of no component
-    return unexplained(fitted) & ~of_paths(fitted) & ~bad[components.paths].any(axis=1)
+    return unexplained(fitted) & ~bad[components.paths].any(axis=1)
 
 
 _LEAST = 2  # slow samples that share a part

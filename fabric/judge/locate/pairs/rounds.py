@@ -142,8 +142,7 @@ class _Round:
         self._partner = self._free.copy()
         hosts = components.hosts[_accused(fitted)]
         self._partner[hosts[hosts != UNKNOWN]] = False
-        pair = self._pair(samples.a, samples.b)
-        self._met, self._drawn = np.unique(pair[~samples.drawn]), np.unique(pair[samples.drawn])
+        self._met, self._drawn = np.unique(samples.pair[~samples.drawn]), np.unique(samples.pair[samples.drawn])
         self._sure = {c for one in fitted.blamed if one.certain for c in (one.component, *one.rivals)}
         self._sent = np.bincount(samples.a, minlength=len(samples.hosts))
         self._received = np.bincount(samples.b, minlength=len(samples.hosts))
@@ -199,6 +198,9 @@ class _Round:
     def _test(self, component: int, turn: int) -> None:
         """The best test through a component, if there is any; of a whole uplink even turns go up and odd ones down."""
         components, host = self.fitted.components, int(self.fitted.components.hosts[component])
+        if components.kinds[component] == "path":
+            self._once_more(component)
+            return
         if host != UNKNOWN:
             if self._free[host]:
                 others = np.flatnonzero(self._free & self._partner & (np.arange(len(self._free)) != host))
@@ -211,6 +213,14 @@ class _Round:
         for one in (*ways[turn % 2 :], *ways[: turn % 2], component):
             if self._best(one, *self._ends(one)):
                 return
+
+    def _once_more(self, path: int) -> None:
+        """The two hosts of a path with each other: nobody else crosses it."""
+        samples, one = self.fitted.samples, int(self.fitted.through(path)[0])
+        a, b = int(samples.a[one]), int(samples.b[one])
+        if self._free[a] and self._free[b]:
+            self._crossed[path] += 1
+            self._add(a, b, int(samples.via[one]), self.fitted.components.names[path])
 
     def _sends(self, component: int) -> bool:
         """Whether a host side is to send: as its direction is, else what it did less."""
@@ -246,7 +256,7 @@ class _Round:
         What was measured once tells nothing new, unless its way was drawn: then the next draw may take another one. Of
         what is bad for certain that tells nothing either: its rivals are on the same ways.
         """
-        pair = self._pair(a, b)
+        pair = self.fitted.samples.pairs_of(a, b)
         new = (a != b) & ~np.isin(pair, self._met)
         if component in self._sure:
             new &= ~np.isin(pair, self._drawn)
@@ -266,7 +276,7 @@ class _Round:
         opens = self._open[paths].sum(axis=1)
         length = (paths != UNKNOWN).sum(axis=1)
         unsure = 2 - self._cleared[a].astype(np.int64) - self._cleared[b]
-        again = np.isin(self._pair(a, b), self._drawn)
+        again = np.isin(self.fitted.samples.pairs_of(a, b), self._drawn)
         best = int(np.lexsort((np.abs(a - b), unsure, length, -opens, again, doubts))[0])
         if doubts[best] == _NEVER:
             return False
@@ -299,10 +309,6 @@ class _Round:
         count = np.where(across, len(samples.spines), 1)
         which = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
         return np.repeat(a, count), np.repeat(b, count), np.where(np.repeat(across, count), which, UNKNOWN)
-
-    def _pair(self, a: Ints, b: Ints) -> Ints:
-        found: Ints = np.minimum(a, b) * len(self.fitted.samples.hosts) + np.maximum(a, b)
-        return found
 
     def _add(self, a: int, b: int, via: int, why: str) -> None:
         samples = self.fitted.samples

@@ -96,6 +96,16 @@ class PairSamples:
         crossing: Bools = known & (self.leaf[self.a] != self.leaf[self.b])
         return crossing
 
+    def pairs_of(self, a: Ints, b: Ints) -> Ints:
+        """The number of each pair of hosts (indexes), whichever of the two sends."""
+        found: Ints = np.minimum(a, b) * len(self.hosts) + np.maximum(a, b)
+        return found
+
+    @cached_property
+    def pair(self) -> Ints:
+        """The pair of each sample as a number: that of the first host, times how many there are, and of the other."""
+        return self.pairs_of(self.a, self.b)
+
     @cached_property
     def drawn(self) -> Bools:
         """Which samples took one of several ways between leaves, nobody knows which: ECMP draws it per connection."""
