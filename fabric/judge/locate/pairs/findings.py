@@ -111,7 +111,8 @@ def _suspect(blamed: Blamed, fitted: Fitted) -> Suspect:
     of_it, tells, slow = _through(blamed, blamed.component, fitted)
     partners = len(set(samples.a[of_it].tolist()) | set(samples.b[of_it].tolist())) - (host != UNKNOWN)
     left, first = int(tells.sum()), of_it[0]
-    said = f"{slow.sum()} of {left} samples through it are slow{samples.where}, with {partners} different hosts"
+    said = f"{slow.sum()} of {left} samples through it are slow{samples.where}"
+    said += f", with {partners} different hosts" if kind != "path" else ""
     hidden = len(of_it) - left
     arrow = "->" if samples.directed else "-"
     slowest = f"{samples.hosts[samples.a[first]]}{arrow}{samples.hosts[samples.b[first]]}"

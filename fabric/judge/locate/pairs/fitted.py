@@ -6,8 +6,9 @@ The structures of what is normal (``levels``) are tried side by side; the one wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import exp, log
 
 import numpy as np
@@ -53,6 +54,9 @@ _STEPS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)  # times that
 
 
 ALL = "all pairs"
+
+_Tried = tuple[Floats, Description]
+"""The levels of planes, and the best description with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,21 +139,40 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list
     least, levels = _OF_FLOOR * floor, _own_levels(joint)
     apart = PLACED + FLOOR if joint.across is not None else NEAR
     groups = groupings(joint.y - levels[-1][joint.plane], joint.a, joint.b, len(joint.hosts), apart=apart)
-    own, found = max(_described(joint, levels, groups, least), key=lambda one: one[1].score)
+    best, plain = _best_two(_described(joint, levels, groups, least))
     # Or what is said to be faulty of some hosts is where they stand.
+    own, found = best
     stand = joint.grouped([one.part for one in found.effects], joint.y - own[joint.plane], apart)
-    tried = [(own, found), *(_described(joint, levels, stand, least) if stand else ())]
-    own, found = max(tried, key=lambda one: one[1].score)
+    if stand:
+        best, plain = _best_two(chain((best, plain), _described(joint, levels, stand, least)))
+    # Or a lower level is what is between two hosts each.
+    settled = [_settled(joint, *one, least) for one in ((best,) if best is plain else (best, plain))]
+    joint, own, found = max(settled, key=lambda one: one[2].score)
+    return _split(joint, own, joint.y - own[joint.plane], found, floor)
+
+
+def _best_two(tried: Iterable[_Tried]) -> tuple[_Tried, _Tried]:
+    """The best of all, and the best in which no class has several levels."""
+    found: dict[bool, _Tried] = {}
+    for one in tried:
+        plain = one[1].normal.is_plain
+        if plain not in found or one[1].score > found[plain][1].score:
+            found[plain] = one
+    best = max(found.values(), key=lambda one: one[1].score)
+    return best, found.get(True, best)
+
+
+def _settled(joint: Joint, own: Floats, found: Description, least: float) -> tuple[Joint, Floats, Description]:
+    """With what is between two hosts alone as a part, what is normal as its healthy samples tell it, and rivals."""
     y = joint.y - own[joint.plane]
     again = refitted(found.normal, y, found.explained == 0)
-    joint = joint.with_paths(found.slow)
-    found = describe(y, again, joint.cells, floor=least, known=found, beside=joint.beside_of(own))
-    return _split(joint, own, y, found, floor)
+    joint = joint.with_paths(found.slow, found.explained > 0)
+    return joint, own, describe(y, again, joint.cells, floor=least, known=found, beside=joint.beside_of(own))
 
 
 def _described(
     joint: Joint, levels: Sequence[Floats], groups: Sequence[Groups], least: float
-) -> Iterator[tuple[Floats, Description]]:
+) -> Iterator[_Tried]:
     """By each structure of what is normal, also of these *groups*: the levels of the planes, and the faulty parts."""
     for own in levels:
         y = joint.y - own[joint.plane]

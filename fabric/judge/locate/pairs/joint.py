@@ -16,7 +16,7 @@ import numpy as np
 from fabric.judge.locate.candidates import SPINES
 from fabric.judge.locate.cells import Cells, Entries
 from fabric.judge.locate.company import as_shares
-from fabric.judge.locate.levels import Groups, are_classes, group_cost
+from fabric.judge.locate.levels import FIFTH, Groups, are_classes, group_cost
 from fabric.judge.locate.pairs.components import BUNDLES, EXTRA, FAMILY, NO_PAIRS, WHOLE_HOST, Components, components_of
 from fabric.judge.locate.pairs.samples import PairSamples
 from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Ints
@@ -78,13 +78,21 @@ class Joint:
             ),
         )
 
-    def with_paths(self, slow: Bools) -> Joint:
-        """With what is between two hosts alone as a part, for those that were *slow* with each other twice or more."""
-        pairs = []
-        for place, one in enumerate(self.planes):
-            number, count = np.unique(one.pair[slow[self.samples_of(place)]], return_counts=True)
-            pairs.append(number[count >= _TWICE])
-        return Joint.of(self.planes, pairs) if any(map(len, pairs)) else self
+    def with_paths(self, slow: Bools, explained: Bools) -> Joint:
+        """
+        With what is between two hosts alone as a part, for those that were *slow* with each other twice or more.
+
+        Where that are many, what other parts explain is no path; and where it still is a fifth of all, that is a class.
+        """
+        every = sum(len(np.unique(one.pair)) for one in self.planes)
+        for telling in (slow, slow & ~explained):
+            pairs = []
+            for place, one in enumerate(self.planes):
+                number, count = np.unique(one.pair[telling[self.samples_of(place)]], return_counts=True)
+                pairs.append(number[count >= _TWICE])
+            if sum(map(len, pairs)) <= FIFTH * every:
+                return Joint.of(self.planes, pairs) if any(map(len, pairs)) else self
+        return self
 
     @cached_property
     def across(self) -> Bools | None:
