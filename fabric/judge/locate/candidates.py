@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from fabric.judge.locate.gpus import GPUS
-from fabric.judge.normal.keys import leaf_of
+from fabric.judge.normal.keys import ends_of, leaf_of
 from fabric.model.part import Part
-from fabric.model.probe import NamedPart, Probe
+from fabric.model.probe import NamedPart, Probe, Results
 from fabric.model.text import fold
 from fabric.model.topology import NVLINK, Platform, Topology
 
@@ -21,6 +21,31 @@ SPINES = "spines"
 def crosses_leaves(probe: Probe) -> bool:
     """Whether its bytes go over leaves that are known, and so it can tell of those that other hosts share."""
     return "peer_rnic" in probe.params or probe.kind == "tor_all_reduce"
+
+
+def not_above(probes: Iterable[Probe], results: Results, topology: Topology) -> list[str]:
+    """In words, the leaves that tests reached and none went above, where the inventory knows what is there."""
+    reached: set[str] = set()
+    crossed: set[str] = set()
+    for probe in probes:
+        if len(probe.hosts) == 1 and "peer_rnic" not in probe.params:
+            continue
+        result = results.get(probe.probe_id)
+        if result is None or result.outcome is not None:
+            continue
+        hosts = [topology.hosts[host] for host in probe.hosts]
+        ends = [{leaf_of(topology.hosts[host], device)} - {None} for host, device in ends_of(probe)]
+        leaves = set().union(*(ends or (host.leaves for host in hosts)))
+        reached |= leaves
+        if len(leaves) > 1 if ends else len({host.leaves for host in hosts}) > 1:
+            crossed |= leaves
+    left = {lower: 0 for lower in sorted(reached - crossed)}
+    for uplinks in topology.uplinks:
+        for lower in left.keys() & uplinks.lower:
+            left[lower] += uplinks.count * len(uplinks.upper)
+    count = sum(left.values())
+    names = fold(name for name, above in left.items() if above)
+    return [f"no test went above {names}: {count} uplinks there were not measured"] if count else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from fabric.judge.changes.effects import windows_report
 from fabric.judge.changes.expectations import alterations, as_altered, covered, judge_expectations, said, unblamed
 from fabric.judge.course.rows import rounds_not_run, too_few_rounds
+from fabric.judge.locate.candidates import not_above
 from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.merged import merged, names, without_mistakes
 from fabric.judge.normal.keys import grouped, rnics_of, taking_part
@@ -137,6 +138,7 @@ def conclude(
         *found.course.lines(accused),
         *map(note, (*rounds_not_run(phases, probes, results), *too_few_rounds(phases))),
         *map(note, (*congestion_told(probes, results, topology), *found.shared)),
+        *map(note, not_above(probes, results, topology)),
     ]
     effects = windows_report(phases, probes, results, changes)
     return Verdict(

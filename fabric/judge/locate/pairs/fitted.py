@@ -145,9 +145,11 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list
     stand = joint.grouped([one.part for one in found.effects], joint.y - own[joint.plane], apart)
     if stand:
         best, plain = _best_two(chain((best, plain), _described(joint, levels, stand, least)))
-    # Or a lower level is what is between two hosts each.
-    settled = [_settled(joint, *one, least) for one in ((best,) if best is plain else (best, plain))]
-    joint, own, found = max(settled, key=lambda one: one[2].score)
+    settled, between = _settled(joint.with_paths(best[1]), *best, least), joint.with_paths(plain[1])
+    if best is not plain and between is not joint:  # or a lower level is what is between two hosts each
+        other = _settled(between, *plain, least)
+        settled = other if other[2].score > settled[2].score and between.names_path(other[2]) else settled
+    joint, own, found = settled
     return _split(joint, own, joint.y - own[joint.plane], found, floor)
 
 
@@ -163,16 +165,13 @@ def _best_two(tried: Iterable[_Tried]) -> tuple[_Tried, _Tried]:
 
 
 def _settled(joint: Joint, own: Floats, found: Description, least: float) -> tuple[Joint, Floats, Description]:
-    """With what is between two hosts alone as a part, what is normal as its healthy samples tell it, and rivals."""
+    """With what is normal as the healthy samples tell it, and rivals."""
     y = joint.y - own[joint.plane]
     again = refitted(found.normal, y, found.explained == 0)
-    joint = joint.with_paths(found.slow, found.explained > 0)
     return joint, own, describe(y, again, joint.cells, floor=least, known=found, beside=joint.beside_of(own))
 
 
-def _described(
-    joint: Joint, levels: Sequence[Floats], groups: Sequence[Groups], least: float
-) -> Iterator[_Tried]:
+def _described(joint: Joint, levels: Sequence[Floats], groups: Sequence[Groups], least: float) -> Iterator[_Tried]:
     """By each structure of what is normal, also of these *groups*: the levels of the planes, and the faulty parts."""
     for own in levels:
         y = joint.y - own[joint.plane]

@@ -19,7 +19,7 @@ from fabric.judge.locate.company import as_shares
 from fabric.judge.locate.levels import FIFTH, Groups, are_classes, group_cost
 from fabric.judge.locate.pairs.components import BUNDLES, EXTRA, FAMILY, NO_PAIRS, WHOLE_HOST, Components, components_of
 from fabric.judge.locate.pairs.samples import PairSamples
-from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Ints
+from fabric.judge.locate.structure import UNKNOWN, Bools, Description, Floats, Ints
 
 _TWICE = 2  # slow samples of two hosts: then what is between them alone may be faulty
 
@@ -78,14 +78,14 @@ class Joint:
             ),
         )
 
-    def with_paths(self, slow: Bools, explained: Bools) -> Joint:
+    def with_paths(self, found: Description) -> Joint:
         """
-        With what is between two hosts alone as a part, for those that were *slow* with each other twice or more.
+        With what is between two hosts alone as a part, for those that were slow with each other twice or more.
 
         Where that are many, what other parts explain is no path; and where it still is a fifth of all, that is a class.
         """
         every = sum(len(np.unique(one.pair)) for one in self.planes)
-        for telling in (slow, slow & ~explained):
+        for telling in (found.slow, found.slow & (found.explained == 0)):
             pairs = []
             for place, one in enumerate(self.planes):
                 number, count = np.unique(one.pair[telling[self.samples_of(place)]], return_counts=True)
@@ -93,6 +93,10 @@ class Joint:
             if sum(map(len, pairs)) <= FIFTH * every:
                 return Joint.of(self.planes, pairs) if any(map(len, pairs)) else self
         return self
+
+    def names_path(self, found: Description) -> bool:
+        """Whether a faulty part is what is between two hosts alone."""
+        return any(self.family[one.part] == FAMILY["path"] for one in found.effects)
 
     @cached_property
     def across(self) -> Bools | None:
