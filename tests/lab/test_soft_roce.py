@@ -176,7 +176,7 @@ phases:
   - name: altered
     changes: [{change}]
     probes:
-      - loopback: {{size: 64K, duration: 2s, repeat: 4}}
+      - loopback: {{size: 64K, duration: 2s, repeat: {times}}}
 """
 CHANGES = (
     "link_down: {{links: {host}/mlx5_0}}",
@@ -189,7 +189,7 @@ def test_a_port_of_real_rdma_is_closed_and_comes_back(box: Box, inventory: Path,
     for number, change in enumerate(CHANGES):
         folder = tmp_path / str(number)
         folder.mkdir()
-        document = said(inventory, ALTERED.format(host="h1", change=change.format(host="h1")), folder)
+        document = said(inventory, ALTERED.format(host="h1", change=change.format(host="h1"), times=4), folder)
         assert [one["state"] for one in document["changes"]] == ["reverted"], document["changes"]
         assert _left(box, "h1") == ""
 
@@ -232,7 +232,7 @@ def _deaths(box: Box, inventory: Path, folder: Path, seed: str, kills: int) -> l
         place = folder / str(number)
         place.mkdir(parents=True)
         change = CHANGES[number % len(CHANGES)].format(host=host)
-        argv = command(inventory, ALTERED.format(host=host, change=change), place)
+        argv = command(inventory, ALTERED.format(host=host, change=change, times=12), place)  # none ends before it is killed
         run = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=own_environment())
         until_s = time.monotonic() + 90.0
         while run.poll() is None and not _intended(place) and time.monotonic() < until_s:
