@@ -232,7 +232,9 @@ def _deaths(box: Box, inventory: Path, folder: Path, seed: str, kills: int) -> l
         place = folder / str(number)
         place.mkdir(parents=True)
         change = CHANGES[number % len(CHANGES)].format(host=host)
-        argv = command(inventory, ALTERED.format(host=host, change=change, times=12), place)  # none ends before it is killed
+        argv = command(
+            inventory, ALTERED.format(host=host, change=change, times=12), place
+        )  # none ends before it is killed
         run = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=own_environment())
         until_s = time.monotonic() + 90.0
         while run.poll() is None and not _intended(place) and time.monotonic() < until_s:

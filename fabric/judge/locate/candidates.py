@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 
 from fabric.judge.locate.gpus import GPUS
 from fabric.judge.normal.keys import ends_of, leaf_of
@@ -25,20 +26,21 @@ def crosses_leaves(probe: Probe) -> bool:
 
 def not_above(probes: Iterable[Probe], results: Results, topology: Topology) -> list[str]:
     """In words, the leaves that tests reached and none went above, where the inventory knows what is there."""
+    alike: dict[Hashable, Probe] = {}
+    for probe in probes:
+        peer, result = probe.params.get("peer_rnic"), results.get(probe.probe_id)
+        if (peer or len(probe.hosts) > 1) and result is not None and result.outcome is None:
+            hosts = tuple((one.platform.name, one.leaves) for one in map(topology.hosts.__getitem__, probe.hosts))
+            alike[hosts, probe.params.get("rnic"), peer] = probe
     reached: set[str] = set()
     crossed: set[str] = set()
-    for probe in probes:
-        if len(probe.hosts) == 1 and "peer_rnic" not in probe.params:
-            continue
-        result = results.get(probe.probe_id)
-        if result is None or result.outcome is not None:
-            continue
-        hosts = [topology.hosts[host] for host in probe.hosts]
-        ends = [{leaf_of(topology.hosts[host], device)} - {None} for host, device in ends_of(probe)]
-        leaves = set().union(*(ends or (host.leaves for host in hosts)))
+    for probe in alike.values():
+        ways = [topology.hosts[host].leaves for host in probe.hosts]
+        if ends := ends_of(probe):
+            ways = [(leaf,) for host, device in ends if (leaf := leaf_of(topology.hosts[host], device)) is not None]
+        leaves = set(chain.from_iterable(ways))
         reached |= leaves
-        if len(leaves) > 1 if ends else len({host.leaves for host in hosts}) > 1:
-            crossed |= leaves
+        crossed |= leaves if len(set(ways)) > 1 else set()
     left = {lower: 0 for lower in sorted(reached - crossed)}
     for uplinks in topology.uplinks:
         for lower in left.keys() & uplinks.lower:
