@@ -22,12 +22,14 @@ LEVEL_COST = 3.0
 _WIDTHS = (0.004, 0.015)  # of the kernel: quiet and noisy fabrics
 _LEAST_SHARE = 0.08  # of the samples in a level
 _MOST_LEVELS = 4
+_FAR = 4.0  # natural log: what is farther below the highest is no level
 _FAR_COST = 4.0  # nats of a level that is far below
 _MOST_HOSTS = 128  # among which groups are looked for
 _PRIOR_NOISE, _PRIOR_COUNT = 0.01, 4.0  # few samples say little of their spread: 1 % counts as four of them
 _DISTINCT = 3.0  # times the noise that levels are apart: nearer ones are one that is wider
 _NARROW = 0.004  # noise to begin with: two levels 3 % apart stay two
 _NOISY = 0.03  # or this: a noisy fabric
+_LOUD = 0.3  # or this: what is emulated, or shared with others
 _WIDE = 0.06  # where contention is sought: real clusters spread what is between groups over 40 %
 _LEAST_IN_LEVEL, _FEW = 4, 16  # samples; of fewer than the second one is enough
 _MOST_TURNS, _SETTLED = 30, 0.01  # until the noise changes less than this share
@@ -107,9 +109,10 @@ def _several_levels(y: Floats, *, placed: bool) -> Iterator[Normal]:
             found = _fitted(f"{count} levels", _cost(some, len(y)), y, everything, [some])
             if (-np.diff(found.level[0]) > _DISTINCT * found.noise[0]).all():
                 yield found
-    level, weight, noise = _settled(y, seen[0][:1], _NOISY)
-    noisy = Normal("noisy", 0.0, everything, level[None], weight[None], np.array([noise]))
-    yield _tailed(noisy, y, np.ones(len(y), dtype=np.bool_))
+    for begun, middle in ((_NOISY, seen[0][:1]), (_LOUD, np.array([np.median(y[y > y.max() - _FAR])]))):
+        level, weight, noise = _settled(y, middle, begun)
+        noisy = Normal("noisy", 0.0, everything, level[None], weight[None], np.array([noise]))
+        yield _tailed(noisy, y, np.ones(len(y), dtype=np.bool_))
 
 
 def _cost(levels: Floats, samples: int) -> float:
@@ -122,7 +125,7 @@ def levels_of(y: Floats, *, width: float, least_share: float = _LEAST_SHARE) -> 
     """Peaks of the density of *y*, each with a share of the samples, the highest first; at least the middle."""
     step = width / 4
     low, high = float(y.min()) - 4 * width, float(y.max()) + 4 * width
-    low = max(low, high - 4.0)  # what is far below is no level
+    low = max(low, high - _FAR)
     count, edges = np.histogram(y, bins=max(int((high - low) / step), 8), range=(low, high))
     kernel = np.exp(-0.5 * (np.arange(-16, 17) / 4) ** 2)
     density = np.convolve(count, kernel, mode="same")
