@@ -315,7 +315,9 @@ def of_both(between: Sequence[Suspect], inside: Sequence[Suspect]) -> list[Suspe
     between = [one for one in between if f"{one.component}:{PORT}" not in alone]
     known, mine = _names_of([*between, *ports]), {one.component for one in (*between, *ports)}
     others = [one for one in inside if known.isdisjoint((one.component, *one.ambiguous_with))]
-    return [*others, *between, *(one for one in inside if one.component in mine), *ports]
+    down = {one.component for one in ports}  # what a tool itself calls so comes first
+    found = [*others, *between, *(one for one in inside if one.component in mine), *ports]
+    return sorted(found, key=lambda one: one.component not in down)
 
 
 def not_of_bad_hosts(errors: Sequence[Suspect], named: Sequence[Suspect]) -> list[Suspect]:

@@ -58,9 +58,9 @@ def test_what_cannot_be_told_apart_from_a_part_that_pairs_named_is_the_same_trou
 
 
 def test_a_port_that_is_bad_is_what_pairs_say_of_its_rnic() -> None:
-    """Named as the port, which a tool called down; not the RNIC of another host."""
+    """Named as the port, which a tool called down, and so before the RNIC of another host."""
     between = [suspect("gpu005/mlx5_0", Outcome.FAIL), suspect("gpu006/mlx5_0", Outcome.FAIL)]
-    assert named(between, [suspect(PORT, Outcome.FAIL)]) == ["gpu006/mlx5_0", PORT]
+    assert named(between, [suspect(PORT, Outcome.FAIL)]) == [PORT, "gpu006/mlx5_0"]
 
 
 def test_a_port_that_cannot_be_told_apart_from_its_rnic_is_not_what_pairs_say_of_that() -> None:

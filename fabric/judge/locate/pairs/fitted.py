@@ -268,7 +268,7 @@ def _blamed(joint: Joint, y: Floats, found: Description, seen: Sequence[_Seen]) 
     """
     Every faulty part, with the nats taken off that are explained by how far healthy hosts are apart.
 
-    It leads by no more than by what the best description that was *seen* is ahead of the best without it and its rivals.
+    It leads by no more than the best description that was *seen* is ahead of the best without it and its rivals.
     """
     ahead = max(score for score, _ in seen)
     spread = _spread(joint, found, y)
