@@ -154,15 +154,20 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list
         other = _settled(between, *plain, least)
         settled = other if other[2].score > settled[2].score and between.names_path(other[2]) else settled
     joint, own, found = settled
-    return _split(joint, own, joint.y - own[joint.plane], found, floor, seen)
+    return _split(joint, own, joint.y - own[joint.plane], found, floor, [*seen, _seen(best)])
+
+
+def _seen(tried: _Tried) -> _Seen:
+    return tried[1].score, frozenset(effect.part for effect in tried[1].effects)
 
 
 def _best_two(tried: Iterable[_Tried], seen: list[_Seen]) -> tuple[_Tried, _Tried]:
-    """The best of all, and the best in which no class has several levels; all are *seen*."""
+    """The best of all, and the best in which no class has several levels; all but groups of hosts are *seen*."""
     found: dict[bool, _Tried] = {}
     for one in tried:
         plain = one[1].normal.is_plain
-        seen.append((one[1].score, frozenset(effect.part for effect in one[1].effects)))
+        if one[1].normal.groups is None:  # where hosts stand is another question
+            seen.append(_seen(one))
         if plain not in found or one[1].score > found[plain][1].score:
             found[plain] = one
     best = max(found.values(), key=lambda one: one[1].score)
