@@ -58,9 +58,6 @@ ALL = "all pairs"
 _Tried = tuple[Floats, Description]
 """The levels of planes, and the best description with them."""
 
-_Seen = tuple[float, frozenset[int]]
-"""Of a description its score and the faulty parts."""
-
 
 @dataclass(frozen=True, slots=True)
 class Blamed:
@@ -142,32 +139,25 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list
     least, levels = _OF_FLOOR * floor, _own_levels(joint)
     apart = PLACED + FLOOR if joint.across is not None else NEAR
     groups = groupings(joint.y - levels[-1][joint.plane], joint.a, joint.b, len(joint.hosts), apart=apart)
-    seen = list[_Seen]()
-    best, plain = _best_two(_described(joint, levels, groups, least), seen)
+    best, plain = _best_two(_described(joint, levels, groups, least))
     # Or what is said to be faulty of some hosts is where they stand.
     own, found = best
     stand = joint.grouped([one.part for one in found.effects], joint.y - own[joint.plane], apart)
     if stand:
-        best, plain = _best_two(chain((best, plain), _described(joint, levels, stand, least)), seen)
+        best, plain = _best_two(chain((best, plain), _described(joint, levels, stand, least)))
     settled, between = _settled(joint.with_paths(best[1]), *best, least), joint.with_paths(plain[1])
     if best is not plain and between is not joint:  # or a lower level is what is between two hosts each
         other = _settled(between, *plain, least)
         settled = other if other[2].score > settled[2].score and between.names_path(other[2]) else settled
     joint, own, found = settled
-    return _split(joint, own, joint.y - own[joint.plane], found, floor, [*seen, _seen(best)])
+    return _split(joint, own, joint.y - own[joint.plane], found, floor)
 
 
-def _seen(tried: _Tried) -> _Seen:
-    return tried[1].score, frozenset(effect.part for effect in tried[1].effects)
-
-
-def _best_two(tried: Iterable[_Tried], seen: list[_Seen]) -> tuple[_Tried, _Tried]:
-    """The best of all, and the best in which no class has several levels; all but groups of hosts are *seen*."""
+def _best_two(tried: Iterable[_Tried]) -> tuple[_Tried, _Tried]:
+    """The best of all, and the best in which no class has several levels."""
     found: dict[bool, _Tried] = {}
     for one in tried:
         plain = one[1].normal.is_plain
-        if one[1].normal.groups is None:  # where hosts stand is another question
-            seen.append(_seen(one))
         if plain not in found or one[1].score > found[plain][1].score:
             found[plain] = one
     best = max(found.values(), key=lambda one: one[1].score)
@@ -207,12 +197,10 @@ def _own_levels(joint: Joint) -> list[Floats]:
     return [np.zeros(len(seen)), apart] if apart.any() else [apart]
 
 
-def _split(
-    joint: Joint, own: Floats, y: Floats, found: Description, floor: float, seen: Sequence[_Seen]
-) -> list[Fitted]:
+def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: float) -> list[Fitted]:
     """What was found, plane by plane."""
     normal = found.normal
-    blamed = _blamed(joint, y, found, seen)
+    blamed = _blamed(joint, y, found)
     noise, dips = float(np.median(normal.noise[normal.of_class])), left_over(found)
     ratio, explained = np.exp(y - normal.expected(y)), 1 - np.exp(-found.explained)
     maybe = open_parts(found, y, joint.cells, _OF_FLOOR * floor)
@@ -269,24 +257,15 @@ def _rivals(blamed: Blamed, joint: Joint, place: int) -> tuple[int, ...]:
     return tuple(component for component in found if component not in own)
 
 
-def _blamed(joint: Joint, y: Floats, found: Description, seen: Sequence[_Seen]) -> list[Blamed]:
-    """
-    Every faulty part, with the nats taken off that are explained by how far healthy hosts are apart.
-
-    It leads by no more than the best description that was *seen* is ahead of the best without it and its rivals.
-    """
-    ahead = max(score for score, _ in seen)
+def _blamed(joint: Joint, y: Floats, found: Description) -> list[Blamed]:
+    """Every faulty part, with the nats taken off that are explained by how far healthy hosts are apart."""
     spread = _spread(joint, found, y)
     sides = np.unique(np.concatenate(joint.sides))
     blamed = []
     for effect, doubt in zip(found.effects, _doubts(joint, found, y), strict=True):
         of_host = effect.part in sides or joint.family[effect.part] == WHOLE_HOST
         healthy = _healthy(effect, y, found.normal, joint.cells, spread if of_host else 0.0)
-        alike = {effect.part, *(part for part, _ in effect.rivals)}
-        without = [score for score, parts in seen if alike.isdisjoint(parts)]
-        known = any(effect.part in parts for _, parts in seen)
-        gain = min(effect.gain - healthy, ahead - max(without) if without and known else effect.gain)
-        others = [other for _, other in effect.rivals]
+        gain, others = effect.gain - healthy, [other for _, other in effect.rivals]
         odds = exp(-gain) + sum(exp(other - effect.gain) for other in others)
         part, rivals = _named(effect, joint)
         blamed.append(
