@@ -305,7 +305,7 @@ def of_both(between: Sequence[Suspect], inside: Sequence[Suspect]) -> list[Suspe
 
     What cannot be told apart from a part that is known by then is the same trouble; and where that part is bad for
     certain inside, it is what another that only may be bad could not be told apart from. A port that is bad for certain
-    and is told apart from its RNIC is what pairs say of that.
+    and is told apart from its RNIC is what pairs say of that, and comes first.
     """
     certain = [one for one in inside if one.outcome is Outcome.FAIL]
     bad = {one.component for one in certain}
@@ -315,7 +315,7 @@ def of_both(between: Sequence[Suspect], inside: Sequence[Suspect]) -> list[Suspe
     between = [one for one in between if f"{one.component}:{PORT}" not in alone]
     known, mine = _names_of([*between, *ports]), {one.component for one in (*between, *ports)}
     others = [one for one in inside if known.isdisjoint((one.component, *one.ambiguous_with))]
-    down = {one.component for one in ports}  # what a tool itself calls so comes first
+    down = {one.component for one in ports}  # as a tool itself calls them
     found = [*others, *between, *(one for one in inside if one.component in mine), *ports]
     return sorted(found, key=lambda one: one.component not in down)
 

@@ -145,8 +145,9 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list
     stand = joint.grouped([one.part for one in found.effects], joint.y - own[joint.plane], apart)
     if stand:
         best, plain = _best_two(chain((best, plain), _described(joint, levels, stand, least)))
-    settled, between = _settled(joint.with_paths(best[1]), *best, least), joint.with_paths(plain[1])
-    if best is not plain and between is not joint:  # or a lower level is what is between two hosts each
+    settled = _settled(joint.with_paths(best[1]), *best, least)
+    # Or a lower level is what is between two hosts each.
+    if best is not plain and (between := joint.with_paths(plain[1])) is not joint:
         other = _settled(between, *plain, least)
         settled = other if other[2].score > settled[2].score and between.names_path(other[2]) else settled
     joint, own, found = settled
