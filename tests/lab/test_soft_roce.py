@@ -107,7 +107,7 @@ name: pairs
 hosts: all
 phases:
   - name: pairs
-    localise: {rounds: 6, budget: 3m}
+    localise: {rounds: 10, budget: 4m}
     probes:
       - pairwise: {size: 64K, duration: 5s, queue_pairs: 1}
 """

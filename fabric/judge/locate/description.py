@@ -93,12 +93,6 @@ def _matrix(y: Floats, normal: Normal, cells: Cells, floor: float, beside: Float
     )
 
 
-def left_over(found: Description) -> float:
-    """The share of dips among the samples that no faulty part explains."""
-    open_ = found.explained == 0
-    return _share_of_dips(int((found.slow & open_ & ~found.together).sum()), int(open_.sum()))
-
-
 def _share_of_dips(dips: int, count: int) -> float:
     """Of so many samples; no less than what *count* samples without any do not exclude (rule of three: 3 / count)."""
     least = min(_LEAST_BACKGROUND, 3 / max(count, 1))

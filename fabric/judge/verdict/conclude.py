@@ -225,7 +225,7 @@ def _explained(
         suspected = {host for suspect in inside.suspects for host in suspect.hosts}
         open_ = [p for p in measured if p.probe_id not in pairs.verdicts and suspected.isdisjoint(p.hosts)]
         named += locating(open_, told, outcome=Outcome.FAIL, pairs=True).suspects
-    named = without_partners(_each_once([*named, *not_of_bad_hosts(errors, named)]), course.came_back, probes)
+    named = without_partners(each_once([*named, *not_of_bad_hosts(errors, named)]), course.came_back, probes)
     named = [*lossy_class(probes, told, results, topology), *named]
     shared = sharing_told(probes, told)
     return _Explained(told, sorted(named, key=lambda suspect: -suspect.outcome.rank), course, pairs, shared)
@@ -331,13 +331,15 @@ def _names_of(suspects: Iterable[Suspect]) -> set[str]:
     return {name for one in suspects for name in (one.component, *one.ambiguous_with)}
 
 
-def _each_once(found: Iterable[Suspect]) -> list[Suspect]:
-    """One suspect a part: as it was named first, with what was said of it beside that."""
+def each_once(found: Iterable[Suspect]) -> list[Suspect]:
+    """One suspect a part: as it was named first, with what was said of it beside that; what is bad is not doubted."""
     kept: dict[tuple[str, Outcome], Suspect] = {}
-    for one in found:
-        first = kept.setdefault((one.component, one.outcome), one)
+    for one in sorted(found, key=lambda one: one.outcome is Outcome.INCONCLUSIVE):
+        bad = one.outcome is Outcome.INCONCLUSIVE and (one.component, Outcome.FAIL) in kept
+        key = (one.component, Outcome.FAIL if bad else one.outcome)
+        first = kept.setdefault(key, one)
         if first is not one:
-            kept[one.component, one.outcome] = replace(
+            kept[key] = replace(
                 first,
                 confidence=max(first.confidence, one.confidence),
                 evidence=tuple(dict.fromkeys((*first.evidence, *(one.evidence[1:2] or one.evidence)))),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.judge.verdict.conclude import not_of_bad_hosts, of_both
+from fabric.judge.verdict.conclude import each_once, not_of_bad_hosts, of_both
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect
 
@@ -80,3 +80,9 @@ def test_what_could_not_be_measured_with_a_bad_host_is_no_trouble_of_its_own() -
     beside = of_hosts("gpu004+gpu005", Outcome.ERROR, "gpu004", "gpu005")
     assert not_of_bad_hosts([own, beside, others], [bad]) == [own, others]
     assert not_of_bad_hosts([beside], [replace(bad, outcome=Outcome.INCONCLUSIVE)]) == [beside]
+
+
+def test_what_is_bad_for_certain_is_not_named_again_as_doubtful() -> None:
+    """As a tool calls it down, and by two slow samples."""
+    doubtful, bad = suspect(PORT, Outcome.INCONCLUSIVE), suspect(PORT, Outcome.FAIL)
+    assert [(one.component, one.outcome) for one in each_once([doubtful, bad])] == [(PORT, Outcome.FAIL)]

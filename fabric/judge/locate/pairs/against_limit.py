@@ -16,9 +16,9 @@ import numpy as np
 from fabric.judge.locate.levels import FIFTH, PLACED
 from fabric.judge.locate.matrix import SIGMAS
 from fabric.judge.locate.pairs.findings import FAR, pair_suspect, some, unexplained
-from fabric.judge.locate.pairs.fitted import Fitted
-from fabric.judge.locate.search import CHANCE, MOST_NAMED, SURE
-from fabric.judge.locate.structure import Bools, Ints
+from fabric.judge.locate.pairs.fitted import TWICE, Fitted
+from fabric.judge.locate.search import MOST_NAMED, SURE
+from fabric.judge.locate.structure import Bools
 from fabric.model.outcome import Outcome
 from fabric.model.text import fold, gbps_text
 from fabric.model.verdict import Suspect
@@ -171,16 +171,15 @@ class LowPairs:
     once: Bools
 
 
-def low_pairs(fitted: Fitted, said: Sequence[Suspect], *, named_parts: bool, planes: int = 1) -> LowPairs:
+def low_pairs(fitted: Fitted, said: Sequence[Suspect], *, named_parts: bool) -> LowPairs:
     """
     Pairs below the limit that no host or class of *said* explains, lowest first, and samples that were below it once.
 
     At once, without a second sample; the pair is named, no host. Of several samples of a pair the median counts (of two
     the higher: one bad sample that was measured again is a dip), each direction for itself where it is known. Of a
     direction with a single sample, one good sample the other way is enough for it to be a dip until it is measured
-    again; a pair that was low once each way is no FAIL where there are so many dips that some pair of one of *planes*
-    must be. *named_parts*: bad parts are suspects already, and what they explain is theirs; of too few hosts none is
-    named.
+    again; a pair that was low once each way may be so by chance. *named_parts*: bad parts are suspects already, and
+    what they explain is theirs; of too few hosts none is named.
     """
     samples, limits = fitted.samples, fitted.samples.limits_gbps
     named = [suspect.hosts for suspect in said if suspect.kind in ("host", "rnic", "group", "pair")]
@@ -205,8 +204,7 @@ def low_pairs(fitted: Fitted, said: Sequence[Suspect], *, named_parts: bool, pla
         low[mine] = True
         a, b = (samples.hosts[end] for end in divmod(int(names[number]), len(samples.hosts)))
         times = int((both == both[mine[0]]).sum())
-        dips = count == 1 and times > 1  # once each way: in a large file dips alone do that
-        doubts = _maybe_dips(planes * _by_dips(open_, both, times, fitted.dips)) if dips else ()
+        doubts = [TWICE] if count == 1 and times > 1 else []  # once each way
         way = f"{a}->{b}" if samples.tells_ways else f"{a}-{b}"
         reached = f"median {level:,.1f} of {count} samples, limit {limit:g} Gb/s"
         evidence = (f"{way} below the limit{samples.where}: {reached}",)
@@ -215,28 +213,6 @@ def low_pairs(fitted: Fitted, said: Sequence[Suspect], *, named_parts: bool, pla
     found.sort(key=lambda one: (one[0], one[1].component))
     far_below = odd | (samples.gbps * (1 + FAR * fitted.noise) < limits)
     return LowPairs(tuple(one for _, one in found[:MOST_NAMED]), low, open_ & far_below & good & ~low)
-
-
-def _by_dips(low: Bools, pair: Ints, count: int, dips: float) -> float:
-    """
-    How many pairs of *count* samples or more dips alone would hold down each time, if they fall where they will.
-
-    *low* are the slow samples that nothing explains, *pair* the pair of each sample. The share of dips is that of the
-    pairs that were good once, and one more for what was not seen, or *dips*, that of all planes. Far below 1: chance
-    does not explain such a pair.
-    """
-    _, inverse = np.unique(pair, return_inverse=True)
-    samples, slow = np.bincount(inverse), np.bincount(inverse, low)
-    well = slow < samples
-    share = max((float(slow[well].sum()) + 1) / (float(samples[well].sum()) + 1), dips)
-    return float((samples >= count).sum() * share**count)
-
-
-def _maybe_dips(chance: float) -> list[str]:
-    """That a pair may be held down by dips alone, in words, where so many pairs (*chance*) would be."""
-    if chance <= CHANCE:
-        return []
-    return [f"or dips: as many as there are here make {chance:.2g} such pairs by chance; measure it again"]
 
 
 def said_once(fitted: Fitted, once: Bools) -> list[tuple[Outcome, str]]:

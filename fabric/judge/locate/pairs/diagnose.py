@@ -12,7 +12,7 @@ import numpy as np
 from fabric.judge.locate.pairs.against_limit import LowPairs
 from fabric.judge.locate.pairs.failed import failed_tests
 from fabric.judge.locate.pairs.findings import NAMES_MOST, unexplained
-from fabric.judge.locate.pairs.fitted import Fitted, fit_together
+from fabric.judge.locate.pairs.fitted import TWICE, Fitted, fit_together
 from fabric.judge.locate.pairs.judged import LEAST_HOSTS, Said, judged, shared_parts, slow_alone
 from fabric.judge.locate.pairs.rounds import targeted
 from fabric.judge.locate.pairs.samples import PairSamples, natural, planes_of
@@ -101,7 +101,7 @@ def _reason(suspect: Suspect) -> str:
     elif suspect.kind == "path" and "below the limit" in suspect.evidence[0]:
         said = f"{suspect.evidence[0]}; measure it again"
         if suspect.outcome is Outcome.INCONCLUSIVE:
-            said = "slow each time, and as many dips as there are here make such pairs by chance: measure it again"
+            said = f"slow once each way; {TWICE}"
     elif suspect.kind in ("uplinks", "path") and suspect.outcome is Outcome.FAIL:
         said = "detected, not localised further (the path is not known)"
     else:

@@ -67,7 +67,7 @@ def judged(planes: Sequence[Fitted], floor: float, *, limit_alone: bool, more: S
         found = suspects_of(one) if compared else []
         found += [as_a_whole(one, low, well, one_leaf=len(leaves) == 1)] if low.classes else []
         found += low.hosts
-        single = low_pairs(one, found if limit_alone else (), named_parts=compared, planes=len(planes))
+        single = low_pairs(one, found if limit_alone else (), named_parts=compared)
         if limit_alone:
             found += single.suspects
             open_ += [(Outcome.INCONCLUSIVE, text) for text in low.near] + said_once(one, single.once)

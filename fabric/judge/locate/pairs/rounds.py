@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from fabric.judge.locate.pairs.components import BUNDLES, LINKS
-from fabric.judge.locate.pairs.fitted import DRAWN, Fitted, fit
+from fabric.judge.locate.pairs.fitted import DRAWN, TWICE, Fitted, fit
 from fabric.judge.locate.pairs.samples import PairSamples, Routes
 from fabric.judge.locate.search import CERTAIN
 from fabric.judge.locate.structure import FLOOR, UNKNOWN, Bools, Ints
@@ -142,7 +142,8 @@ class _Round:
         self._partner = self._free.copy()
         hosts = components.hosts[_accused(fitted)]
         self._partner[hosts[hosts != UNKNOWN]] = False
-        self._met, self._drawn = np.unique(samples.pair[~samples.drawn]), np.unique(samples.pair[samples.drawn])
+        ends = self._ends_of(samples.a, samples.b)
+        self._met, self._drawn = np.unique(ends[~samples.drawn]), np.unique(ends[samples.drawn])
         self._sure = {c for one in fitted.blamed if one.certain for c in (one.component, *one.rivals)}
         self._sent = np.bincount(samples.a, minlength=len(samples.hosts))
         self._received = np.bincount(samples.b, minlength=len(samples.hosts))
@@ -249,17 +250,23 @@ class _Round:
                 a, b = b, a
         return a.ravel(), b.ravel()
 
+    def _ends_of(self, a: Ints, b: Ints) -> Ints:
+        """The number of each two hosts; where samples say which end sent, each way has its own."""
+        samples = self.fitted.samples
+        found: Ints = a * len(samples.hosts) + b if samples.directed else samples.pairs_of(a, b)
+        return found
+
     def _best(self, component: int, a: Ints, b: Ints) -> bool:
         """
         Make the test of these through the component on which the least else is in doubt; False: there is none.
 
-        What was measured once tells nothing new, unless its way was drawn: then the next draw may take another one. Of
-        what is bad for certain that tells nothing either: its rivals are on the same ways.
+        What was measured once, the same end sending, tells nothing new, unless its way was drawn: then the next draw
+        may take another one. Of what is bad for certain that tells nothing either: its rivals are on the same ways.
         """
-        pair = self.fitted.samples.pairs_of(a, b)
-        new = (a != b) & ~np.isin(pair, self._met)
+        ends = self._ends_of(a, b)
+        new = (a != b) & ~np.isin(ends, self._met)
         if component in self._sure:
-            new &= ~np.isin(pair, self._drawn)
+            new &= ~np.isin(ends, self._drawn)
         a, b, via = self._over(a[new], b[new])
         components = self.fitted.components
         paths = components.way(a, b, via)
@@ -276,7 +283,7 @@ class _Round:
         opens = self._open[paths].sum(axis=1)
         length = (paths != UNKNOWN).sum(axis=1)
         unsure = 2 - self._cleared[a].astype(np.int64) - self._cleared[b]
-        again = np.isin(self.fitted.samples.pairs_of(a, b), self._drawn)
+        again = np.isin(self.fitted.samples.pairs_of(a, b), self.fitted.samples.pair)  # be it the other way
         best = int(np.lexsort((np.abs(a - b), unsure, length, -opens, again, doubts))[0])
         if doubts[best] == _NEVER:
             return False
@@ -327,7 +334,7 @@ def _accused(fitted: Fitted, *, certain: bool = True) -> list[int]:
     return [
         component
         for one in fitted.blamed
-        if certain or one.margin < CERTAIN or one.doubt == DRAWN
+        if certain or one.margin < CERTAIN or one.doubt in (DRAWN, TWICE)
         for component in (one.component, *one.rivals)
     ]
 

@@ -249,8 +249,12 @@ def test_a_pair_that_dips_both_ways_among_many_dips_is_to_be_measured_again(limi
 
 
 @pytest.mark.parametrize("limit", [None, 380.0])
-def test_a_pair_that_is_slow_both_ways_where_nothing_dips_is_bad(limit):
-    found = diagnose(dipping(64, 0.0), limit_gbps=limit)
+def test_a_pair_is_bad_by_three_slow_samples_where_nothing_dips(limit):
+    rows = dipping(64, 0.0)
+    found = diagnose(rows, limit_gbps=limit)
+    assert (found.outcome, named(found)) == (Outcome.INCONCLUSIVE, ["gpu004--gpu031"])
+    again = next(each for each in rows if {each.a, each.b} == {"gpu004", "gpu031"})
+    found = diagnose([*rows, again], limit_gbps=limit)
     assert (found.outcome, named(found)) == (Outcome.FAIL, ["gpu004--gpu031"])
 
 
