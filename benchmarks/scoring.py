@@ -8,8 +8,10 @@ from typing import Any
 
 from fabric.app.prepare import Given, prepare
 from fabric.app.run import run
+from fabric.judge.locate.candidates import CORES, SPINES
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
+from fabric.model.text import unfold
 from fabric.model.topology import Topology
 from fabric.model.verdict import JudgedRun, Suspect, Verdict
 from fabric.wiring import BACKENDS
@@ -130,7 +132,8 @@ def _found(fault: Planted, suspects: Sequence[Suspect], planted: int, topology: 
 def _touches(suspect: Suspect, fault: Planted, topology: Topology) -> bool:
     """Whether what is bad is among what it names, in it, or around it."""
     whole = suspect.hosts if suspect.kind in ("pair", "group", "path") else ()
-    said = {*named(suspect), *(host for host in whole if len(whole) > 1)}
+    pod = unfold(suspect.component) if suspect.kind == SPINES else ()
+    said = {*named(suspect), *(host for host in whole if len(whole) > 1), *pod}
     return any(_holds(one, bad, topology) or _holds(bad, one, topology) for one in said for bad in fault.names)
 
 
@@ -146,11 +149,11 @@ def _holds(whole: str, part: str, topology: Topology) -> bool:
         return one.host in ends
     if one.aspect == "above" and one.item:  # the way of one RNIC over a cable of its leaf
         return _leaf_of(one, topology) in ends
-    above = part in topology.switches and topology.switches[part].tier != "leaf"
+    tiers = {topology.switches[name].tier for name in (part, *ends) if name in topology.switches}
     if one.aspect == "above":  # the way of all RNICs of a host over one switch
-        return above
-    if whole == "spines":  # all that is between leaves, where paths are not known
-        return bool(ends) or above
+        return part in topology.switches and "leaf" not in tiers
+    if whole in (SPINES, CORES):  # all that is between leaves, or pods, where paths are not known
+        return "core" in tiers if whole == CORES else bool(tiers - {"leaf"})
     if one.host != other.host or one.aspect:
         return False
     if one.item == "gpus":  # all of a host: tools number the ones that are left without a gap

@@ -18,6 +18,17 @@ from fabric.model.topology import NVLINK, Platform, Topology
 SPINES = "spines"
 """All that is between the leaves, where the path of a test is not known: a spine or a cable that some of them cross."""
 
+CORES = "cores"
+"""The same between the pods of three levels: a core, or a cable to it."""
+
+
+def spines_above(leaf: str, topology: Topology) -> str:
+    """What all that is above a leaf is called: of three levels its pod's spines, ``p0-spine[0-3]``, else ``SPINES``."""
+    return _folded(tuple(topology.above[leaf])) if leaf in topology.pods else SPINES
+
+
+_folded = cache(fold)
+
 
 def crosses_leaves(probe: Probe) -> bool:
     """Whether its bytes go over leaves that are known, and so it can tell of those that other hosts share."""
@@ -301,7 +312,8 @@ def _above(host: str, devices: tuple[str, str], topology: Topology) -> Iterator[
         yield _uplinks(leaf, way)
     way = f"{host}:above"
     yield Component(way, "uplinks", "the switch above the leaves that the routes of the host take")
-    yield Component(SPINES, "uplinks", "what is between the leaves: a spine, or a cable to it", way)
+    spines = spines_above(leaves[0], topology)
+    yield Component(spines, "uplinks", "what is between the leaves: a spine, or a cable to it", way)
 
 
 def _all_to_all(probe: Probe, topology: Topology) -> Iterator[Component]:

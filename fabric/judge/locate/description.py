@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from fabric.judge.locate.cells import DIP_WIDTH, MOST_BACKGROUND, Cells, SampleMatrix
-from fabric.judge.locate.search import Search
+from fabric.judge.locate.search import SAME_LOSS, Search
 from fabric.judge.locate.structure import FLOOR, Bools, Description, Floats, Ints, Normal
 
 _DEPTH, _NEAR_DEPTH = 0.05, 0.4  # nats: bins of how deep other dips are, and how much nearer ones count (deviation)
@@ -45,8 +45,21 @@ def describe(
     those reached that may have been in the way of each sample. Not *told*: without rivals, which take as long.
     """
     everybody = _matrix(y, normal, cells, floor, beside)
-    ways = [everybody, everybody.alone] if everybody.together.any() else [everybody]
-    return max((_described(one, normal, cells, known, told=told) for one in ways), key=lambda one: one.score)
+    found = _described(everybody, normal, cells, known, told=told)
+    if not everybody.together.any():
+        return found
+    alone = _described(everybody.alone, normal, cells, known, told=told)
+    return alone if alone.score > found.score and _without_company(alone, found, cells) else found
+
+
+def _without_company(alone: Description, shared: Description, cells: Cells) -> bool:
+    """Whether each faulty part was slow with nobody in the way, too, and not only where ways were *shared*."""
+    for one in alone.effects:
+        mine = cells.of(one.part)
+        held = mine[alone.slow[mine] & (np.abs(alone.explained[mine] - one.loss) < SAME_LOSS)]
+        if len(held) and shared.together[held].all():
+            return False
+    return True
 
 
 def _described(

@@ -304,12 +304,13 @@ def of_both(between: Sequence[Suspect], inside: Sequence[Suspect]) -> list[Suspe
     The suspects that pairs and rounds named, and then those of single hosts, which are located knowing the former.
 
     What cannot be told apart from a part that is known by then is the same trouble; and where that part is bad for
-    certain inside, it is what another that only may be bad could not be told apart from. A port that is bad for certain
-    and is told apart from its RNIC is what pairs say of that, and comes first.
+    certain inside, it is what another that only may be bad could not be told apart from, and what slows that host's
+    pairs. A port that is bad for certain and is told apart from its RNIC is what pairs say of that, and comes first.
     """
     certain = [one for one in inside if one.outcome is Outcome.FAIL]
     bad = {one.component for one in certain}
-    between = [one for one in between if one.outcome is not Outcome.INCONCLUSIVE or bad.isdisjoint(one.ambiguous_with)]
+    possible = [one for one in not_of_bad_hosts(between, certain) if bad.isdisjoint(one.ambiguous_with)]
+    between = [one for one in between if one.outcome is not Outcome.INCONCLUSIVE or one in possible]
     alone = {one.component for one in certain if one.component.removesuffix(f":{PORT}") not in one.ambiguous_with}
     ports = [replace(one, component=port) for one in between if (port := f"{one.component}:{PORT}") in alone]
     between = [one for one in between if f"{one.component}:{PORT}" not in alone]
@@ -320,10 +321,10 @@ def of_both(between: Sequence[Suspect], inside: Sequence[Suspect]) -> list[Suspe
     return sorted(found, key=lambda one: one.component not in down)
 
 
-def not_of_bad_hosts(errors: Sequence[Suspect], named: Sequence[Suspect]) -> list[Suspect]:
-    """Of what could not be measured between hosts that which was beside none whose own part is bad for certain."""
+def not_of_bad_hosts(suspects: Sequence[Suspect], named: Sequence[Suspect]) -> list[Suspect]:
+    """Of what may be bad between hosts that which is beside none whose own part is bad for certain."""
     bad = {host for one in named if one.outcome is Outcome.FAIL and len(one.hosts) == 1 for host in one.hosts}
-    return [one for one in errors if len(one.hosts) == 1 or bad.isdisjoint(one.hosts)]
+    return [one for one in suspects if len(one.hosts) == 1 or bad.isdisjoint(one.hosts)]
 
 
 def _names_of(suspects: Iterable[Suspect]) -> set[str]:

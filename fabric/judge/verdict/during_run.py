@@ -17,7 +17,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from fabric.judge.course.follow_up import DippedAgain
-from fabric.judge.locate.candidates import SPINES
+from fabric.judge.locate.candidates import spines_above
 from fabric.judge.normal.keys import CROSS_LEAF, grouped, link_class, series_key
 from fabric.judge.normal.kinds import of_nobody
 from fabric.judge.normal.series import LEAST_FOR_CV
@@ -108,7 +108,7 @@ def _explained_elsewhere(
 def _is_above(name: str, topology: Topology) -> bool:
     """Whether it is a switch, or above one."""
     part = Part.of(name)
-    known = part.host in topology.switches or part.host == SPINES
+    known = part.host in topology.switches or name in {spines_above(leaf, topology) for leaf in topology.parts}
     return known or part.aspect == "above" or part.link_ends is not None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -119,3 +120,29 @@ def test_tails_are_as_the_samples_show_them(draw: str, degrees: float) -> None:
     none = np.zeros(600, dtype=np.int64)
     start = Normal("one", 0.0, none, np.array([[np.log(390)]]), np.ones((1, 1)), np.array([0.005]))
     assert refitted(start, y, np.ones(600, dtype=np.bool_)).degrees == degrees
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_what_was_slow_beside_others_alone_is_no_second_part(alone: bool) -> None:
+    """Of 120 pairs every fourth draws a bad spine; of those from pod to pod six share a cable, by twos at the half."""
+    random = np.random.default_rng(2)
+    between = np.arange(120) % 2 == 1  # pods
+    y = np.log(400) + 0.003 * random.standard_normal(120)
+    halved = np.array([7, 9, 47, 49, 87, 89])
+    y[::4] += np.log(0.58)
+    y[halved] += np.log(0.5)
+    beside = np.full(120, np.log(400 * 0.58))  # everybody was beside some pair that drew the spine
+    beside[halved] = np.inf if alone else y[halved] + 0.001
+    beside[[0, 4, 40, 44]] = y[[4, 0, 44, 40]]
+    paths = np.column_stack([np.zeros(120, dtype=np.int64), np.where(between, 1, -1)])
+    entries = Entries.of_paths(
+        paths,
+        np.zeros(2, dtype=np.int64),
+        np.full(2, 2.0),
+        np.arange(2),
+        np.ones(2, dtype=np.bool_),
+        np.array([0.25, 0.0625]),
+    )
+    normal = Normal.of_noise(np.array([0.003]), np.zeros(120, dtype=np.int64))
+    normal = replace(normal, level=normal.level + np.log(400))
+    assert sorted(bad(describe(y, normal, Cells(entries), beside=beside))) == ([0, 1] if alone else [0])

@@ -86,3 +86,11 @@ def test_what_is_bad_for_certain_is_not_named_again_as_doubtful() -> None:
     """As a tool calls it down, and by two slow samples."""
     doubtful, bad = suspect(PORT, Outcome.INCONCLUSIVE), suspect(PORT, Outcome.FAIL)
     assert [(one.component, one.outcome) for one in each_once([doubtful, bad])] == [(PORT, Outcome.FAIL)]
+
+
+def test_what_is_between_a_bad_host_and_another_is_not_doubted() -> None:
+    """A port that flaps was up, and slow, in both tests of two hosts."""
+    path = replace(suspect("gpu005--gpu009", Outcome.INCONCLUSIVE), hosts=("gpu005", "gpu009"))
+    bad = replace(suspect(PORT, Outcome.FAIL), hosts=("gpu005",))
+    assert named([path], [bad]) == [PORT]
+    assert named([path], [replace(bad, hosts=("gpu001",))]) == [PORT, path.component]

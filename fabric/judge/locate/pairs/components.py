@@ -21,7 +21,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from fabric.judge.locate.candidates import SPINES
+from fabric.judge.locate.candidates import CORES, SPINES
 from fabric.judge.locate.pairs.samples import PairSamples
 from fabric.judge.locate.structure import UNKNOWN, Ints
 
@@ -39,6 +39,7 @@ FAMILY = {
     "spine": 4,
     "core": 4,
     "spines": 4,
+    "cores": 4,
     "path": 6,
 }
 """Kinds of one family: directions are those of the same things."""
@@ -59,6 +60,7 @@ EXTRA = {
     "spine": 2.0,
     "core": 2.0,
     "spines": 2.0,
+    "cores": 2.0,
     "path": 2.0,
 }
 """
@@ -68,7 +70,7 @@ is between two hosts alone.
 
 NO_PAIRS: Ints = np.empty(0, dtype=np.int64)
 
-BUNDLES = ("uplinks", "uplinks_up", "uplinks_down", SPINES)
+BUNDLES = ("uplinks", "uplinks_up", "uplinks_down", SPINES, CORES)
 """Of several things one is crossed, and which is not known."""
 
 LINKS = frozenset({"link", "link_up", "link_down"})
@@ -184,13 +186,20 @@ def _between(samples: PairSamples, made: _Made, pairs: Ints) -> _Columns:
 
 
 def _leaves(samples: PairSamples, made: _Made) -> _Columns:
-    """Leaves; and where it is not known what is crossed between them, all uplinks of each and all that is above."""
+    """
+    Leaves; and where it is not known what is crossed between them, all uplinks of each and all that is above.
+
+    That are the spines; of three levels those of each pod, and the cores between pods.
+    """
     names = samples.leaves
     leaf = np.array([*(made.add(name, "leaf", leaf=n) for n, name in enumerate(names)), UNKNOWN], dtype=np.int64)
-    (above, up, down), spines = np.full((3, len(leaf)), UNKNOWN, dtype=np.int64), UNKNOWN
+    (above, spines, up, down), cores = np.full((4, len(leaf)), UNKNOWN, dtype=np.int64), UNKNOWN
     if samples.drawn.any():
         above[:-1] = [made.add(f"{name}:uplinks", "uplinks", leaf=n) for n, name in enumerate(names)]
-        spines = made.add(SPINES, "spines")
+        pods = [samples.pods.get(name, SPINES) for name in names]
+        of_pod = {pod: made.add(pod, SPINES) for pod in dict.fromkeys(pods)}
+        spines[:-1] = [of_pod[pod] for pod in pods]
+        cores = made.add(CORES, CORES) if len(of_pod) > 1 else UNKNOWN
         if samples.tells_ways:
             up[:-1] = [made.direction(whole, "", "uplinks_up") for whole in above[:-1].tolist()]
             down[:-1] = [made.direction(whole, "", "uplinks_down") for whole in above[:-1].tolist()]
@@ -199,7 +208,9 @@ def _leaves(samples: PairSamples, made: _Made) -> _Columns:
         here, there = samples.leaf[a], samples.leaf[b]
         blind = (here != there) & (here != UNKNOWN) & (there != UNKNOWN) & (via == UNKNOWN)
         found = [leaf[here], np.where(here == there, UNKNOWN, leaf[there])]
-        over = (above[here], above[there], np.full(len(a), spines), up[here], down[there])
+        apart = spines[here] != spines[there]
+        beyond = (np.where(apart, spines[there], UNKNOWN), np.where(apart, cores, UNKNOWN))
+        over = (above[here], above[there], spines[here], *beyond, up[here], down[there])
         return [*found, *(np.where(blind, one, UNKNOWN) for one in over)]
 
     return columns

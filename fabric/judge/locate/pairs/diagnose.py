@@ -127,7 +127,7 @@ def _next_tests(fitted: Fitted, low: LowPairs, planes: int) -> list[PairTest]:
     alone, single = slow_alone(fitted), unexplained(fitted)
     reasons = [
         *(
-            (one.samples, f"tells about {one.name}: slow samples share it")
+            (one.samples, f"tells about {fitted.components.names[one.component]}: slow samples share it")
             for one in shared_parts(fitted, alone, planes)
         ),
         (np.flatnonzero(low.once), "below the limit once, beside good samples of the pair"),

@@ -8,7 +8,7 @@ from math import exp, floor, log, log10
 import numpy as np
 
 from fabric.judge.locate.pairs.components import DIRECTIONS, LINKS, Components
-from fabric.judge.locate.pairs.fitted import Blamed, Fitted
+from fabric.judge.locate.pairs.fitted import DOUBTFUL, Blamed, Fitted
 from fabric.judge.locate.structure import HEAVY, UNKNOWN, Bools, Ints
 from fabric.model.outcome import Outcome
 from fabric.model.text import gbps_text
@@ -25,6 +25,7 @@ _TEXT = {
     "leaf": "the leaf switch: every host under it shows it, to every other",
     "spine": "the spine switch: every pair that crosses it is slow",
     "spines": "what is between the leaves: a spine, or a cable to it; which is not known, because the path is not",
+    "cores": "what is between the pods: a core, or a cable to it; which is not known, because the path is not",
     "path": "what is between these two alone: with others both are good",
     "uplinks": "the uplinks of the leaf: which of them is not known, because the path of these tests is not",
     "uplinks_up": "one uplink of the leaf, in what the leaf sends: which is not known, because the path is not",
@@ -44,6 +45,8 @@ _NEXT = {
     "spine": "look at the spine switch and its line card first",
     "core": "look at the core switch and its line card first",
     "spines": "read the counters of the spines' ports (or of both ends of each uplink); measure the same pairs "
+    "again, as each draw takes another way, or test with static routes",
+    "cores": "read the counters of the cores' ports (or of both ends of each cable to them); measure the same pairs "
     "again, as each draw takes another way, or test with static routes",
     "uplinks": "read the counters of all uplinks of the leaf, or test them one by one with adaptive routing off",
     "uplinks_up": "read what the spines' ports to the leaf receive (BER, symbol errors); swap that cable first",
@@ -76,6 +79,15 @@ def _words(texts: Mapping[str, str], component: int, components: Components) -> 
 def suspects_of(fitted: Fitted) -> list[Suspect]:
     """Every blamed component of one plane, each with its slow probes."""
     return [_suspect(blamed, fitted) for blamed in fitted.blamed]
+
+
+_SHARED = "its slow samples may be dips of many parts: measure it again"
+
+
+def possible(component: int, slow: Ints, fitted: Fitted) -> Suspect:
+    """A component that *slow* samples share more than chance lets dips do, which explains them no better than dips."""
+    loss = 1 - float(np.median(fitted.ratio[slow]))
+    return _suspect(Blamed(component, loss, 0.0, DOUBTFUL, (), 0.0, _SHARED), fitted)
 
 
 def pair_suspect(

@@ -13,7 +13,7 @@ from itertools import repeat
 
 import numpy as np
 
-from fabric.judge.locate.candidates import SPINES
+from fabric.judge.locate.candidates import CORES, SPINES
 from fabric.judge.locate.cells import Cells, Entries
 from fabric.judge.locate.company import as_shares
 from fabric.judge.locate.levels import FIFTH, Groups, are_classes, group_cost
@@ -190,8 +190,9 @@ class _Numbers:
             kind, whole = mine.kinds[component], int(mine.part[component])
             of = UNKNOWN if whole == component else int(number[whole])
             # What is above the same leaves is the same.
-            name = f"{SPINES} above {samples.leaves}" if kind == SPINES else mine.names[component]
-            name += samples.where if kind == "path" else ""
+            name = f"{mine.names[component]}{samples.where if kind == 'path' else ''}"
+            if name in (SPINES, CORES):
+                name += f" above {sorted(set(samples.pods.values())) or samples.leaves}"
             above = samples.leaves[mine.leaf[component]] if FAMILY[kind] == FAMILY["uplinks"] else kind
             share = samples.shares.get(above)
             number[component] = self._of((kind, name), FAMILY[kind], EXTRA.get(kind, 0.0), of, share)
@@ -204,9 +205,9 @@ class _Numbers:
             if (place, component) not in self.places[host]:
                 self.places[host].append((place, component))
         found = np.column_stack([number[mine.paths], hosts[samples.a], hosts[samples.b]])
-        if SPINES not in mine.kinds or not self._apart:
+        if SPINES not in mine.names or not self._apart:
             return found
-        spines = mine.kinds.index(SPINES)
+        spines = mine.names.index(SPINES)
         every = self._of((SPINES, "of all planes"), FAMILY[SPINES], EXTRA[SPINES], share=samples.shares.get(SPINES))
         self.places[every].append((place, spines))
         return np.column_stack([found, np.where((mine.paths == spines).any(axis=1), every, UNKNOWN)])

@@ -17,7 +17,7 @@ from fabric.judge.locate.pairs.against_limit import (
     low_pairs,
     said_once,
 )
-from fabric.judge.locate.pairs.findings import some, suspects_of, unexplained
+from fabric.judge.locate.pairs.findings import possible, some, suspects_of, unexplained
 from fabric.judge.locate.pairs.fitted import Fitted
 from fabric.judge.locate.search import CHANCE, MOST_NAMED
 from fabric.judge.locate.structure import UNKNOWN, Bools, Ints
@@ -71,10 +71,12 @@ def judged(planes: Sequence[Fitted], floor: float, *, limit_alone: bool, more: S
         if limit_alone:
             found += single.suspects
             open_ += [(Outcome.INCONCLUSIVE, text) for text in low.near] + said_once(one, single.once)
-        suspects += found
         pairs.append(single)
         if compared:
-            open_ += doubts(one, floor, single.low if limit_alone else None, planes=len(planes))
+            shared = shared_parts(one, slow_alone(one), len(planes))
+            found += [possible(each.component, each.samples, one) for each in shared]
+            open_ += doubts(one, floor, shared, single.low if limit_alone else None)
+        suspects += found
     return Judged(tuple(merged([*suspects, *more], rails_of(planes))), tuple(open_), below, tuple(pairs))
 
 
@@ -136,14 +138,12 @@ def _host(host: str, parts: Sequence[Suspect]) -> Suspect:
     )
 
 
-def doubts(fitted: Fitted, floor: float, told: Bools | None = None, *, planes: int = 1) -> list[Said]:
-    """What keeps one of *planes* from being clean although no part is to blame; *told* of are samples already."""
+def doubts(fitted: Fitted, floor: float, shared: Sequence[SlowTogether], told: Bools | None) -> list[Said]:
+    """What keeps a plane from being clean beside suspects and *shared* parts; *told* of are samples already."""
     samples, where, found = fitted.samples, fitted.samples.where, list[Said]()
     count, slow = len(samples.a), slow_alone(fitted)
-    for shared in shared_parts(fitted, slow, planes):
-        slow[shared.samples] = False
-        text = f"{len(shared.samples)} slow samples{where} share {shared.name} ({shared.through} samples pass through"
-        found.append((Outcome.INCONCLUSIVE, f"{text} it): not transient, not certain either; test it again"))
+    for one in shared:
+        slow[one.samples] = False
     single = slow if told is None else slow & ~told
     odd, lost = int(single.sum()), int((single & (samples.gbps == 0)).sum())
     drawn = bool(odd and samples.drawn[single].all())
@@ -190,11 +190,10 @@ _PARTS_MOST = 4
 
 @dataclass(frozen=True, slots=True)
 class SlowTogether:
-    """*name* of a part, the indexes of the slow *samples* through it, and how many pass *through* it in all."""
+    """A *component*, and the indexes of the slow *samples* through it."""
 
-    name: str
+    component: int
     samples: Ints
-    through: int
 
 
 def shared_parts(fitted: Fitted, odd: Bools, planes: int = 1) -> tuple[SlowTogether, ...]:
@@ -214,7 +213,7 @@ def shared_parts(fitted: Fitted, odd: Bools, planes: int = 1) -> tuple[SlowToget
         if nats[best] < least:
             break
         mine = left & (components.paths == best).any(axis=1)
-        found.append(SlowTogether(components.names[best], np.flatnonzero(mine), int(through[best])))
+        found.append(SlowTogether(best, np.flatnonzero(mine)))
         left &= ~mine
     return tuple(found)
 

@@ -49,8 +49,8 @@ class PairState:
     *results* holds one bandwidth a sample, Gb/s; a test that was repeated is there as often. A test that gave no number
     is left out, for it is evidence for nothing, unless packets were lost between its hosts: that is 0 Gb/s. *routes*:
     paths are static, and this is the spine that a leaf sends over to a host; then a test names the spine that it will
-    cross. *draws*: so many ways are drawn from each leaf, and to it, before its uplinks count as crossed. *shares* as
-    ``PairSamples`` has them.
+    cross. *draws*: so many ways are drawn from each leaf, and to it, before its uplinks count as crossed. *shares* and
+    *pods* as ``PairSamples`` has them.
     """
 
     leaves: Mapping[str, Sequence[str]]
@@ -63,6 +63,7 @@ class PairState:
     most_rounds: int = MOST_ROUNDS
     draws: int = 0
     shares: Mapping[str, float] = field(default_factory=dict)
+    pods: Mapping[str, str] = field(default_factory=dict)
 
     def with_results(self, results: Iterable[tuple[PairTest, float]]) -> PairState:
         """After one more round."""
@@ -90,6 +91,7 @@ class PairState:
             routes=self.routes,
             only_leaf=(names[0] or None) if len(names) == 1 else None,
             shares=self.shares,
+            pods=self.pods,
         )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from fabric.judge.locate.company import slowest_beside
 from fabric.judge.locate.pairs.fitted import Fitted, fit_together
 from fabric.judge.locate.pairs.rounds import VERIFY, PairState
-from fabric.judge.locate.pairs.samples import OVER, PairSamples, Routes, shares_above
+from fabric.judge.locate.pairs.samples import OVER, PairSamples, Routes, pods_of, shares_above
 from fabric.judge.locate.structure import Floats
 from fabric.model.diagnosis import PairTest
 from fabric.model.part import Part
@@ -146,6 +146,7 @@ def _plane(
         rail=str(good[0][0].params["rnic"]),
         directed=True,
         shares=shares_above(plane.leaves, topology) if one_way else {},
+        pods=pods_of(plane.leaves, topology),
     )
     verified = any(probe.params.get("why") == VERIFY for probe, _ in measured)
     names = tuple(probe.probe_id for probe, _ in good)

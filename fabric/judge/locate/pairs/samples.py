@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
@@ -11,7 +11,7 @@ from math import nan
 
 import numpy as np
 
-from fabric.judge.locate.candidates import SPINES
+from fabric.judge.locate.candidates import CORES, SPINES, spines_above
 from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Ints
 from fabric.model.diagnosis import PairRow
 from fabric.model.text import fold
@@ -38,7 +38,7 @@ class PairSamples:
 
     *kind* is the test as evidence calls it, *limit_gbps* the limit of each sample or of all (NaN: none), *probe_ids*
     are the probes that took them, where there were any, *beside* what those that were in their way reached, Gb/s.
-    *shares* is what ``shares_above`` says.
+    *shares* is what ``shares_above`` says, *pods* what ``pods_of`` does.
     """
 
     hosts: tuple[str, ...]
@@ -60,6 +60,7 @@ class PairSamples:
     probe_ids: tuple[str, ...] = ()
     beside: Floats | None = None
     shares: Mapping[str, float] = field(default_factory=dict)
+    pods: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def where(self) -> str:
@@ -133,12 +134,24 @@ def shares_above(leaves: Iterable[str], topology: Topology) -> dict[str, float]:
     """
     Of samples that take one way each, the share that takes a given cable above each leaf, or (``SPINES``) one spine.
 
-    A hash is as likely to draw one way as another. Empty where the inventory does not say what is above the leaves.
+    Of those from pod to pod, the share that takes a given core (``CORES``). A hash is as likely to draw one way as
+    another. Empty where the inventory does not say what is above the leaves.
     """
     above = {leaf: topology.above[leaf] for leaf in leaves if topology.above.get(leaf)}
     things = {leaf: sum(cables.values()) for leaf, cables in above.items()}
     things |= {SPINES: min(map(len, above.values()))} if above else {}
+    cores = [pod.spines * pod.cores for leaf in above if (pod := topology.pods.get(leaf)) is not None]
+    things |= {CORES: min(cores)} if cores else {}
     return {name: 1 / count for name, count in things.items() if count > 1}
+
+
+def pods_of(leaves: Collection[str], topology: Topology) -> dict[str, str]:
+    """
+    By leaf the pod of three levels that it is in, named as its spines are, ``p0-spine[0-3]``.
+
+    Empty where a leaf has no cores above its spines.
+    """
+    return {leaf: spines_above(leaf, topology) for leaf in leaves} if topology.pods.keys() >= set(leaves) else {}
 
 
 _NUMBERED = re.compile(r"(?:rail)?(\d{1,3})")

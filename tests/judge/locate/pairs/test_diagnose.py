@@ -243,8 +243,8 @@ def test_a_pair_that_dips_both_ways_among_many_dips_is_to_be_measured_again(limi
     """Of 2,016 pairs at one dip in fifty chance alone makes one such pair."""
     found = diagnose(dipping(64, 0.02), limit_gbps=limit)
     assert found.outcome is Outcome.INCONCLUSIVE
+    assert ("gpu004--gpu031", Outcome.INCONCLUSIVE) in [(one.component, one.outcome) for one in found.suspects]
     assert [one.component for one in found.suspects if one.outcome is Outcome.FAIL] == []
-    assert any("gpu004--gpu031" in text and "again" in text for text in found.reasons)
     assert ("gpu004", "gpu031") in {tuple(sorted((test.a, test.b))) for test in found.next_tests}
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from benchmarks.measured_rack import dgx_platform, one_number
-from fabric.judge.locate.candidates import SPINES
+from fabric.judge.locate.candidates import CORES, SPINES
 from fabric.judge.locate.pairs.components import BUNDLES
 from fabric.judge.locate.pairs.findings import suspects_of
 from fabric.judge.locate.pairs.fitted import TWICE, Fitted, fit
 from fabric.judge.locate.pairs.rounds import PairState, next_round, to_settle
-from fabric.judge.locate.pairs.samples import PairSamples, shares_above
+from fabric.judge.locate.pairs.samples import PairSamples, pods_of, shares_above
 from fabric.judge.locate.structure import UNKNOWN
 from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.probes import Judge
@@ -258,3 +258,47 @@ def test_a_host_that_is_slow_across_its_leaf_is_tried_under_it_the_way_it_is_slo
     results = tuple((PairTest(*ends), gbps) for ends, gbps in ways)
     tests = next_round(PairState(leaves, rounds=5, results=results, directed=True))
     assert (("h2", "h1") if sends else ("h1", "h2")) in {(test.a, test.b) for test in tests}
+
+
+def above_four_leaves(slow: str, pods: dict[str, str]) -> list[str]:
+    """
+    What is named where 64 pairs across two pods of two leaves draw one of eight ways, and one of eight is slow.
+
+    It is on the way of pairs from pod to pod (``cores``), or of all that leave a leaf of the first pod (``p0``).
+    """
+    random, leaf = np.random.default_rng(8), np.arange(16) // 4
+    a, b = np.concatenate([random.permutation(16).reshape(-1, 2) for _ in range(16)]).T
+    first = (leaf[a] < 2) | (leaf[b] < 2)
+    mine = leaf[a] // 2 != leaf[b] // 2 if slow == CORES else (leaf[a] != leaf[b]) & first
+    bad = np.flatnonzero(mine)[::8]
+    gbps = 395 * np.exp(0.003 * random.standard_normal(len(a)))
+    gbps[bad] *= 0.6
+    leaves, hosts = ("l0", "l1", "l2", "l3"), tuple(f"h{n:02}" for n in range(16))
+    via, shares = np.full(len(a), UNKNOWN), dict.fromkeys((*leaves, SPINES, CORES), 1 / 8)
+    samples = PairSamples(
+        hosts, a, b, gbps, leaves, leaf, (), via, directed=True, placed=True, shares=shares, pods=pods
+    )
+    return [one.component for one in suspects_of(fit(samples))]
+
+
+PODS = {"l0": "p0", "l1": "p0", "l2": "p1", "l3": "p1"}
+
+
+@pytest.mark.parametrize("slow", [CORES, "p0"])
+def test_cores_are_told_from_the_spines_of_a_pod_by_pairs_that_stay_in_it(slow: str) -> None:
+    assert above_four_leaves(slow, PODS) == [slow]
+
+
+def test_where_pods_are_not_known_a_core_is_above_the_leaves() -> None:
+    assert above_four_leaves(CORES, {}) == [SPINES]
+
+
+def test_pods_are_those_of_leaves_with_cores_above_them() -> None:
+    switches = {name: Switch(name, tier) for name, tier in (*((one, "leaf") for one in PODS), ("c0", "core"))}
+    switches |= {name: Switch(name, "spine") for name in ("p0", "p1")}
+    uplinks = [Uplinks((leaf,), (pod,), 1, 400.0) for leaf, pod in PODS.items()]
+    hosts = {leaf: Host(leaf, dgx_platform(), leaf, None, (leaf,)) for leaf in PODS}
+    two = Topology(hosts, switches, (*uplinks,))
+    three = Topology(hosts, switches, (*uplinks, Uplinks(("p0", "p1"), ("c0",), 1, 400.0)))
+    assert pods_of(tuple(PODS), three) == PODS  # each with one spine of that name
+    assert pods_of(tuple(PODS), two) == pods_of(("l0", "elsewhere"), three) == {}
