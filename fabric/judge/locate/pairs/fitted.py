@@ -367,7 +367,7 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
             doubts.append(DRAWN)
         elif (behind[cells.of(one.part)] > one.loss / 2).mean() < _OFTEN and not _is_one_way(one, joint):
             doubts.append("less than half of its samples are slow")
-        elif found.slow[cells.of(one.part)].sum() < _LEAST_SLOW:
+        elif (behind[cells.of(one.part)] > one.loss / 2).sum() < _LEAST_SLOW:
             doubts.append(TWICE)
         else:
             doubts.append("")
