@@ -49,8 +49,10 @@ def describe(
     if not everybody.together.any():
         return found
     alone = _described(everybody.alone, normal, cells, known, told=told)
-    more = found.effects and not _without_company(alone, found, cells)  # than one that is bad in any case
-    return alone if alone.score > found.score and not more else found
+    if alone.score <= found.score:
+        return found
+    # Where a part is bad in any case, what was slow in company alone is no second one.
+    return alone if not found.effects or _without_company(alone, found, cells) else found
 
 
 def _without_company(alone: Description, shared: Description, cells: Cells) -> bool:

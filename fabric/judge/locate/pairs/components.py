@@ -189,7 +189,7 @@ def _leaves(samples: PairSamples, made: _Made) -> _Columns:
     """
     Leaves; and where it is not known what is crossed between them, all uplinks of each and all that is above.
 
-    That are the spines; of three levels those of each pod, and the cores between pods.
+    With two levels these are the spines; with three, the spines of each pod and the cores between pods.
     """
     names = samples.leaves
     leaf = np.array([*(made.add(name, "leaf", leaf=n) for n, name in enumerate(names)), UNKNOWN], dtype=np.int64)

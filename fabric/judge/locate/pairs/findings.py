@@ -85,7 +85,7 @@ _SHARED = "its slow samples may be dips of many parts: measure it again"
 
 
 def possible(component: int, slow: Ints, fitted: Fitted) -> Suspect:
-    """A component that *slow* samples share more than chance lets dips do, which explains them no better than dips."""
+    """A component that *slow* samples share by more than chance, though its fault is no likelier than dips are."""
     loss = 1 - float(np.median(fitted.ratio[slow]))
     return _suspect(Blamed(component, loss, 0.0, DOUBTFUL, (), 0.0, _SHARED), fitted)
 

@@ -41,10 +41,10 @@ DRAWN = "it is slow over ways alone that each test draws: measure it under its l
 """Why a host or a leaf may be no fault although all across its leaf is slow."""
 
 TWICE = "two slow tests may be chance: measure it again"
-"""Why a part may be no fault: of 407 real runs two named a healthy part, each by two samples."""
+"""Why a part that fewer than three samples show may be no fault."""
 
-_LEAST_SLOW = 3  # slow samples without which nothing is called bad
-_RIGHT = {TWICE: 0.8}  # how often such a doubtful part is bad (nine of the ten real runs that ended so)
+_LEAST_SLOW = 3  # slow samples without which nothing is called bad: a healthy host of a real run had two
+_MOST_SURE = {"": SURE, TWICE: 0.8}  # by doubt: nine of the ten parts that real runs had measured slow twice were bad
 
 CLASS_HOSTS = 32
 """Among fewer hosts one may be the only one of its class."""
@@ -278,7 +278,7 @@ def _blamed(joint: Joint, y: Floats, found: Description) -> list[Blamed]:
                 part,
                 effect.share_lost,
                 margin=effect.gain - max(*others, healthy, 0.0),
-                confidence=min(_RIGHT.get(doubt, DOUBTFUL) if doubt else SURE, 1 / (1 + odds)),
+                confidence=min(_MOST_SURE.get(doubt, DOUBTFUL), 1 / (1 + odds)),
                 rivals=rivals[:MOST_RIVALS],
                 gain=gain,
                 doubt=doubt,
@@ -355,6 +355,7 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
     doubts = []
     for one in found.effects:
         kin = [other for other in small if family[other.part] == family[one.part]]
+        shows = behind[cells.of(one.part)] > one.loss / 2
         alike = sum(abs(other.loss - one.loss) < SAME_LOSS for other in kin)
         things = joint.things(one.part)
         of_place = one in small and (not placed or one.loss < PLACED + SAME_LOSS)
@@ -365,9 +366,9 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
             doubts.append(f"hosts that stand elsewhere are as much slower on real clusters{more}")
         elif _may_be_drawn(one, joint, behind):
             doubts.append(DRAWN)
-        elif (behind[cells.of(one.part)] > one.loss / 2).mean() < _OFTEN and not _is_one_way(one, joint):
+        elif shows.mean() < _OFTEN and not _is_one_way(one, joint):
             doubts.append("less than half of its samples are slow")
-        elif (behind[cells.of(one.part)] > one.loss / 2).sum() < _LEAST_SLOW:
+        elif shows.sum() < _LEAST_SLOW:
             doubts.append(TWICE)
         else:
             doubts.append("")

@@ -262,7 +262,7 @@ def test_a_host_that_is_slow_across_its_leaf_is_tried_under_it_the_way_it_is_slo
 
 def above_four_leaves(slow: str, pods: dict[str, str]) -> list[str]:
     """
-    What is named where 64 pairs across two pods of two leaves draw one of eight ways, and one of eight is slow.
+    What is named where 128 pairs of two pods of two leaves draw one of eight ways, and one of eight is slow.
 
     It is on the way of pairs from pod to pod (``cores``), or of all that leave a leaf of the first pod (``p0``).
     """
