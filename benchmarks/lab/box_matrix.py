@@ -87,6 +87,8 @@ phases:
 """
 
 
+PAIRS = ROOT / "scenarios" / "box.yaml"
+
 ONLY_IN_A_BOX = ("cable loses 10 %", "one path left")
 """The mock's links lose by bit errors, which no inventory gives; its tables are what its routing says."""
 
@@ -148,9 +150,13 @@ def simulated(inventory: Path, scenario: Path, results: Path, faults: Sequence[s
     return document
 
 
-def judged(case: Case, box: Box, number: int, results: Path, inventory: Path | None = None) -> Row:
-    """Break, measure, mend; the victim follows from the run's number. With an *inventory* all of it is simulated."""
-    scenario = ROOT / "scenarios" / "box.yaml"
+def judged(case: Case, box: Box, number: int, results: Path, inventory: Path | None = None, pairs: Path = PAIRS) -> Row:
+    """
+    Break, measure by the scenario *pairs*, mend; the victim follows from the run's number.
+
+    With an *inventory* all of it is simulated.
+    """
+    scenario = pairs
     if case.scenario == "rings":
         scenario = results / "rings.yaml"
         scenario.parent.mkdir(parents=True, exist_ok=True)
