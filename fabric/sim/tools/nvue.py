@@ -137,7 +137,7 @@ _OF_PORTS: Mapping[str, Callable[[ToolCall, Port], dict[str, object]]] = Mapping
 
 
 def _json(document: Mapping[str, object]) -> Said:
-    return Said(json.dumps(document, indent=2) + "\n")
+    return Said(json.dumps(document) + "\n")
 
 
 _CABLE_M = 100

@@ -31,7 +31,7 @@ from fabric.judge.locate.pairs.components import FAMILY, WHOLE_HOST, Components
 from fabric.judge.locate.pairs.joint import NOTHING, Joint
 from fabric.judge.locate.pairs.samples import PairSamples
 from fabric.judge.locate.search import CERTAIN, MOST_RIVALS, SAME_LOSS, SURE
-from fabric.judge.locate.structure import FLOOR, NEAR, Bools, Description, FaultyPart, Floats, Ints, Normal
+from fabric.judge.locate.structure import ALWAYS, FLOOR, NEAR, Bools, Description, FaultyPart, Floats, Ints, Normal
 from fabric.model.diagnosis import LinkClass
 
 DOUBTFUL = 0.5
@@ -292,9 +292,10 @@ def _named(effect: FaultyPart, joint: Joint) -> tuple[int, tuple[int, ...]]:
     The part to name, and what cannot be told from it.
 
     Of two leaves what one sends up is what the other receives: one cable of either is named as what is between them.
+    Where all samples are slow it is not one cable.
     """
     part, rivals = effect.part, tuple(part for part, _ in effect.rivals)
-    if joint.family[part] == FAMILY["uplinks"]:
+    if joint.family[part] == FAMILY["uplinks"] and all(loss.rho < ALWAYS for loss in effect.losses):
         same = any(np.array_equal(joint.cells.of(one), joint.cells.of(part)) for one in rivals)
         spines = [one for one in rivals if joint.bundle[one] and joint.family[one] == FAMILY[SPINES]]
         if same and spines:

@@ -29,7 +29,6 @@ from fabric.probes import pairwise
 
 _MOST_CLASSES = 8  # in a line
 _LEAST_PEERS = 4  # loopbacks of one link class that say what is normal; a choice
-_CERTAIN = 6.0  # nats from which a part makes the probes FAIL that it explains
 _BLIND = (
     "which uplinks and spine a pair crossed is not known (adaptive routing or ECMP, or the tables were not read): "
     "they are not in the model, only all uplinks of a leaf together"
@@ -230,7 +229,7 @@ def _verdicts(fitted: Fitted, below: Below, verdicts: Mapping[str, ProbeVerdict]
     nobody.
     """
     samples = fitted.samples
-    sure = [blamed.component for blamed in fitted.blamed if blamed.gain >= _CERTAIN]
+    sure = [blamed.component for blamed in fitted.blamed if blamed.certain]
     by_part = np.isin(fitted.components.paths, sure).any(axis=1) & (fitted.ratio < 1 - fitted.explained / 2)
     by_part &= fitted.explained > 0
     told, odd = below.explained, unexplained(fitted)

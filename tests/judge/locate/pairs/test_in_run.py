@@ -360,3 +360,11 @@ def test_a_test_that_tells_of_an_uplink_really_crosses_it() -> None:
     told = [test for test in asked if test.via]
     assert told
     assert all(known[leaf_of[test.a], test.b] == test.via for test in told)
+
+
+@pytest.mark.parametrize(("bad", "rounds"), [("gpu023/mlx5_1:rx", 3), ("gpu003/mlx5_1:tx", 4)])
+def test_two_slow_samples_make_neither_their_part_nor_the_run_fail(bad: str, rounds: int) -> None:
+    """The verdict of a run is no surer than its suspect."""
+    verdict = ran(World(POD, {bad: 0.3}), localise=LocaliseSettings(rounds=rounds, paths="static")).verdict
+    assert [(s.component, s.outcome) for s in verdict.suspects] == [(bad, Outcome.INCONCLUSIVE)]
+    assert verdict.outcome is Outcome.INCONCLUSIVE
