@@ -1,8 +1,6 @@
 # The same commands that CI runs. `make setup` once, then `make check`.
 PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
-# Each worker of pytest collects all tests: what one has compiled the others read.
-unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup format check lint types layers test slow box lab nightly install
 

@@ -88,6 +88,7 @@ phases:
 
 
 PAIRS = ROOT / "scenarios" / "box.yaml"
+"""The scenario of all other cases."""
 
 ONLY_IN_A_BOX = ("cable loses 10 %", "one path left")
 """The mock's links lose by bit errors, which no inventory gives; its tables are what its routing says."""

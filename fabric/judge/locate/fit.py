@@ -124,25 +124,26 @@ class Fit:
         cells = len(self._cells)
         shows = np.bincount(self._local, self._slow, minlength=cells) > 0
         best = np.where(shows, -NO_FIT, np.where(self._count > 0, -NOT_SHOWN, 0.0))
-        tried, which = [(np.zeros(cells), 0.0, np.zeros(cells))], np.zeros(cells, dtype=np.int64)
+        loss, spread, rho = np.zeros(cells), np.zeros(cells), np.zeros(cells)
         beyond = self._data.least(self._explained, self._sample)
         least = np.where(self._explained > 0, beyond, self._least[self._local])
         shares = self._shares()
         for guess in self._guesses():
             at = guess[self._local] * self._grown
-            open_, too_little = at >= least, guess < self._least
+            open_ = at >= least
             for wide in list(SPREADS)[: 1 if self._free else None]:
                 held = np.where(open_, self._data.slowed(self._sample, at, wide)[0] / self._before - 1, 0.0)
                 paid = 0.0 if self._free else price(guess, wide, self._count, self._noise)
                 for often, more in shares:
                     gain = np.bincount(self._local, np.log1p(often[self._local] * held), minlength=cells) - paid - more
-                    better = (gain > best) & ~too_little & (often > 0)
-                    np.copyto(best, gain, where=better)
-                    which[better] = len(tried)
-                    tried.append((guess, wide, often))
-        loss = np.array([guess for guess, _, _ in tried])[which, np.arange(cells)]
-        spread = np.array([wide for _, wide, _ in tried])[which]
-        rho = np.array([often for _, _, often in tried])[which, np.arange(cells)]
+                    gain[(guess < self._least) | (often == 0)] = -inf
+                    better = gain > best
+                    best[better], loss[better], spread[better], rho[better] = (
+                        gain[better],
+                        guess[better],
+                        wide,
+                        often[better],
+                    )
         best = np.where(~shows & (rho == 0), -self._clear(loss, rho), best)
         whole = np.bincount(self._place, best, minlength=len(self._parts)) + self._of_others()
         whole -= self._costs
@@ -263,10 +264,8 @@ def price_of_share(rho: Floats, count: Ints, matrix: SampleMatrix, known: Floats
     """
     # Half the logarithm for one parameter (Schwarz 1978).
     logs = np.where((rho == ALWAYS) | ((rho != OFTEN) & matrix.rounds), 0.5, 1.0)
-    said = rho != known
-    seldom = _NOT_ALWAYS * (said & (rho != ALWAYS)) if matrix.faint else 0.0
-    found: Floats = logs * said * np.log(np.maximum(count, 2)) + seldom
-    return found
+    found: Floats = logs * np.log(np.maximum(count, 2)) + (_NOT_ALWAYS * (rho != ALWAYS) if matrix.faint else 0.0)
+    return np.where(rho == known, 0.0, found)
 
 
 def unshown(count: Ints, rho: Floats, of_one: Bools, *, dead: Bools) -> Floats:

@@ -92,13 +92,12 @@ class Normal:
 
     def density(self, y: Floats, of_class: Ints, loss: Floats | float = 0.0, spread: float = 0.0) -> Floats:
         """Of samples of these classes, held down by *loss* with a *spread*."""
-        of: Ints | int = of_class if len(self.noise) > 1 else 0
-        width = np.hypot(self.noise, spread)[of]
+        width = np.hypot(self.noise, spread)[of_class]
         found = np.zeros(len(y))
         for number in range(self.level.shape[1]):
-            weight = self.weight[of, number]
-            if np.any(weight):
-                found += weight * student((y - self.level[of, number] + loss) / width, self.degrees)
+            weight = self.weight[of_class, number]
+            if weight.any():
+                found += weight * student((y - self.level[of_class, number] + loss) / width, self.degrees)
         return found / width
 
 

@@ -69,8 +69,9 @@ def said_of(name: str, box: Box, results: Path) -> Row:
     these faults is: then the machine stood still. The shipped scenario, with less time for further rounds.
     """
     case = next(case for case in CASES if case.name == name)
-    pairs = results / "pairs.yaml"
-    pairs.write_text(PAIRS.read_text().replace("budget: 25s", "budget: 10s"))
+    pairs, text = results / "pairs.yaml", PAIRS.read_text()
+    assert "budget: 25s" in text
+    pairs.write_text(text.replace("budget: 25s", "budget: 10s"))
     row = judged(case, box, 1, results, pairs=pairs)
     if row.outcome == "inconclusive" or row.suspects == (fold(box.leaf_of),):
         sys.stdout.write(f"measured again: {(Path(row.run) / 'verdict.json').read_text()}\n")
