@@ -114,6 +114,7 @@ def test_install_line_on_a_fresh_checkout(tmp_path: Path) -> None:
     assert settled(done.stdout) == settled(blocks("text", PRINTED)[0])
 
 
+@pytest.mark.slow
 def test_the_page_is_as_its_script_would_write_it() -> None:
     """Four inventories, each without and with what one has to set."""
     text = (ROOT / "docs" / "first-hour.md").read_text()

@@ -49,6 +49,7 @@ def copy(path: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(path, tmp_path / path.name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(TABLES))
 def test_frames_documents_and_docstring_agree(path: Path, name: str) -> None:
     """Columns in order, with type and unit."""
@@ -72,6 +73,7 @@ def test_one_rnic_over_time_needs_no_id_and_no_other_file(path: Path) -> None:
     assert set(one.outcome) == {"fail"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["none", "older"])
 def test_tables_that_are_not_there_are_made_again_and_kept(path: Path, copy: Path, damage: str) -> None:
     """As of a run that an older version wrote."""
@@ -107,6 +109,7 @@ def test_a_run_whose_verdict_is_old_is_read_as_far_as_it_came(copy: Path) -> Non
     assert {file.name: file.stat().st_mtime_ns for file in copy.iterdir()} == files
 
 
+@pytest.mark.slow
 def test_a_defect_in_a_table_does_not_cost_the_verdict(
     copy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -194,6 +197,7 @@ def seen_until(run: Path, folder: Path, bytes_: int) -> tuple[Watched, RunStatus
     return watched, watched.look(), copy
 
 
+@pytest.mark.slow
 def test_half_way_the_dead_rnic_and_the_slow_host_are_seen(bad_run: Path, tmp_path: Path) -> None:
     size = (bad_run / "events.jsonl").stat().st_size
     _, seen, _ = seen_until(bad_run, tmp_path, size // 2)
@@ -207,6 +211,7 @@ def test_half_way_the_dead_rnic_and_the_slow_host_are_seen(bad_run: Path, tmp_pa
     assert seen.state == "killed"
 
 
+@pytest.mark.slow
 def test_looking_on_gives_what_one_look_at_the_end_does(bad_run: Path, tmp_path: Path) -> None:
     """A torn last line is read when it is whole."""
     data = (bad_run / "events.jsonl").read_bytes()

@@ -42,12 +42,14 @@ def copied(source: Path, target: Path) -> None:
         (target / name).write_bytes(orjson.dumps({**document, "run_id": target.name}))
 
 
+@pytest.mark.slow
 def test_every_run_is_there_once_and_in_order(results: Path) -> None:
     found = history(results)
     assert [run.outcome for run in found.runs] == ["pass", "fail", "error", "fail", "fail", "pass"]
     assert found.total == 6
 
 
+@pytest.mark.slow
 def test_the_host_in_trouble_again_and_again_is_an_offender(results: Path) -> None:
     signals = {one.host: one for one in history(results).signals}
     assert [host for host, one in signals.items() if one.lemon] == ["gpu002"]

@@ -7,6 +7,8 @@ import sys
 from contextlib import closing
 from dataclasses import replace
 
+import pytest
+
 from benchmarks.measured_rack import rack_topology
 from fabric.app.live_metrics import FleetMetrics
 from fabric.app.monitor import BURST_S, Alarm, Fleet, FleetSeen, Monitor, burst_text, closing_line, shown_parts
@@ -136,6 +138,7 @@ def test_openmetrics_name_bad_ports_and_what_hosts_carry() -> None:
     assert BURST_S == 10.0
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_it_with_what_is_known() -> None:
     """A real process, told to end while it works."""
     words = ("monitor", "--inventory", "inventory/demo-rack-healthy.yaml", "--for", "7000h")

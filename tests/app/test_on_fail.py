@@ -55,6 +55,7 @@ def test_a_command_gets_the_first_failure_and_the_end_on_standard_input(tmp_path
     assert said == []
 
 
+@pytest.mark.slow
 def test_a_part_that_is_only_slow_is_told_of_when_its_phase_is_over(tmp_path: Path) -> None:
     """No tool calls it bad: of a burn-in it was told at the end of 48 hours."""
     words = ["--hosts", "gpu[002-004]", "--results", str(tmp_path / "r"), "--no-html"]

@@ -45,6 +45,7 @@ def report(run: Path, *words: str) -> None:
     CliRunner().invoke(main, ["report", str(run), *words], standalone_mode=False)
 
 
+@pytest.mark.slow
 def test_the_rejection_comes_first_and_the_exit_code_says_it(validation: tuple[Result, Path]) -> None:
     said, folder = validation
     assert said.return_value == 1
@@ -61,12 +62,14 @@ def test_the_first_page_of_a_validation_has_its_decision(rejected: Path) -> None
     assert "REJECT gpu003" in (rejected / "summary.md").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_a_page_is_not_made_again_while_the_decision_is_the_same(rejected: Path) -> None:
     before = (rejected / "report.html").stat().st_mtime_ns, (rejected / FILE).stat().st_mtime_ns
     report(rejected)
     assert ((rejected / "report.html").stat().st_mtime_ns, (rejected / FILE).stat().st_mtime_ns) == before
 
 
+@pytest.mark.slow
 def test_no_decision_is_kept_while_the_run_goes_on(rejected: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(rejected, tmp_path / "post-repair" / rejected.name))
     (run / FILE).unlink()

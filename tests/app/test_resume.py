@@ -245,6 +245,7 @@ def judged_early(folder: Path) -> Path:
     return run
 
 
+@pytest.mark.slow
 def test_nothing_that_was_judged_earlier_outlives_a_kill_between_the_end_and_the_reports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

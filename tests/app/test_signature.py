@@ -50,6 +50,7 @@ def test_ssh_keygen_takes_our_signature(key: Path, tmp_path: Path) -> None:
     assert own(key).encode() in found.stdout
 
 
+@pytest.mark.slow
 def test_no_byte_of_a_signature_can_be_changed_unseen(key: Path) -> None:
     lines = sign(b"text", key).decode().splitlines()
     body = base64.b64decode("".join(lines[1:-1]))

@@ -44,6 +44,7 @@ def measured(fleet: Path, hosts: str, *faults: str) -> Path:
     return Path(said(words)["path"])
 
 
+@pytest.mark.slow
 def test_healthy_parts_pass_together_and_it_is_said_what_nobody_measured(fleet: Path) -> None:
     runs = [measured(fleet, hosts) for hosts in PARTS]
     before = {path: path.stat().st_mtime_ns for run in runs for path in run.rglob("*")}
@@ -56,6 +57,7 @@ def test_healthy_parts_pass_together_and_it_is_said_what_nobody_measured(fleet: 
     assert {path: path.stat().st_mtime_ns for run in runs for path in run.rglob("*")} == before
 
 
+@pytest.mark.slow
 def test_what_two_parts_cross_is_one_suspect_by_the_samples_of_both(fleet: Path) -> None:
     runs = [measured(fleet, hosts, "l1->s1:slow=0.2", "l1->s2:slow=0.2") for hosts in PARTS]
     found = said(["analyze", *map(str, runs)])
@@ -68,6 +70,7 @@ def test_what_two_parts_cross_is_one_suspect_by_the_samples_of_both(fleet: Path)
     assert f"Show again:        fabric analyze {runs[0]} {runs[1]}" in text
 
 
+@pytest.mark.slow
 def test_a_bad_host_of_one_part_is_named_and_its_output_is_found(fleet: Path) -> None:
     runs = [measured(fleet, PARTS[0]), measured(fleet, PARTS[1], "h7/mlx5_0:port:slow=0.3")]
     found = said(["analyze", *map(str, runs)])
@@ -75,6 +78,7 @@ def test_a_bad_host_of_one_part_is_named_and_its_output_is_found(fleet: Path) ->
     assert found["path"] == str(runs[1])
 
 
+@pytest.mark.slow
 def test_runs_that_cannot_be_one_are_refused_all_at_once(fleet: Path) -> None:
     one, two = measured(fleet, PARTS[0]), measured(fleet, "h[2-4],h11")
     (fleet / "pairs.yaml").write_text(SCENARIO.replace("rounds: 3", "rounds: 2"))

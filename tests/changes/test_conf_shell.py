@@ -192,6 +192,7 @@ def test_a_guard_gets_the_same_command_back_from_its_line(place):
 TWO = {"a": {"ar_key": "1", "routing_engine": "ar_updn"}, "b": {"shield_key": "2", "shield_mode": "0"}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [TEXT.rstrip("\n"), "", "shield_mode 1\nshield_mode\t2\n\n"])
 @pytest.mark.parametrize("order", ["ab", "ba"])
 @pytest.mark.parametrize("backups", ["kept", "lost"])
@@ -324,6 +325,7 @@ def test_what_the_switch_says_decides(switch: Path, on: Setting, off: Setting) -
     assert (status, said) == (1, f"fabric-nvue: {' '.join(off.path)} {off.key} is not {off.value} after the commit\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("explicit", [True, False])
 def test_an_undo_stages_what_was_seen_and_applies_it(switch: Path, off: Setting, explicit: bool) -> None:
     how = "set" if explicit else "unset"

@@ -159,6 +159,7 @@ def left(planned: Change, *, at: int, delivered: bool) -> tuple[bool, list[str]]
     return live, altered(rack)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KILLED)
 def test_nothing_is_left_wherever_its_run_is_killed(kind: str) -> None:
     """Before or after each command of its whole life: the guard undoes it when the lease is over."""

@@ -280,6 +280,7 @@ def test_no_crash_leaves_a_fault_that_restore_does_not_take_back(
     assert len(seen) > 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wrong",
     [

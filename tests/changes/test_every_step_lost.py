@@ -280,6 +280,7 @@ def each_step(kind: str, mishap: Mishap, *, onwards: bool) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "mishap"),
     [
@@ -294,6 +295,7 @@ def test_a_change_is_never_said_to_be_over_while_it_is_live_whatever_happens_to_
     assert each_step(kind, MISHAPS[mishap], onwards=False) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CHANGES)
 @pytest.mark.parametrize("mishap", FOR_GOOD)
 def test_a_change_is_never_said_to_be_over_while_it_is_live_though_nothing_answers_from_one_command_on(

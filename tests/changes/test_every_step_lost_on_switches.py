@@ -102,6 +102,7 @@ def on_switches(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest)
     steps.commands_of.cache_clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "mishap"),
     [
@@ -116,6 +117,7 @@ def test_it_is_never_said_to_be_over_while_it_is_live_whatever_happens_to_one_co
     assert steps.each_step(kind, steps.MISHAPS[mishap], onwards=False) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*TOLD, OF_HOST, *OF_RNICS])
 @pytest.mark.parametrize("mishap", steps.FOR_GOOD)
 def test_it_is_never_said_to_be_over_while_it_is_live_though_nothing_answers_from_one_command_on(
@@ -124,6 +126,7 @@ def test_it_is_never_said_to_be_over_while_it_is_live_though_nothing_answers_fro
     assert steps.each_step(kind, steps.MISHAPS[mishap], onwards=True) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TOLD)
 def test_an_undo_that_only_looks_done_is_caught(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     kept, blind = nvue.shell, Check(switch_qos.roce(), ("enable",))

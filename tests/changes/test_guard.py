@@ -297,6 +297,7 @@ def test_a_directory_of_another_user_is_not_used(target: RealTarget, inside: str
     target.guard.read_reverted(target.run(target.guard.revert("one")))
 
 
+@pytest.mark.slow
 @needs_root
 @pytest.mark.parametrize("closed_again", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_nothing_that_another_user_planted_is_run(target: RealTarget, closed_again: bool) -> None:

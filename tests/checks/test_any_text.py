@@ -48,6 +48,7 @@ def sound(findings: list[Finding]) -> None:
             visible(text).encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: str(check.name))
 @given(said=st.lists(SAID, min_size=1, max_size=4))
 def test_a_check_takes_any_text(check: HostCheck, said: list[tuple[str, str, int, str]]) -> None:

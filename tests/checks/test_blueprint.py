@@ -78,6 +78,7 @@ def planted(kind: str, cables: list[FoundCable], draw: random.Random) -> tuple[l
     return made, ends
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [11, 12, 13])
 def test_planted_miswirings_are_each_named_with_both_ends(pod: Pod, seed: int) -> None:
     """One finding each, about this one and nothing else."""

@@ -164,6 +164,7 @@ UPLINKS = ("leaf1->spine0", "leaf1", "swp[17-20] (cables to spine0/swp5, spine0/
 SPINE_END = ("spine0->leaf1", "spine0", "swp[5-8] (cables to leaf1/swp17, leaf1/swp18, leaf1/swp19, leaf1/swp20)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("component", "node", "ends", "kind"),
     [(*HOST_END, kind) for kind in (*MISSET_ENDS, *MISSET_HOSTS[1:])]

@@ -82,6 +82,7 @@ def test_the_text_shows_suspects_before_the_matrix(tmp_path):
     assert "0." in row
 
 
+@pytest.mark.slow
 def test_an_inventory_gives_the_leaf_its_name(tmp_path):
     names = [*hosts(8), *(f"gpu{number:03d}" for number in range(17, 25))]
     loss = {f"gpu{number:03d}": 0.2 for number in range(17, 25)}

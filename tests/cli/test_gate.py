@@ -100,6 +100,7 @@ def validate(failed: Path, *words: object) -> Result:
     return fabric("run", POST_REPAIR, *given, *words)
 
 
+@pytest.mark.slow
 def test_the_decision_comes_first_and_the_exit_code_says_it(failed: Path) -> None:
     """Of a host that may return; one that may not: ``test_report``."""
     good = validate(failed, "--fault", "gpu003/mlx5_3:replaced")
@@ -135,6 +136,7 @@ def test_quick_or_links_without_a_reason_are_refused(option: list[str]) -> None:
     assert f"{option[0]}: it goes with --because RUN" in str(done.exception)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [

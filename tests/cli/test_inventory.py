@@ -141,6 +141,7 @@ def test_the_stages_of_a_burn_in_and_what_they_cover_are_said(tmp_path: Path) ->
     assert "leaf to spine: 512 of 512 links at half their rate or more" in said
 
 
+@pytest.mark.slow
 def test_a_stage_runs_as_one_and_leaves_every_flow_its_rate(tmp_path: Path) -> None:
     """512 flows at once on the mock: no two in each other's way, and none waits for another."""
     inventory = tmp_path / "pod.yaml"

@@ -36,12 +36,14 @@ def test_html_is_made_again_after_it_was_deleted(run: Path) -> None:
     assert all((run / name).is_file() for name in ("report.html", "junit.xml", "metrics.prom", "summary.md"))
 
 
+@pytest.mark.slow
 def test_tabs_of_a_tool_are_blanks_in_its_output(run: Path) -> None:
     said = fabric("report", run, "--probe", "intra-host/gpu002/loopback.mlx5_3.gpu0").output
     assert "\\t" not in said
     assert " Number of qps   : 1            Transport type : IB" in said
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_is_told_before_what_it_measured_until_now(run: Path) -> None:
     with holding(run.parent.parent, run.parent.name, ["gpu001"], run=run.name):
         said = called(["report", str(run)])

@@ -120,6 +120,7 @@ def test_stop_ends_a_run_of_another_process_which_can_go_on(tmp_path: Path) -> N
     assert status == (1 if found["finished"] else 3)
 
 
+@pytest.mark.slow
 def test_a_second_run_on_the_same_hosts_is_refused_and_names_the_first(tmp_path: Path) -> None:
     file = scenario(tmp_path)
     with holding(tmp_path / "results", "other", ["gpu002", "gpu007"], run="first"):
@@ -220,6 +221,7 @@ def ran(folder: Path, log: Path, env: str = "") -> tuple[int, dict[str, object]]
     return said.returncode, verdict
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log", LOGS)
 def test_a_dead_rail_is_the_fabrics_failure(tmp_path: Path, log: str) -> None:
     """NCCL's own warning names it, and is printed because the product asks for it."""

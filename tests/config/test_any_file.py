@@ -161,6 +161,7 @@ def wrong_with(folder: Path) -> str:
     return "it was accepted"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "old", "new", "hostile"),
     [

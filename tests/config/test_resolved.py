@@ -36,6 +36,7 @@ def again(resolved: Resolved) -> Resolved:
     return from_resolved(json.loads(json.dumps(resolved_document(*resolved))))
 
 
+@pytest.mark.slow
 def test_who_reads_a_kept_run_alone_knows_every_kind() -> None:
     """In a process that has read no scenario file, as ``fabric compare`` is one."""
     asked = "import fabric.config.resolved; from fabric.model.scenario import PROBES; print(len(PROBES.models))"
@@ -229,6 +230,7 @@ def test_words_of_a_host_stay_in_their_comment(tmp_path: Path) -> None:
     assert "# not read: bad backend: ssh\n" in text
 
 
+@pytest.mark.slow
 def test_what_is_otherwise_in_a_file_is_told_beside_it() -> None:
     """Each place with what is found and what the file says; hosts that differ alike are one line."""
     inventory, found = looked("pod-64.yaml")

@@ -134,6 +134,7 @@ def test_shipped_inventories_fit(path: Path) -> None:
     jsonschema.Draft202012Validator(inventory_schema()).validate(yaml.safe_load(path.read_text()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SHIPPED_SCENARIOS, ids=lambda path: path.name)
 def test_shipped_scenarios_fit(path: Path) -> None:
     """What we ship is good in an editor too."""

@@ -146,6 +146,7 @@ def test_templates_pad_with_zeros() -> None:
     assert template.fields == {"unit", "rack", "rail", "name"}
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_what_was_seen_is_bounded_and_printable(text: str) -> None:
     """Whatever a file holds, a message quotes it in a few printable characters."""

@@ -46,6 +46,7 @@ def test_what_is_not_known_to_stand_still_is_no_storm() -> None:
     assert storms.found == ""
 
 
+@pytest.mark.slow
 def test_a_port_that_pauses_for_ever_stops_the_run_and_is_named(tmp_path: Path) -> None:
     """In order, as the file STOP does, which holds the reason; what was measured stays."""
     scenario = tmp_path / "s.yaml"

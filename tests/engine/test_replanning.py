@@ -109,6 +109,7 @@ def test_a_tool_that_says_nothing_of_use_blames_no_host_that_answers(tmp_path: P
 PAIRS = Phase("b", (PairwiseSpec(size_bytes=8 << 20, rounds=2, repeat=2),), needs=("a",))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("out", [{"gpu003"}, {"gpu001", "gpu003"}, {"gpu003", "gpu004"}])
 def test_pairs_of_a_host_that_is_left_out_are_measured_with_hosts_that_are_in(tmp_path: Path, out: set[str]) -> None:
     """Everybody else is measured in each round, on each rail, as often as planned."""

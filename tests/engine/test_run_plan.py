@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from benchmarks.measured_rack import rack_topology
 from fabric.engine.run import run_plan
 from fabric.errors import HostUnreachable
@@ -122,6 +124,7 @@ def look_ups_of(hosts: int, folder: Path) -> int:
     return Claim.looked_up
 
 
+@pytest.mark.slow
 def test_a_dispatch_looks_up_claims_in_proportion_to_the_hosts(tmp_path: Path) -> None:
     """What falls free on one host is looked up once, not once for each of the others."""
     assert look_ups_of(512, tmp_path) <= 5 * look_ups_of(128, tmp_path)

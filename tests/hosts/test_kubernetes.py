@@ -68,6 +68,7 @@ def good_run(tmp_path: Path) -> Path:
     return accepted(judged(tmp_path, "20251123-2"), gpu003="ACCEPT")
 
 
+@pytest.mark.slow
 def test_a_bad_host_is_cordoned_and_an_accepted_one_given_back(
     cluster: Cluster, nodes: KubernetesNodes, tmp_path: Path
 ) -> None:
@@ -90,6 +91,7 @@ def test_a_bad_host_is_cordoned_and_an_accepted_one_given_back(
     ]
 
 
+@pytest.mark.slow
 def test_a_cordon_of_somebody_else_is_left_as_it_is(cluster: Cluster, nodes: KubernetesNodes, tmp_path: Path) -> None:
     """Before ours, also one of NVSentinel; and an accepted host that another holds is not given back."""
     bad = bad_run(tmp_path)

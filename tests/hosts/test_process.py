@@ -94,6 +94,7 @@ def test_prefix_that_closes_stdin_is_said_so(kind: Make) -> None:
     executor.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agents", [True, False])
 def test_killed_orchestrator_leaves_nothing_behind(agents: bool) -> None:
     """SIGKILL of the process that holds the executor ends what it started."""
@@ -110,6 +111,7 @@ def test_killed_orchestrator_leaves_nothing_behind(agents: bool) -> None:
     assert until(lambda: not processes_with(token)), processes_with(token)
 
 
+@pytest.mark.slow
 def test_a_command_that_floods_holds_up_nobody(kind: Make) -> None:
     """Its deadline is kept, and other hosts' commands run meanwhile, though it never stops printing."""
     executor = kind()

@@ -182,6 +182,7 @@ def test_with_allow_they_stay_and_that_is_said_too() -> None:
     assert lines[0].startswith("drills are on: flap-drill, ber-drill alter the fabric")
 
 
+@pytest.mark.slow
 def test_the_plan_of_the_burn_in_alters_nothing_unless_drills_are_allowed() -> None:
     asked = prepare(Given(BURN_IN, hosts="gpu[001-004]", lasts_s=3600.0))
     assert any(note.startswith("drills are off") for note in asked.notes)

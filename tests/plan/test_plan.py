@@ -218,6 +218,7 @@ LONG = ("minhop", "ftree")
 """What takes the shortest way on trees as ``updn`` does."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "routing"),
     [

@@ -290,6 +290,7 @@ def test_its_keys_are_checked_and_described_as_our_own(tmp_path: Path) -> None:
     assert "own.yaml:6: unknown key 'patiense'; did you mean 'patience'?" in wrong.stderr
 
 
+@pytest.mark.slow
 def test_a_broken_package_is_named(tmp_path: Path) -> None:
     """Exit 2 and no traceback, whatever the scenario asks for."""
     info = tmp_path / "broken" / "own_kind-1.2.dist-info"

@@ -77,6 +77,7 @@ BOTH_SLOW = ("gpu09/mlx5_0:slow=0.3", "gpu17/mlx5_0:slow=0.3")
 NOTHING = ", ecn: false, pfc: false"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("senders", "mock", "faults", "outcome", "said"),
     [
@@ -100,6 +101,7 @@ def test_congested_is_told_from_bad(
     assert judged.suspects == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("senders", "changes", "outcome", "said"),
     [

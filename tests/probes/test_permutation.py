@@ -62,6 +62,7 @@ def test_entropy_leaves_its_leaf_and_asks_the_switches_that_can_tell() -> None:
     assert probes(EntropySpec(), hosts=8) == []  # one leaf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["permutation", "bisection"])
 def test_all_at_once_is_judged_by_all_lines(tmp_path: Path, kind: str) -> None:
     """Hashes leave half and more of them; a limit above that is missed for congestion, which is nobody's fault."""
@@ -80,6 +81,7 @@ def test_all_at_once_is_judged_by_all_lines(tmp_path: Path, kind: str) -> None:
             assert "congested on the way" in judged.probes[0].reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("hashing", "outcome", "said"),
     [

@@ -194,6 +194,7 @@ def repaired_run(bad_run: ShownRun, tmp_path: Path) -> ShownRun:
     return replace(bad_run, judged=replace(bad_run.judged, scenario=scenario, path=str(tmp_path)))
 
 
+@pytest.mark.slow
 def test_a_decision_is_said_with_its_reasons_and_what_else_to_know(repaired_run: ShownRun, tmp_path: Path) -> None:
     reasons = ["still bad: 22 of 24 probes", "x" * 900]
     notes = ["nothing was replaced: every serial number is as it was: the fault may come back", reasons[0]]
@@ -232,6 +233,7 @@ def test_the_ticket_begins_with_the_decision(repaired_run: ShownRun, tmp_path: P
     assert lines[2:4] == ["**REJECT gpu002 after repair**", "- why"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("decision", "code"), [(Decision.ACCEPT, 0), (Decision.REJECT, 1), (Decision.INCONCLUSIVE, 3)])
 def test_page_exit_code_and_metrics_are_those_of_the_decision(
     repaired_run: ShownRun, tmp_path: Path, decision: Decision, code: int

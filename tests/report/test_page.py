@@ -103,6 +103,7 @@ def test_pictures_are_well_formed(bad_page: str) -> None:
         assert ElementTree.fromstring(picture).get("aria-label")
 
 
+@pytest.mark.slow
 def test_hostile_text_makes_no_tag_and_no_handler_and_is_bounded(bad_run: ShownRun) -> None:
     text = page(hostile(bad_run))
     seen = Seen(text)
@@ -128,6 +129,7 @@ def test_a_change_scenario_draws_both_figures_bands_and_intervals(changed_page: 
     assert "figure 12b" not in changed_page
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_has_a_page_that_says_so(bad_rack: Path, tmp_path: Path) -> None:
     copy = tmp_path / bad_rack.name
     shutil.copytree(bad_rack, copy)
@@ -139,11 +141,13 @@ def test_an_interrupted_run_has_a_page_that_says_so(bad_rack: Path, tmp_path: Pa
     assert "the run ended before everything was measured" in text
 
 
+@pytest.mark.slow
 def test_one_host_has_a_page(tmp_path: Path) -> None:
     text = page(reopened(run_of(tmp_path, hosts="gpu001", reports=False)))
     assert '<section id="hosts">' in text
 
 
+@pytest.mark.slow
 def test_a_run_writes_its_reports(bad_rack: Path) -> None:
     assert {"report.html", "junit.xml", "metrics.prom", "summary.md"} <= {path.name for path in bad_rack.iterdir()}
     assert (bad_rack / "report.html").read_text() == page(reopened(bad_rack))
@@ -162,6 +166,7 @@ def test_changes_and_expectations_are_counted_above_everything(changed_page: str
     assert words.index(said) < words.index("Nothing is suspected")
 
 
+@pytest.mark.slow
 def test_the_detail_of_a_reason_is_set_below_it(bad_run: ShownRun) -> None:
     verdict = replace(bad_run.judged.verdict, reasons=(Reason("SKIPPED: 4 of 10"), Reason("  gpu003: did not pass")))
     shown = page(replace(bad_run, judged=replace(bad_run.judged, verdict=verdict)))
@@ -275,11 +280,13 @@ def test_racks_are_in_the_order_of_the_inventory(bad_run: ShownRun) -> None:
     assert list(racks_of(replace(topology, hosts=bare), ["gpu001"])) == [topology.hosts["gpu001"].leaves[0]]
 
 
+@pytest.mark.slow
 def test_words_that_mean_harm_stay_words(bad_run: ShownRun) -> None:
     for one in pictures(hostile(bad_run)):
         assert all("\x1b" not in text and "\u202e" not in text for text in texts(one.figure))
 
 
+@pytest.mark.slow
 def test_every_figure_is_written_as_png_and_svg(bad_rack: Path, bad_run: ShownRun, tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["report", str(bad_rack), "--figures", str(tmp_path / "slides")])
     assert done.exit_code == 0

@@ -145,12 +145,14 @@ def test_without_a_rate_nothing_is_said_but_why() -> None:
     assert line.startswith("a 1,024-GPU job on this fleet: nothing can be said; no failure rate was measured")
 
 
+@pytest.mark.slow
 def test_every_report_tells_what_was_measured(known_run: ShownRun) -> None:
     assert LINE in page(known_run)
     assert LINE in summary(known_run)
     assert LINE in on_console(known_run)
 
 
+@pytest.mark.slow
 def test_what_was_not_measured_is_no_number(bad_run: ShownRun) -> None:
     training = verdict_document(bad_run.judged)["training"]
     assert training["mttf_s"] is None

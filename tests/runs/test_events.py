@@ -131,6 +131,7 @@ def test_events_are_decoded_one_after_the_other(tmp_path: Path) -> None:
         next(events)
 
 
+@pytest.mark.slow
 def test_a_line_without_an_end_is_not_read_into_memory(tmp_path: Path) -> None:
     """A sparse file of many GiB is refused for its size, and for its first line where its size may be."""
     path = tmp_path / "e"

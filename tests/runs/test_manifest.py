@@ -228,6 +228,7 @@ def made(folder: Path, mask: int) -> Path:
     return folder / "results"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", [0o027, *(pytest.param(one, marks=pytest.mark.slow) for one in (0o002, 0o022, 0o077))])
 def test_every_file_and_folder_is_as_the_umask_says(tmp_path: Path, mask: int) -> None:
     results = made(tmp_path, mask)
@@ -243,6 +244,7 @@ def test_every_file_and_folder_is_as_the_umask_says(tmp_path: Path, mask: int) -
     assert len(list(results.rglob("*"))) > 10
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not IS_ROOT, reason="needs root, who can be somebody else")
 @pytest.mark.parametrize(("mask", "readable"), [(0o022, True), pytest.param(0o077, False, marks=pytest.mark.slow)])
 def test_a_colleague_reads_what_the_umask_allows(place: Path, mask: int, *, readable: bool) -> None:

@@ -121,6 +121,7 @@ def test_no_crash_loses_an_acknowledged_result(tmp_path: Path, monkeypatch: pyte
     assert len(resumed) > 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", ["", *LEFT_OUT])
 def test_a_wrong_order_is_caught(wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the fsync of the lines, or of the folder, something is lost; with both of them nothing."""

@@ -269,6 +269,7 @@ def test_a_file_larger_than_the_bound_is_refused(tmp_path: Path) -> None:
         read_plain(path, 64 * MIB)
 
 
+@pytest.mark.slow
 def test_a_file_that_grows_while_it_is_read_is_bounded(tmp_path: Path) -> None:
     """A file that grows faster than it is read does not make the answer larger than the bound."""
     path = tmp_path / "one"

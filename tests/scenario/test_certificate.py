@@ -46,6 +46,7 @@ def signed(certified: tuple[Path, Path], tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / run.name, public
 
 
+@pytest.mark.slow
 def test_a_certificate_that_nobody_touched_is_true(signed: tuple[Path, Path]) -> None:
     run, public = signed
     for path in (run, run / NAME, run / HTML):
@@ -92,6 +93,7 @@ FORGERIES = (*(edited((name,), "altered", 1, sealed=True) for name in FIELDS[:4]
 """Of what benchmarks/certificate_mutations.py writes out; it does all of them, and draws hundreds more."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forgery", FORGERIES, ids=lambda one: one.name)
 def test_no_forgery_is_told_ok(signed: tuple[Path, Path], forgery: Mutation) -> None:
     """Nor does one break it: not true, no certificate, or not to be told."""
@@ -171,6 +173,7 @@ def test_alone_and_with_a_forged_page_it_is_not_true(signed: tuple[Path, Path], 
     assert verify(tmp_path / "alone", key=None).problems == [f"{HTML}: changed: it does not say what {NAME} says"]
 
 
+@pytest.mark.slow
 def test_a_verdict_beside_it_that_says_something_else_is_not_true(signed: tuple[Path, Path]) -> None:
     """A program reads verdict.json, and not the certificate."""
     run, _ = signed

@@ -44,6 +44,7 @@ def blamed(ran: Ran) -> set[str]:
     return errors | {name.split("/")[0].split(":")[0] for name in suspects}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_run_ends_blames_those_befallen_and_measures_all_others(
     asked: Asked, quiet_s: float, tmp_path: Path, seed: int

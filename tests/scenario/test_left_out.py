@@ -91,6 +91,7 @@ def _begins_s(folder: Path, phase: str, since_s: float = 0.0) -> float:
     return next(float(event["at_s"]) for event in events(folder, "phase_started") if event["phase"] == phase)
 
 
+@pytest.mark.slow
 def test_it_is_left_out_after_two_bad_rounds_and_its_peers_go_on(tmp_path: Path) -> None:
     judged = run(tmp_path, prepared(tmp_path, TimedFault(0.0, FOREVER_S, SLOW)), Acts())
     assert [event["left_out"].keys() for event in events(tmp_path, "round_judged")] == [set(), {BAD}]
@@ -105,6 +106,7 @@ def test_it_is_left_out_after_two_bad_rounds_and_its_peers_go_on(tmp_path: Path)
     assert judged.verdict.outcome is Outcome.FAIL
 
 
+@pytest.mark.slow
 def test_a_gpu_that_hangs_is_left_out_and_costs_no_whole_deadline(tmp_path: Path) -> None:
     """From the third round on, which takes as long as 13 others; two such rounds, and the host is out."""
     since_s = _begins_s(tmp_path, "soak-r3", FOREVER_S)
@@ -116,6 +118,7 @@ def test_a_gpu_that_hangs_is_left_out_and_costs_no_whole_deadline(tmp_path: Path
     assert all("in earlier rounds" in one["reason"] for one in late)
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_remembers_who_is_left_out(tmp_path: Path) -> None:
     """It was stopped after the fourth round began."""
     asked = prepared(tmp_path, TimedFault(0.0, FOREVER_S, SLOW))

@@ -22,11 +22,13 @@ def gbps(judged: JudgedRun, phase: str) -> float:
     return found[0].value_gbps or 0.0
 
 
+@pytest.mark.slow
 def test_every_row_of_the_failover_matrix_ends_as_expected(failover: JudgedRun) -> None:
     """Given up without failover, half of the bandwidth with it, and all of it again with recovery."""
     assert {one.outcome for one in failover.verdict.expectations} == {Outcome.PASS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("timeout", [18, 20])
 def test_what_failover_keeps_follows_from_timeouts_and_half_a_pair(failover: JudgedRun, timeout: int) -> None:
     """A job of *alone* seconds stands still for eight timeouts; then it has half, to its end or until it is back."""
@@ -50,6 +52,7 @@ def test_a_port_of_no_pair_is_given_up_all_the_same(tmp_path: Path) -> None:
     assert gbps(judged, "out.failover-1.recovery-1.ib_timeout-18") == 0.0
 
 
+@pytest.mark.slow
 def test_every_row_of_the_retransmit_matrix_ends_as_expected(tmp_path: Path) -> None:
     """A flap beyond all retries is given up, a shorter one costs whole timeouts; selective repeat helps with losses."""
     judged = on_mock(asked(SCENARIOS / "retransmit-matrix.yaml"), tmp_path)

@@ -30,6 +30,7 @@ def not_repaired(failed: Path) -> tuple[Path, Acceptance]:
     return validated(failed, BAD)
 
 
+@pytest.mark.slow
 def test_a_host_that_was_not_repaired_is_rejected(not_repaired: tuple[Path, Acceptance]) -> None:
     _, found = not_repaired
     assert found.decision is Decision.REJECT
@@ -44,6 +45,7 @@ def test_good_numbers_with_the_wrong_part_replaced_are_no_proof(failed: Path) ->
     assert "may fail again" in found.reasons[0]
 
 
+@pytest.mark.slow
 def test_a_quick_validation_says_that_bit_errors_are_not_covered(failed: Path) -> None:
     _, found = validated(failed, "gpu003/mlx5_3:replaced")
     assert found.decision is Decision.ACCEPT
@@ -76,6 +78,7 @@ def test_a_link_that_goes_down_between_two_probes_rejects_the_host(failed: Path)
     assert any(text.startswith("gpu003/mlx5_6:port: ") for text in found.reasons), found.reasons
 
 
+@pytest.mark.slow
 def test_a_run_with_nothing_against_the_host_is_refused(failed: Path) -> None:
     with pytest.raises(ConfigError, match="has nothing against gpu001"):
         prepare_repair(Given(POST_REPAIR, inventory=HEALTHY, hosts="gpu001"), failed, quick=True)
@@ -88,6 +91,7 @@ def test_a_scenario_without_evidence_is_refused(failed: Path, tmp_path: Path) ->
         prepare_repair(Given(path, inventory=HEALTHY), failed, quick=True)
 
 
+@pytest.mark.slow
 def test_the_run_reopened_from_its_directory_alone_decides_the_same(not_repaired: tuple[Path, Acceptance]) -> None:
     path, found = not_repaired
     again = reopened(path)

@@ -119,6 +119,7 @@ def test_adaptive_routing_by_nvue_ends_in_a_ratio(tmp_path: Path) -> None:
         assert [one.split()[0] for one in switch.commits] == ["fabric", "fabric"]
 
 
+@pytest.mark.slow
 def test_without_marks_at_switches_victims_wait_with_the_incast(tmp_path: Path) -> None:
     watcher = Reasons()
     judged, executor = run(place(tmp_path, inventory=LOSSLESS, scenario=VICTIMS), watcher)

@@ -63,6 +63,7 @@ def test_a_healthy_rack_passes_and_says_for_how_long_bit_errors_must_be_watched(
     assert len(load(folder).counters) > 0
 
 
+@pytest.mark.slow
 def test_a_cable_that_flaps_between_two_probes_is_a_suspect(tmp_path: Path) -> None:
     """No probe of that RNIC runs at that time; only the counter knows."""
     flap = TimedFault(3.0, 1.0, Fault("gpu002/mlx5_3", "broken"))

@@ -191,6 +191,7 @@ def test_tails_are_heavy_below_and_end_at_the_line_above() -> None:
     assert max(values) == MOST
 
 
+@pytest.mark.slow
 def test_a_few_tests_end_without_a_number(kit) -> None:
     """ib_write_bw says that it could not connect; the next one of the same two works."""
     assert sum(QUIET.is_lost(mix64(bits)) for bits in range(50_000)) / 50_000 == pytest.approx(MISSING, rel=0.2)

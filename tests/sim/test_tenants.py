@@ -30,6 +30,7 @@ def pairs(folder: Path, *faults: Fault, congestion: str = "dcqcn", timed: bool =
     return {one.probe_id.split("/")[1].split("+")[0]: one.value_gbps or 0.0 for one in first}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("congestion", "timed"), [("dcqcn", False), ("max_min", False), ("dcqcn", True), ("max_min", True)]
 )
@@ -40,6 +41,7 @@ def test_a_flow_gets_what_tenants_leave(tmp_path: Path, congestion: str, timed: 
     assert found["gpu09"] > 380.0
 
 
+@pytest.mark.slow
 def test_more_flows_leave_less(tmp_path: Path) -> None:
     """A third is left beside two of them."""
     found = pairs(tmp_path, *(Fault(one, "tenant", 0.333) for one in UP))

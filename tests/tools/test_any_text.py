@@ -125,6 +125,7 @@ def test_perftest_of_any_text(text: str) -> None:
         assert len(test.problems) < 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", NCCL + PERFTEST)
 def test_a_log_cut_anywhere_is_read(text: str) -> None:
     """Its tests are those of the whole log, the last of them with fewer rows, and never other bandwidths."""
@@ -165,6 +166,7 @@ def test_a_reader_answers_or_raises_its_own_error(text: str, stderr: str, status
     management.parse_conf(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     [

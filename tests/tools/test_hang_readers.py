@@ -282,12 +282,14 @@ def test_a_real_dump_is_read_as_python_reads_it():
     assert plain_values(DUMP) == pickle.loads(DUMP)
 
 
+@pytest.mark.slow
 @given(PLAIN, st.sampled_from([2, 3, 4, 5]))
 @settings(max_examples=150, deadline=None)
 def test_plain_values_are_read_as_python_reads_them(value, protocol):
     assert plain_values(pickle.dumps(value, protocol)) == value
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=300, deadline=None)
 def test_a_damaged_dump_is_read_or_refused_in_little_time_and_memory(data):

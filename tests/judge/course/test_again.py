@@ -96,6 +96,7 @@ def test_what_was_measured_again_is_no_part_of_the_course_that_was_planned() -> 
     assert [one.kind for one in found.values() if one.component == BAD] in ([CLEARED], ["low"], [OPEN])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_of_a_fleet_that_dips_now_and_then_nobody_is_named(seed: int) -> None:
     """Each test has a chance of its own: those that are chosen for a dip are as good as the others."""
@@ -108,6 +109,7 @@ def test_of_a_fleet_that_dips_now_and_then_nobody_is_named(seed: int) -> None:
     assert [one for one in found if one.kind == CLEARED]
 
 
+@pytest.mark.slow
 def test_many_that_dip_in_one_round_are_said_to_be_no_single_part() -> None:
     def share(probe: Probe) -> float:
         together = probe.phase == "soak-r2" and Random(probe.probe_id).random() < 0.05

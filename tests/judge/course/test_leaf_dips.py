@@ -41,6 +41,7 @@ def found(share: Share) -> list[Told]:
     return told(over_time(probes, results, phases, HALL, Samples(300.0, {})))
 
 
+@pytest.mark.slow
 def test_senders_that_dip_with_one_destination_in_eight_are_behind_an_uplink() -> None:
     """The uplink of su1-leaf0 over which all reach the third host of each other unit: each dips a few times."""
 
@@ -53,6 +54,7 @@ def test_senders_that_dip_with_one_destination_in_eight_are_behind_an_uplink() -
     assert "slow on the way up from su1-leaf0 to gpu004/mlx5_0" in one.text
 
 
+@pytest.mark.slow
 def test_two_leaves_with_bad_uplinks_are_both_named() -> None:
     def half_dead(sender: str, receiver: str, number: int) -> float:
         leaving = UNIT_OF[sender] in (1, 4) and UNIT_OF[sender] != UNIT_OF[receiver]

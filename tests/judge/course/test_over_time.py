@@ -94,12 +94,14 @@ def test_a_loss_that_nobody_would_act_upon_is_none() -> None:
     assert measured(2, bad("gpu003/mlx5_1", lambda number: 0.99 if number > 40 else 1.0)) == []
 
 
+@pytest.mark.slow
 def test_partners_of_slow_parts_are_not_blamed() -> None:
     hosts = ("gpu001/", "gpu002/", "gpu003/")
     found = measured(9, lambda part, number: 0.85 if part.startswith(hosts) and number > 40 else 1.0)
     assert {one.component.partition("/")[0] for one in found} == {"gpu001", "gpu002", "gpu003"}
 
 
+@pytest.mark.slow
 def test_healthy_hosts_are_not_blamed_when_most_pairs_have_a_slow_end() -> None:
     slow = tuple(f"{name}/" for name in NAMES[-6:])  # six of 16: 62 % of all pairs
     found = measured(10, lambda part, number: 0.85 if part.startswith(slow) and number > 40 else 1.0)
@@ -107,11 +109,13 @@ def test_healthy_hosts_are_not_blamed_when_most_pairs_have_a_slow_end() -> None:
     assert found
 
 
+@pytest.mark.slow
 def test_what_a_fade_loses_before_it_is_seen_belongs_to_it() -> None:
     found = measured(1, bad("gpu004/mlx5_1", lambda number: 1.0 - 0.15 * number / 700), rounds=700, noise=0.004)
     assert [(one.component, one.kind) for one in found] == [("gpu004/mlx5_1", "drift")]
 
 
+@pytest.mark.slow
 def test_one_that_fades_is_seen_beside_many_slow_ones() -> None:
     slow = tuple(f"{name}/" for name in NAMES[-5:])
 
@@ -140,6 +144,7 @@ def test_slow_parts_do_not_hide_one_that_dips() -> None:
     assert "gpu009/mlx5_0" in {one.component for one in measured(5, share)}
 
 
+@pytest.mark.slow
 def test_what_cannot_bear_warmth_is_named_with_its_temperatures() -> None:
     def celsius(number: int) -> float:
         return 45.0 + (number * 7 % 12)

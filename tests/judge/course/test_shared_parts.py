@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+import pytest
+
 from benchmarks.measured_rack import one_number
 from fabric.judge.course.located import over_time
 from fabric.model.probe import Probe
@@ -86,10 +88,12 @@ def test_one_slow_host_under_a_leaf_is_not_the_leaf() -> None:
     assert named(slow({3}, {"gpu003"}, 3)) == ["gpu003/mlx5_3"]
 
 
+@pytest.mark.slow
 def test_a_slower_host_under_a_slow_leaf_is_named_beside_it() -> None:
     worse = slow({3}, {"gpu003"}, 3, left=0.25)
     assert set(named(slow({3}, set(NAMES), 3), worse)) == {"su0-leaf3", "gpu003/mlx5_3"}
 
 
+@pytest.mark.slow
 def test_of_two_leaves_the_one_under_which_all_is_slow_is_named() -> None:
     assert named(slow({3}, set(NAMES[:4]), 3), units=2) == ["su0-leaf3"]

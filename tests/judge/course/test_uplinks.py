@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 
+import pytest
+
 from benchmarks.measured_rack import one_number, rack_topology
 from fabric.judge.course.located import over_time
 from fabric.model.probe import Probe, ProbeResult
@@ -113,11 +115,13 @@ def test_an_rnic_that_fades_is_not_cleared_by_what_shows_later_under_its_leaf() 
     assert [(one.component, one.kind) for one in named] == [("gpu001/mlx5_0", "drift")]
 
 
+@pytest.mark.slow
 def test_a_neighbour_that_is_bad_itself_does_not_hide_the_uplink() -> None:
     named = found(below_half_dead_uplink, lambda name, number: 0.7 if name == "gpu002" and number > 20 else 1.0)
     assert {one.component.partition("/")[0] for one in named} == {"su0-leaf0:uplinks", "gpu002"}
 
 
+@pytest.mark.slow
 def test_what_is_slow_from_one_leaf_only_is_that_leafs_uplink() -> None:
     """Too few of the probes of gpu009 and gpu017 dip for what is under their own leaf to clear them."""
 

@@ -60,6 +60,7 @@ def test_pairs_that_are_lost_under_load_are_one_setting() -> None:
     assert len(found.probes) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "told",
     [
@@ -130,6 +131,7 @@ def test_two_that_share_a_cable_are_congestion() -> None:
     assert "Adaptive routing or more queue pairs" in line
 
 
+@pytest.mark.slow
 def test_two_that_share_a_bad_cable_are_no_second_fault() -> None:
     """The cable is as bad as it is for those that had it alone."""
     (found,) = bad_uplink(0.42).suspects

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks.measured_rack import Factor, judged, measured, probes_of, rack_topology, slow_rnic
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
@@ -25,6 +27,7 @@ def named(rack: Topology, factor: Factor) -> tuple[Suspect, ...]:
     return suspects(probes, verdicts, topology=rack, outcome=Outcome.FAIL)
 
 
+@pytest.mark.slow
 def test_hosts_that_are_all_slow_are_one_group_and_no_leaf_is_blamed() -> None:
     """Every RNIC pair crosses a leaf, and every leaf is well."""
     found = named(RACK, lambda _: 0.9)
@@ -32,6 +35,7 @@ def test_hosts_that_are_all_slow_are_one_group_and_no_leaf_is_blamed() -> None:
     assert found[0].hosts == tuple(RACK.hosts)
 
 
+@pytest.mark.slow
 def test_an_rnic_that_is_slower_than_all_the_other_slow_ones_is_named_as_well() -> None:
     """It stands out of what all share."""
     worse = slow_rnic("gpu002/mlx5_3", 0.5)
@@ -39,6 +43,7 @@ def test_an_rnic_that_is_slower_than_all_the_other_slow_ones_is_named_as_well() 
     assert {one.component for one in found} == {"gpu[001-004]", "gpu002/mlx5_3"}
 
 
+@pytest.mark.slow
 def test_fewer_than_three_slow_hosts_are_named_one_by_one() -> None:
     """With two nobody can say what is normal."""
     found = named(rack_topology(2, parts=4), lambda _: 0.9)

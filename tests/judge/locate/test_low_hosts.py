@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks.measured_rack import judged, measured, probes_of, rack_topology, slow_rnic
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
@@ -29,6 +31,7 @@ def named(level: float, part: float) -> tuple[Suspect, ...]:
     return suspects(probes, verdicts, topology=RACK, outcome=Outcome.FAIL)
 
 
+@pytest.mark.slow
 def test_a_low_host_with_a_bad_rnic_is_two_suspects_and_no_path() -> None:
     found = named(0.98, 0.67)
     assert sorted(one.component for one in found) == ["gpu003", "gpu003/mlx5_2"]
@@ -38,5 +41,6 @@ def test_a_bad_rnic_of_a_good_host_is_that_rnic_alone() -> None:
     assert [one.component for one in named(1.0, 0.67)] == ["gpu003/mlx5_2"]
 
 
+@pytest.mark.slow
 def test_a_part_that_is_a_little_worse_than_a_low_host_is_no_second_trouble() -> None:
     assert [one.component for one in named(0.965, 0.985)] == ["gpu003"]

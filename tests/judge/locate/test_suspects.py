@@ -111,6 +111,7 @@ CASES: list[tuple[str, Callable[[Probe], bool], str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("bad", "component"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_one_fault_is_one_suspect(rack: Topology, bad: Callable[[Probe], bool], component: str) -> None:
     """However many probes see a fault, one component is named, and nothing stays ambiguous."""
@@ -159,6 +160,7 @@ def test_healthy_means_nobody(rack: Topology) -> None:
     assert not named(rack, INTRA, lambda p: False)
 
 
+@pytest.mark.slow
 def test_silent_host_is_one_error(rack: Topology) -> None:
     """A host on which nothing could be measured is one suspect of kind host, outcome ERROR."""
     found = named(rack, INTRA, lambda p: p.hosts == ("gpu003",), Outcome.ERROR)

@@ -33,6 +33,7 @@ def one_round(of: list[float], reference: list[float]) -> Interval:
     return of_few_rounds({1: of}, {1: reference})
 
 
+@pytest.mark.slow
 @given(VALUES, VALUES)
 def test_the_half_width_is_welchs_t(of: list[float], reference: list[float]) -> None:
     """The interval is the one that scipy.stats.ttest_ind(equal_var=False) gives."""
@@ -75,6 +76,7 @@ def test_units_do_not_matter(of: list[float], reference: list[float], factor: fl
 EXTREMES = ((1, 2, BETWEEN_ROUNDS), (2, 2, BETWEEN_ROUNDS), (2, 5, 0.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rounds", "repeats", "between"),
     [

@@ -296,6 +296,7 @@ def hourly(rack: Topology) -> list[Probe]:
     return [replace(one, probe_id=f"soak/{number}") for number in range(40)]
 
 
+@pytest.mark.slow
 def test_what_came_by_and_by_is_measured_as_late(rack: Topology) -> None:
     probes = hourly(rack)
     fades = {probe.probe_id: 390.0 - 3.0 * number for number, probe in enumerate(probes)}

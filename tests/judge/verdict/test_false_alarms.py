@@ -12,6 +12,7 @@ RUNS = 6
 HOSTS = 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cv", [0.01, 0.03])
 def test_a_healthy_rack_has_no_suspects(cv: float) -> None:
     """No FAIL in any run, and hardly a number to be measured again."""
@@ -25,6 +26,7 @@ def test_a_healthy_rack_has_no_suspects(cv: float) -> None:
     assert len(odd) <= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loss", "cv", "repeat"),
     [

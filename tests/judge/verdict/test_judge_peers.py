@@ -77,6 +77,7 @@ def test_a_repetition_confirms(rack: Topology) -> None:
     assert named(rack, pairs) == ["gpu002/mlx5_3->gpu1"]
 
 
+@pytest.mark.slow
 def test_a_rack_that_is_slow_as_a_whole_fails_by_its_limit() -> None:
     """Nobody is an outlier, so only the absolute limit can tell: without exception."""
     limits = (
@@ -125,6 +126,7 @@ def test_one_lucky_fast_pair_does_not_make_all_others_bad(rack: Topology) -> Non
     assert Outcome.FAIL not in {verdict.outcome for verdict in judge.judge(pairs)}
 
 
+@pytest.mark.slow
 def test_two_line_rates_in_one_run_are_two_classes() -> None:
     """Hosts of 200 Gb/s beside hosts of 400: nobody is slow, and a slow one among the slower is found."""
     fast, slow = dgx_platform(), dgx_platform("dgx-200", line_rate_gbps=200.0)

@@ -13,6 +13,7 @@ FAST = ("none", "host tx slow", "cable down", "spine dead")
 SLOW = ("host rx slow", "uplink one way", "spine grey", "cable flapping", "two faults", "no data network")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
 def test_the_mock_and_the_box_agree(name: str, tmp_path: Path) -> None:
     """What costs something is found, at its place and nowhere else; what is routed around passes."""

@@ -157,6 +157,7 @@ def test_every_colour_is_a_variable_of_the_page() -> None:
     assert not re.findall("#[0-9a-f]{6}", inline(training(64, 3600.0)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", HOSTILE)
 def test_what_a_host_is_called_stays_text(word: str) -> None:
     """Neither markup nor mathematics; what hides or reverses letters is written out."""
@@ -284,6 +285,7 @@ def test_what_gave_no_number_has_a_cross_and_hours_are_hours() -> None:
     assert not {"no number", "a fault in force"} & texts(clean)
 
 
+@pytest.mark.slow
 def test_changes_are_bands_with_their_names(bad_run: ShownRun) -> None:
     states = [change("in_force", 10.0), change("reverted", 20.0)]
     drawn = timeline(framed(samples=[sample("a", ended_s=30.0)], changes=states))

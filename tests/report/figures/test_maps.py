@@ -197,6 +197,7 @@ def test_repetitions_are_one_row_the_worst() -> None:
     assert {one for one in said if one.startswith("gpu001/")} == {"gpu001/x.r2", "gpu001/y"}
 
 
+@pytest.mark.slow
 def test_a_real_run_has_evidence_of_its_suspect(bad_run: ShownRun) -> None:
     drawn = evidence(bad_run.frames, "gpu002/mlx5_3")
     assert drawn is not None

@@ -142,6 +142,7 @@ def best_split(clos, src, dst, capacity_gbps):
     return -linprog(goal, A_ub=load, b_ub=capacity_gbps, A_eq=whole, b_eq=np.zeros(len(away))).fun
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("bad", "within"), [(1, 1e-3), (2, 1e-3), (3, 1e-3), (6, 0.04)])
 def test_trunks_reach_the_best_split(bad, within):
     """Up to 3 degraded cables of 48 exactly, at 6 within 0.04 of what linear programming finds."""
@@ -253,6 +254,7 @@ def test_a_permutation_is_as_fast_as_a_packet_level_simulator_says(job_shares, t
     assert HOL_EFFICIENCY * np.mean(means) == pytest.approx(packet_level, rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("qps", "share"), [(1, 0.296), (2, 0.381), (4, 0.471), (8, 0.562), (16, 0.650), (32, 0.727)])
 def test_hashed_flows_are_balls_in_bins(two_levels, qps, share):
     """32 flows hashed onto 32 uplinks, each over *qps* queue pairs: what the fullest uplink leaves of each job."""

@@ -180,6 +180,7 @@ def many_to_one(
     return settle(links, capacity, line, queues, time_s=time_s, step_s=step_s, begin_gbps=begin)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("senders", "queue_kb", "peak_mb"),
     [(2, 20.2, 0.48), *(pytest.param(*row, marks=pytest.mark.slow) for row in ((5, 53.9, 2.29), (10, 122.6, 5.7)))],
@@ -194,6 +195,7 @@ def test_queues_of_the_authors_fluid_model(senders: int, queue_kb: float, peak_m
     assert found.rate_gbps.sum() == pytest.approx(40.0, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_two_flows_converge_to_twenty_each() -> None:
     """DCQCN (Zhu 2015), Figure 10: two flows into one 40G port get 20 Gb/s each, from wherever they start."""
     links, line = np.array([[0, 2], [1, 2]]), np.full(2, 40.0)
@@ -211,6 +213,7 @@ def test_share_of_the_line_at_400g(senders: int, share: float) -> None:
     assert found.rate_gbps.sum() / 400.0 == pytest.approx(share, abs=0.003)
 
 
+@pytest.mark.slow
 def test_a_paused_port_holds_the_victim_and_marks_release_it() -> None:
     """
     Four hosts send to one through an uplink that a fifth flow shares: PFC alone leaves it a fifth, ECN what is left.
@@ -232,6 +235,7 @@ def test_a_paused_port_holds_the_victim_and_marks_release_it() -> None:
     assert both.lost.sum() == 0.0
 
 
+@pytest.mark.slow
 def test_a_burst_next_door_costs_the_victim_what_the_authors_simulator_shows() -> None:
     """
     ECN and PFC, in ns-3 by DCQCN's authors (sc20anonymous/DCQCN-validation): paused to 2.2 Gb/s for 1.2 ms, and cut to
@@ -247,6 +251,7 @@ def test_a_burst_next_door_costs_the_victim_what_the_authors_simulator_shows() -
     assert marks.least > 16.0
 
 
+@pytest.mark.slow
 def test_a_port_that_pauses_for_ever_stops_who_shares_a_cable_with_what_goes_there() -> None:
     """One RNIC that sends pauses without end stops a network (Guo et al., SIGCOMM 2016), where PFC is on."""
     assert stormed(pfc=True) < 0.1

@@ -49,6 +49,7 @@ def test_the_pairs_of_a_host_that_is_bad_are_not_listed_again():
     assert [s.component for s in found.suspects] == ["gpu003"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_noise_about_a_level_above_the_limit_fails_nobody(seed):
     found = diagnose(all_pairs(hosts(16), cv=0.01, seed=seed), limit_gbps=380.0)
@@ -142,6 +143,7 @@ def test_all_pairs_below_the_limit_are_one_suspect_for_all_hosts():
     assert len(suspect.probes) == 20
 
 
+@pytest.mark.slow
 def test_all_planes_of_the_same_hosts_are_one_suspect():
     (suspect,) = suspects(*(plane(410.0, kind=f"mlx5_{rail}") for rail in range(12)))
     assert len(suspect.evidence) == 8

@@ -280,6 +280,7 @@ def test_the_lowest_of_many_healthy_rnics_is_not_failed_by_four_samples(seed: in
     assert Outcome.FAIL not in (found.outcome, *(one.outcome for one in found.suspects))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [2, 5, 6, 10, 12, 26, 33, 45, 49, 77])
 def test_few_samples_that_lie_close_together_by_chance_fail_nobody(seed: int) -> None:
     """A rail has 32 samples here: it takes its noise and its level from all eight."""
@@ -319,6 +320,7 @@ def test_there_are_four_of_them() -> None:
     assert [len(pairs) for pairs in SETS.values()] == [134, 131, 45, 45]
 
 
+@pytest.mark.slow
 def test_healthy_parts_of_them_fail_nobody() -> None:
     """A seed with which nothing was chosen; median and MAD rules fail 7 to 15 in 100."""
     assert healthy(SETS, np.random.default_rng(201), 4) == 0

@@ -74,6 +74,7 @@ TWO_SLOW_HOSTS = "h1>h2=0.0287 h4>h5 h3>h6 h5>h1 h6>h2 h4>h3=0.0383 h1>h6=0.0287
 EVERY_DRAW_LOST = "h3>h2 h5>h6 h5>h1=0 h2>h6=0 h3>h4=0 h4>h2=0 h6>h5 h1>h3 h2>h1 h1>h2 h3>h2 h3>h5=0 h4>h3=0 h5>h2=0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pairs",
     [GREY_TWO_QUEUE_PAIRS, GREY_ONE_QUEUE_PAIR, SLOW_UPLINK, EVERY_DRAW_LOST],

@@ -55,6 +55,7 @@ def test_of_an_unknown_path_only_all_uplinks_of_the_leaf_are_named():
     assert named(samples) == [("leaf1:uplinks", "uplinks", ())]
 
 
+@pytest.mark.slow
 def test_an_unknown_path_never_names_a_spine_or_an_uplink():
     samples = measured(lambda a, b, la, lb, s: 0.2 * (s == 1), spines=False)
     assert not {kind for _, kind, _ in named(samples)} & {"link", "spine"}

@@ -153,6 +153,7 @@ def test_two_line_rates_are_two_classes_over_all_rails():
     assert "(240 samples); pairwise 200G 195." in said or "(240 samples); pairwise 200G 194." in said
 
 
+@pytest.mark.slow
 def test_same_leaf_and_across_leaves_are_two_classes():
     (said,) = classes_said([plane("pairwise", measured(lambda a, b, la, lb, s: 0.3 * (la != lb)))])
     assert "pairwise, same leaf 390" in said
@@ -160,6 +161,7 @@ def test_same_leaf_and_across_leaves_are_two_classes():
     assert "(24 samples)" in said
 
 
+@pytest.mark.slow
 def test_many_classes_are_cut():
     (said,) = classes_said([level(f"test{number}") for number in range(11)])
     assert said.startswith("11 classes")
@@ -206,6 +208,7 @@ def named_in(planes: list[Fitted]) -> set[str]:
     return {one.components.names[b.component] for one in planes for b in one.blamed}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [101, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (102, 103)), 104])
 def test_hosts_that_stand_elsewhere_are_a_group_also_where_leaves_are_known(seed: int) -> None:
     planes = rails(seed)
@@ -213,6 +216,7 @@ def test_hosts_that_stand_elsewhere_are_a_group_also_where_leaves_are_known(seed
     assert any(kind.groups for kind in planes[0].classes)
 
 
+@pytest.mark.slow
 def test_a_bad_host_side_is_named_beside_them_and_nobody_else() -> None:
     assert certain_in(rails(101, losses={"h3/mlx5_1": 0.3})) == {"h3/mlx5_1"}
 

@@ -146,6 +146,7 @@ def ran(
 POD = pod(4, 6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bad", "kind", "loss"),
     [
@@ -163,6 +164,7 @@ def test_each_kind_of_part_is_named_alone(bad: str, kind: str, loss: float) -> N
     assert verdict.suspects[0].probes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bad", "component", "loss"),
     [
@@ -184,6 +186,7 @@ def test_an_uplink_that_is_slow_in_one_direction_is_named_with_the_direction(
     assert list(slow.values()) == [0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bad", "leaf", "end"), [("u3-leaf0->spine1", "u3-leaf0", 0), ("spine1->u3-leaf0", "u3-leaf0", 1)]
 )
@@ -195,6 +198,7 @@ def test_what_is_suspected_in_one_direction_is_tested_in_that_direction(bad: str
     assert {POD.hosts[probe.hosts[end]].leaves[0] for probe in told} == {leaf}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("way", "text"), [("tx", "sends"), ("rx", "receives")])
 @pytest.mark.parametrize("host", ["gpu003", "gpu023"])
 def test_a_host_side_that_is_slow_in_one_direction_is_named(host: str, way: str, text: str) -> None:
@@ -237,6 +241,7 @@ def test_an_uplink_that_no_pair_crossed_is_not_cleared() -> None:
     assert any("directions of uplinks are not cleared" in reason for reason in found.verdict.lines)
 
 
+@pytest.mark.slow
 def test_two_bad_parts_are_both_named() -> None:
     assert ran(World(POD, {"gpu003/mlx5_0": 0.2, "u3-leaf1": 0.1})).named == ["gpu003/mlx5_0", "u3-leaf1"]
 
@@ -268,6 +273,7 @@ def test_the_rounds_end_where_the_scenario_says_and_the_last_one_measures_once_m
     assert {probe.params["why"] for probe in found.probes if probe.params["round"] == 4} == {"once more"}
 
 
+@pytest.mark.slow
 def test_unknown_paths_leave_the_model_and_the_verdict_says_so() -> None:
     """Which uplink it is cannot be told, and no host is blamed in its place."""
     found = ran(World(pod(3, 4), {"spine1": 0.4}), localise=LocaliseSettings())

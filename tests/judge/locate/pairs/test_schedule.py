@@ -81,6 +81,7 @@ def test_three_percent_at_a_noise_of_one_is_certain_after_five_samples_where_hos
     assert found.recall >= 0.9
 
 
+@pytest.mark.slow
 def test_ten_percent_is_localised_among_172_components():
     found = scored(Scene(0.10, 0.01), runs=1)
     assert (found.precision, found.recall) == (1.0, 1.0)

@@ -48,6 +48,7 @@ def settled(slow: set[str], rounds: int = 10) -> PairState:
     raise AssertionError("it never ends")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("leaf", "other", "spine"), [("leaf1", "leaf2", "spine08"), ("leaf0", "leaf3", "spine03")], ids=["8", "3"]
 )
@@ -179,6 +180,7 @@ def settled_on_three(bad: str) -> Fitted:
     raise AssertionError("it never ends")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bad", "kind"),
     [

@@ -120,12 +120,14 @@ def test_the_host_that_the_inventory_names_reads_all_tables() -> None:
     assert askers(ran(World(POD, BAD), asker="gpu022")) == ["gpu022"]
 
 
+@pytest.mark.slow
 def test_a_slow_host_reads_tables_all_the_same() -> None:
     found = ran(World(POD, {**BAD, "gpu022/mlx5_0": 0.5}), asker="gpu022")
     assert askers(found) == ["gpu022"]
     assert found.named == ["gpu022/mlx5_0", "u1-leaf1--spine0"]
 
 
+@pytest.mark.slow
 def test_the_named_host_is_asked_though_it_measures_no_pairs_and_where_it_cannot_another_one_is() -> None:
     """A slow host may read tables; the uplink is named in any case."""
     found = ran(World(POD, BAD, skipped=frozenset({"gpu022"})), asker="gpu022")
@@ -133,6 +135,7 @@ def test_the_named_host_is_asked_though_it_measures_no_pairs_and_where_it_cannot
     assert found.named == ["u1-leaf1--spine0"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tools", [True, False])
 def test_where_a_host_cannot_read_tables_the_next_is_asked(tools: bool) -> None:
     blind = frozenset({"gpu022"}) if tools else frozenset({"gpu022", "gpu000"})
