@@ -48,13 +48,13 @@ def probes_of(topology: Topology, *, repeat: int = 1) -> list[Probe]:
 def measured(
     probes: Sequence[Probe], *, cv: float, seed: int, factor: Factor = healthy, host_spread: float = 0.003
 ) -> list[tuple[Probe, ProbeResult]]:
-    """Normal noise of this CV a sample, and a little from host to host."""
+    """Normal noise of this CV a sample, and a little from host to host; one after the other."""
     draw = random.Random(seed)
     hosts = {name: draw.gauss(1.0, host_spread) for name in sorted({probe.hosts[0] for probe in probes})}
     pairs = []
-    for probe in probes:
+    for at_s, probe in enumerate(probes):
         value = NORMAL[_link_class(probe)] * hosts[probe.hosts[0]] * draw.gauss(1.0, cv) * factor(probe)
-        pairs.append((probe, one_number(probe.probe_id, value, int(str(probe.params["size_bytes"])))))
+        pairs.append((probe, one_number(probe.probe_id, value, int(str(probe.params["size_bytes"])), at_s=at_s)))
     return pairs
 
 

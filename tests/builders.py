@@ -134,13 +134,17 @@ def suspects(
     outcome: Outcome,
     results: Mapping[str, ProbeResult] | None = None,
 ) -> tuple[Suspect, ...]:
-    """The parts that explain these verdicts; without *results* each probe measured once what its verdict says."""
-    results = results or {probe.probe_id: _measured(verdicts[probe.probe_id]) for probe in probes}
+    """
+    The parts that explain these verdicts.
+
+    Without *results* each probe measured once what its verdict says, one after the other.
+    """
+    results = results or {one.probe_id: _measured(verdicts[one.probe_id], at_s) for at_s, one in enumerate(probes)}
     return locate(probes, verdicts, results, topology=topology, outcome=outcome).suspects
 
 
-def _measured(verdict: ProbeVerdict) -> ProbeResult:
+def _measured(verdict: ProbeVerdict, at_s: float) -> ProbeResult:
     name, value = verdict.probe_id, verdict.value_gbps
     if value is None:
-        return ProbeResult(name, 1, (), verdict.outcome, verdict.reason, 0.0, 1.0)
-    return ProbeResult(name, 1, (Measurement(name, "bandwidth", value, "Gb/s"),), None, "", 0.0, 1.0)
+        return ProbeResult(name, 1, (), verdict.outcome, verdict.reason, at_s, at_s + 1)
+    return ProbeResult(name, 1, (Measurement(name, "bandwidth", value, "Gb/s"),), None, "", at_s, at_s + 1)

@@ -287,7 +287,8 @@ def test_no_crash_leaves_a_fault_that_restore_does_not_take_back(
         "late intent",
         "no fsync",
         "early end",
-        *(pytest.param(one, marks=pytest.mark.slow) for one in ("no folder fsync", "in place")),
+        "no folder fsync",
+        "in place",
     ],
 )
 def test_a_wrong_order_is_caught(wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,6 +75,7 @@ class PlacedSample:
     of_class: int
     value_gbps: float | None
     began_s: float
+    ended_s: float
 
 
 class ProbeSamples:
@@ -112,9 +113,9 @@ class ProbeSamples:
         kept = [i for i, probe in enumerate(taken) if anchored[i] or about(probe)] if about is not None else []
         self.of_class, self._y = self.of_class[kept], self._y[kept]
         self.rows = [
-            PlacedSample(probe, of_class, None if isnan(value) else value, results[probe.probe_id].started_s)
+            PlacedSample(probe, of_class, None if isnan(value) else value, result.started_s, result.ended_s)
             for of_class, i in zip(self.of_class.tolist(), kept, strict=True)
-            for probe, value in ((taken[i], float(values[i])),)
+            for probe, value, result in ((taken[i], float(values[i]), results[taken[i].probe_id]),)
         ]
 
     def _taken(self, probes: Sequence[Probe], results: Mapping[str, ProbeResult]) -> tuple[list[Probe], Floats]:

@@ -144,12 +144,16 @@ class _Told(NamedParts):
         self._made, self._verdicts, self._outcome = made, verdicts, outcome
 
     def is_sure(self, fault: FaultyPart) -> bool:
-        """Whether it is bad, not only possibly so; what measured nothing at all is, as little as it may be."""
-        least = LEAST_GAIN if any(self._rows_value(i) is None for i in self._bad(fault)) else CERTAIN
-        return fault.gain >= least
+        """
+        Whether it is bad, not only possibly so; what measured nothing at all is, as little as it may be.
 
-    def _rows_value(self, sample: int) -> float | None:
-        return self._made.rows[sample].value_gbps
+        What was slow at one moment alone, and well at others, was seen once, however many measured it at that moment.
+        """
+        bad = [self._made.rows[i] for i in self._bad(fault)]
+        if any(row.value_gbps is None for row in bad):
+            return fault.gain >= LEAST_GAIN
+        at_once = bool(bad) and max(row.began_s for row in bad) < min(row.ended_s for row in bad)
+        return fault.gain >= CERTAIN and not (at_once and len(bad) < len(self._all(fault)))
 
     def _all(self, fault: FaultyPart) -> list[int]:
         """The samples that could show it: of classes that do, in its time."""

@@ -97,7 +97,7 @@ def test_what_was_measured_again_is_no_part_of_the_course_that_was_planned() -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
+@pytest.mark.parametrize("seed", [0, 1, 2])
 def test_of_a_fleet_that_dips_now_and_then_nobody_is_named(seed: int) -> None:
     """Each test has a chance of its own: those that are chosen for a dip are as good as the others."""
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.measured_rack import normal_gbps, rack_topology, slow_rnic
+from benchmarks.measured_rack import normal_gbps, one_number, rack_topology, slow_rnic
 from fabric.model.outcome import Outcome
 from fabric.model.probe import AGAIN, NamedPart, Probe
 from fabric.model.scenario import Phase
@@ -271,3 +271,24 @@ def test_a_host_that_fades_is_no_leaf_though_the_best_of_its_bad_rings_is_near_t
     found = suspects(probes, verdicts, topology=rack, outcome=Outcome.FAIL)
     assert found[0].component == "gpu002"
     assert not [one for one in found if one.kind == "leaf"]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_was_slow_at_one_moment_and_well_at_another_was_seen_once(at_once: bool) -> None:
+    """Three rings of a leaf ran beside each other and were slow; at another time three others were not."""
+    rack = rack_topology(18)
+    hosts = {name: replace(host, leaves=(f"tor{n // 6}",) * 8) for n, (name, host) in enumerate(rack.hosts.items())}
+    rack = replace(rack, hosts=hosts, switches={})
+    probes = expand_phase(Phase("tor", (TorAllReduceSpec(),)), rack, tuple(rack.hosts))
+    slow = {one.probe_id for one in [one for one in probes if hosts[one.hosts[0]].leaves[0] == "tor0"][::2]}
+    verdicts = {
+        one.probe_id: ProbeVerdict(one.probe_id, Outcome.PASS, "", 270.0 if one.probe_id in slow else 300.0, 200.0)
+        for one in probes
+    }
+    results = {
+        one.probe_id: one_number(one.probe_id, verdicts[one.probe_id].value_gbps or 0.0, at_s=at_s)
+        for number, one in enumerate(probes)
+        for at_s in (float(one.probe_id not in slow) if at_once else float(number),)
+    }
+    found = suspects(probes, verdicts, topology=rack, outcome=Outcome.FAIL, results=results)
+    assert [one.component for one in found] == ([] if at_once else ["tor0"])

@@ -32,9 +32,9 @@ def test_a_healthy_rack_has_no_suspects(cv: float) -> None:
     [
         (0.10, 0.01, 1),
         (0.10, 0.02, 1),
-        pytest.param(0.10, 0.03, 5, marks=pytest.mark.slow),
+        (0.10, 0.03, 5),
         (0.06, 0.01, 1),
-        pytest.param(0.06, 0.01, 3, marks=pytest.mark.slow),
+        (0.06, 0.01, 3),
     ],
 )
 def test_a_slow_rnic_is_found_and_nothing_else(loss: float, cv: float, repeat: int) -> None:

@@ -153,7 +153,7 @@ POD = pod(4, 6)
         ("gpu007/mlx5_1", "rnic", 0.05),
         ("u2-leaf0", "leaf", 0.4),
         ("u1-leaf1--spine0", "link", 0.05),
-        pytest.param("spine1", "spine", 0.05, marks=pytest.mark.slow),
+        ("spine1", "spine", 0.05),
         ("spine1", "spine", 0.4),
     ],
 )
