@@ -37,6 +37,8 @@ def crosses_leaves(probe: Probe) -> bool:
 
 def not_above(probes: Iterable[Probe], results: Results, topology: Topology) -> list[str]:
     """In words, the leaves that tests reached and none went above, where the inventory knows what is there."""
+    if not topology.uplinks:
+        return []
     alike: dict[Hashable, Probe] = {}
     for probe in probes:
         peer, result = probe.params.get("peer_rnic"), results.get(probe.probe_id)

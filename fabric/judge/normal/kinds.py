@@ -226,7 +226,8 @@ _LIMITS = ((TYPICAL, "at_most_us", "typical"), (P99, "p99_at_most_us", "of 99 of
 
 def latency_verdicts(listed: Sequence[tuple[Probe, ProbeResult]], topology: Topology) -> dict[str, ProbeVerdict]:
     """The verdict of every probe that measured a latency, by its id."""
-    measured = ((probe, result.measurements) for probe, result in listed if result.outcome is None)
+    told = ((probe, result.measurements) for probe, result in listed if result.outcome is None)
+    measured = ((probe, numbers) for probe, numbers in told if numbers and numbers[0].metric == TYPICAL)
     pairs = ((probe, {one.metric: one.value for one in numbers}) for probe, numbers in measured)
     found = [(probe, numbers) for probe, numbers in pairs if numbers.get(TYPICAL, 0.0) > 0.0]
     layouts = ProbeLayouts(topology)

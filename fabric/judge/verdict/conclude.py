@@ -258,6 +258,8 @@ def without_old_loopbacks(probes: Sequence[Probe], verdicts: Verdicts, results: 
         first_s, way = min(((at_s, sends) for at_s, sends, one in seen if one is Outcome.FAIL), default=(inf, True))
         if any(at_s < first_s < inf and sends == way and one.is_good for at_s, sends, one in seen):
             came_s[end] = first_s
+    if not came_s:
+        return list(probes)
     return [
         probe
         for probe in probes
@@ -275,7 +277,8 @@ def past_loopbacks(
 
     Of what dips now and then, or began later, a few loopbacks say nothing.
     """
-    kept = without_old_loopbacks(probes, verdicts, results)
+    suspects = list(suspects)
+    kept = without_old_loopbacks(probes, verdicts, results) if suspects else ()
     loopbacks = grouped((one for one in kept if one.kind == LoopbackSpec.kind), lambda one: rnics_of(one)[0])
     found = []
     for one in suspects:

@@ -185,7 +185,8 @@ def _described(joint: Joint, levels: Sequence[Floats], groups: Sequence[Groups],
         for normal in structures(y, joint.a, joint.b, groups, joint.across):
             if (normal.top < normal.top.max() + _LOST).any():  # where all is lost nothing is normal
                 continue
-            if beside is not None and ((normal.level < normal.top.max() - NEAR) & (normal.weight > 0)).any():
+            far = (normal.level + normal.noise[:, None] < normal.top.max() - NEAR) & (normal.weight > 0)
+            if beside is not None and far.any():
                 continue  # half of what others reach is a cable that is shared, and no place
             priced = replace(normal, cost=normal.cost + cost)
             found = describe(y, priced, joint.cells, floor=least, beside=beside, told=False)
