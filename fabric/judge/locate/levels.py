@@ -204,13 +204,18 @@ def _classed(
 ) -> Normal:
     """A level and a noise for each class of samples; *key* is that of each, of those in *wide* the noise may be so."""
     present, key = np.unique(key, return_inverse=True)
-    levels = [levels_of(y[key == n], width=_WIDTHS[0], least_share=0.3)[:1] for n in range(len(present))]
+    levels = [_upper(y[key == n]) for n in range(len(present))]
     highest = max(float(level[0]) for level in levels)
     cost += (len(levels) - 1) * (log(len(y)) / 2 + LEVEL_COST)
     cost += sum(_FAR_COST for level in levels if highest - float(level[0]) > NEAR)
     wider = np.flatnonzero(np.isin(present, wide))
     found = _fitted("classes", cost, y, key.astype(np.int64), levels, groups, wider)
     return replace(found, names=tuple(names[n] for n in present.tolist()))
+
+
+def _upper(y: Floats) -> Floats:
+    """The highest level that three of ten samples reach."""
+    return levels_of(y, width=_WIDTHS[0], least_share=0.3)[:1]
 
 
 def _between(one: int, other: int) -> str:
@@ -224,7 +229,7 @@ def are_classes(y: Floats, a: Ints, b: Ints, groups: Ints, apart: float) -> bool
     Those that are slower among themselves by more than *apart*, or that are fewer, are bad.
     """
     inside = [y[(groups[a] == n) & (groups[b] == n)] for n in range(int(groups.max()) + 1)]
-    level = np.array([np.median(one) if len(one) else -np.inf for one in inside])
+    level = np.array([_settled(one, _upper(one))[0][0] if len(one) else -np.inf for one in inside])
     slow = level < level.max() - FLOOR
     size = np.bincount(groups)
     return bool((level >= level.max() - apart).all() and (size[slow] >= FIFTH * len(groups)).all())
