@@ -143,6 +143,8 @@ def _holds(whole: str, part: str, topology: Topology) -> bool:
         return True
     one, other = Part.of(whole), Part.of(part)
     ends = other.link_ends or ()
+    if one.aspect in ("tx", "rx"):  # what a host's side sends or receives: its RNIC, the cable and the leaf port
+        return one.host == other.host and one.item in ("", other.device)
     if whole in topology.switches:
         return whole in ends or (other.is_port and _leaf_of(other, topology) == whole)
     if one.aspect == "uplinks":
