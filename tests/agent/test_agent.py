@@ -113,7 +113,7 @@ def test_bytes_that_are_no_text_arrive_as_they_are(talk: Talk):
 @pytest.mark.slow
 def test_who_does_not_read_holds_the_tool_back_and_not_memory(talk: Talk):
     """The other side does not read: the tool waits in its write, and all arrives later."""
-    talk.start(1, "head", "-c", "20000000", "/dev/zero", cap=30_000_000)
+    talk.start(1, "head", "-c", "20000000", "/dev/zero", cap=30_000_000, timeout=60)
     talk.start(2, "sleep", "1")
     time_s = time.monotonic() + 1.5
     assert until(lambda: time.monotonic() > time_s)
