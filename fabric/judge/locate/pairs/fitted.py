@@ -147,7 +147,13 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list
     best, plain = _best_two(_described(joint, levels, groups, least))
     # Or what is said to be faulty of some hosts is where they stand.
     own, found = best
-    stand = joint.grouped([one.part for one in found.effects], joint.y - own[joint.plane], apart)
+    y = joint.y - own[joint.plane]
+    stand = joint.grouped([one.part for one in found.effects], y, apart)
+    # What lost more than places differ is a fault, and hides where the hosts stand that it slowed.
+    near, known = found.explained < NEAR, {one.tobytes() for one, _ in groups}
+    if not near.all():
+        again = groupings(y[near], joint.a[near], joint.b[near], len(joint.hosts), apart=apart)
+        stand += [one for one in again if one[0].tobytes() not in known]
     if stand:
         best, plain = _best_two(chain((best, plain), _described(joint, levels, stand, least)))
     settled = _settled(joint.with_paths(best[1]), *best, least)
