@@ -222,11 +222,15 @@ def test_hosts_that_stand_elsewhere_are_a_group_also_where_leaves_are_known(seed
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("spine", "bad"), [(0.0, set()), (0.4, {"s0"})])
-def test_wide_contention_between_groups_is_nobodys_fault_beside_a_bad_spine_too(spine: float, bad: set[str]) -> None:
-    """What is between groups may lose a fifth more; and a spine that is far behind does not hide who stands where."""
-    for seed in (201, 202, 203, 204):
-        assert certain_in(rails(seed, spine=spine, crowd=0.2, spines=("s0", "s1"))) == bad
+@pytest.mark.parametrize(
+    ("seed", "crowd", "spine"), [(201, 0.2, 0.0), (202, 0.2, 0.0), (201, 0.2, 0.4), (202, 0.2, 0.4), (212, 0.06, 0.4)]
+)
+def test_contention_between_groups_is_nobodys_fault_beside_a_bad_spine_too(
+    seed: int, crowd: float, spine: float
+) -> None:
+    """It may take a fifth of what is between them; and a spine that is far behind does not hide who stands where."""
+    found = certain_in(rails(seed, spine=spine, crowd=crowd, spines=("s0", "s1")))
+    assert found == ({"s0"} if spine else set())
 
 
 @pytest.mark.slow
