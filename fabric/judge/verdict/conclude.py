@@ -270,14 +270,13 @@ def without_old_loopbacks(probes: Sequence[Probe], verdicts: Verdicts, results: 
 
 
 def past_loopbacks(
-    suspects: Iterable[Suspect], probes: Sequence[Probe], verdicts: Verdicts, results: Results
+    suspects: Sequence[Suspect], probes: Sequence[Probe], verdicts: Verdicts, results: Results
 ) -> list[Suspect]:
     """
     With another next step of an RNIC or its port that was always low, while its loopbacks, of *probes*, all passed.
 
     Of what dips now and then, or began later, a few loopbacks say nothing.
     """
-    suspects = list(suspects)
     kept = without_old_loopbacks(probes, verdicts, results) if suspects else ()
     loopbacks = grouped((one for one in kept if one.kind == LoopbackSpec.kind), lambda one: rnics_of(one)[0])
     found = []
