@@ -60,19 +60,22 @@ def structures(
     b: Ints,
     groupings: Sequence[Groups] = (),
     across: Bools | None = None,
+    telling: Bools | None = None,
 ) -> Iterator[Normal]:
     """
     Every structure worth trying for samples *y* between hosts *a* and *b*.
 
     *across*: which samples leave their leaf, where the inventory says all leaves. One level, several levels, classes:
-    under a leaf and across, within and between groups of hosts, or both together.
+    under a leaf and across, within and between groups of hosts, or both together. Only *telling* samples, else all, say
+    what is normal: what a fault held down does not.
     """
+    telling = np.ones(len(y), dtype=np.bool_) if telling is None else telling
     leaf: Ints | None = None
     if across is not None and across.any() and not across.all():
         leaf = across.astype(np.int64)
-    yield from _several_levels(y, placed=across is not None)
+    yield from _several_levels(y, telling, placed=across is not None)
     if leaf is not None:
-        found = _classed(y, leaf, 2.0, _LEAVES)
+        found = _classed(y, telling, leaf, 2.0, _LEAVES)
         far = float(np.ptp(found.top)) > NEAR  # more likely a fault between the leaves
         yield replace(found, cost=found.cost + far * _FAR_COST)
     for groups, cost in groupings:
@@ -82,20 +85,20 @@ def structures(
         names = [_between(*divmod(n, size)) for n in range(size * size)]
         crowded = [n for n in range(size * size) if n // size != n % size]  # on the way, or not
         for wide in (False, True):
-            yield _classed(y, between, cost, _GROUPS, groups, [1] if wide else [])
-            yield _classed(y, apart, cost, names, groups, crowded if wide else [])
+            yield _classed(y, telling, between, cost, _GROUPS, groups, [1] if wide else [])
+            yield _classed(y, telling, apart, cost, names, groups, crowded if wide else [])
             if leaf is not None:
                 both = [f"{name}, {one}" for name in names for one in _LEAVES]
                 more = [2 * n + k for n in crowded for k in (0, 1)] if wide else []
-                yield _classed(y, 2 * apart + leaf, cost + 2.0, both, groups, more)
+                yield _classed(y, telling, 2 * apart + leaf, cost + 2.0, both, groups, more)
 
 
 _LEAVES, _GROUPS = ("same leaf", "across leaves"), ("within a group", "between groups")
 
 
-def _several_levels(y: Floats, *, placed: bool) -> Iterator[Normal]:
+def _several_levels(every: Floats, telling: Bools, *, placed: bool) -> Iterator[Normal]:
     """One level for all, or several without a structure."""
-    everything = np.zeros(len(y), dtype=np.int64)
+    everything, y = np.zeros(len(every), dtype=np.int64), every[telling]
     seen: list[Floats] = []
     for width in _WIDTHS:
         levels = levels_of(y, width=width)
@@ -106,13 +109,13 @@ def _several_levels(y: Floats, *, placed: bool) -> Iterator[Normal]:
             if any(len(some) == len(other) and np.abs(some - other).max() < width / 2 for other in seen):
                 continue
             seen.append(some)
-            found = _fitted(f"{count} levels", _cost(some, len(y)), y, everything, [some])
+            found = _fitted(f"{count} levels", _cost(some, len(every)), every, telling, everything, [some])
             if (-np.diff(found.level[0]) > _DISTINCT * found.noise[0]).all():
                 yield found
     for begun, middle in ((_NOISY, seen[0][:1]), (_LOUD, np.array([np.median(y[y > y.max() - _FAR])]))):
         level, weight, noise = _settled(y, middle, begun)
         noisy = Normal("noisy", 0.0, everything, level[None], weight[None], np.array([noise]))
-        yield _tailed(noisy, y, np.ones(len(y), dtype=np.bool_))
+        yield _tailed(noisy, every, telling)
 
 
 def _cost(levels: Floats, samples: int) -> float:
@@ -146,7 +149,14 @@ def levels_of(y: Floats, *, width: float, least_share: float = _LEAST_SHARE) -> 
 
 
 def _fitted(
-    name: str, cost: float, y: Floats, key: Ints, levels: list[Floats], groups: Ints | None = None, wide: Ints = _NONE
+    name: str,
+    cost: float,
+    y: Floats,
+    telling: Bools,
+    key: Ints,
+    levels: list[Floats],
+    groups: Ints | None = None,
+    wide: Ints = _NONE,
 ) -> Normal:
     """Levels moved to the middle of their samples, with weights and noise, class by class; of *wide* ones from afar."""
     most = max(len(one) for one in levels)
@@ -154,9 +164,9 @@ def _fitted(
     noise = np.full(len(levels), LEAST_NOISE)
     for number, some in enumerate(levels):
         begun = _WIDE if number in wide else _NARROW
-        mine = _settled(y[key == number], some, begun)
+        mine = _settled(y[telling & (key == number)], some, begun)
         level[number, : len(some)], weight[number, : len(some)], noise[number] = mine
-    return _tailed(Normal(name, cost, key, level, weight, noise, groups), y, np.ones(len(y), dtype=np.bool_))
+    return _tailed(Normal(name, cost, key, level, weight, noise, groups), y, telling)
 
 
 def _settled(y: Floats, levels: Floats, noise: float = _NARROW) -> tuple[Floats, Floats, float]:
@@ -200,16 +210,27 @@ def _deviation(y: Floats, level: Floats, part: Floats) -> float:
 
 
 def _classed(
-    y: Floats, key: Ints, cost: float, names: Sequence[str], groups: Ints | None = None, wide: Sequence[int] = ()
+    y: Floats,
+    telling: Bools,
+    key: Ints,
+    cost: float,
+    names: Sequence[str],
+    groups: Ints | None = None,
+    wide: Sequence[int] = (),
 ) -> Normal:
-    """A level and a noise for each class of samples; *key* is that of each, of those in *wide* the noise may be so."""
+    """
+    A level and a noise for each class of samples; *key* is that of each, of those in *wide* the noise may be so.
+
+    Of a class without a *telling* sample all tell.
+    """
     present, key = np.unique(key, return_inverse=True)
-    levels = [_upper(y[key == n]) for n in range(len(present))]
+    telling = telling | ~np.isin(key, key[telling])
+    levels = [_upper(y[telling & (key == n)]) for n in range(len(present))]
     highest = max(float(level[0]) for level in levels)
     cost += (len(levels) - 1) * (log(len(y)) / 2 + LEVEL_COST)
     cost += sum(_FAR_COST for level in levels if highest - float(level[0]) > NEAR)
     wider = np.flatnonzero(np.isin(present, wide))
-    found = _fitted("classes", cost, y, key.astype(np.int64), levels, groups, wider)
+    found = _fitted("classes", cost, y, telling, key.astype(np.int64), levels, groups, wider)
     return replace(found, names=tuple(names[n] for n in present.tolist()))
 
 
@@ -260,7 +281,7 @@ def _likely(y: Floats, a: Ints, b: Ints, groups: Ints) -> float:
     size = int(groups.max()) + 1
     key = np.minimum(groups[a], groups[b]) * size + np.maximum(groups[a], groups[b])
     crowded = [n for n in range(size * size) if n // size != n % size]
-    normal = _classed(y, key, 0.0, [""] * size**2, groups, crowded)
+    normal = _classed(y, np.ones(len(y), dtype=np.bool_), key, 0.0, [""] * size**2, groups, crowded)
     dips = _DIPS * np.where(y < normal.top.max(), 1 / 3, 1e-9)
     return float(np.log((1 - _DIPS) * normal.density(y, normal.of_class) + dips).sum())
 

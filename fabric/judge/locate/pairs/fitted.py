@@ -56,12 +56,13 @@ _NEAR_GAP, _MOST_GAP = 0.008, 0.08  # between classes by placement (real cluster
 _LOST = log(NOTHING) / 2  # natural log, of a level: nearer to nothing than to others
 _SAME_LEVEL = 0.01  # levels of planes so near are one
 _LEAST_OF_HOST, _LEAST_HOSTS = 2, 6  # samples, and hosts with so many, that say how far hosts are apart
+_MOST_TURNS = 4  # until nothing is better: two are nearly always enough
 _STEPS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)  # times that
 
 
 ALL = "all pairs"
 
-_Tried = tuple[Floats, Description]
+_Levelled = tuple[Floats, Description]
 """The levels of planes, and the best description with them."""
 
 
@@ -142,20 +143,7 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list
     """
     joint = Joint.of(planes)
     least, levels = _OF_FLOOR * floor, _own_levels(joint)
-    apart = PLACED + FLOOR if joint.across is not None else NEAR
-    groups = groupings(joint.y - levels[-1][joint.plane], joint.a, joint.b, len(joint.hosts), apart=apart)
-    best, plain = _best_two(_described(joint, levels, groups, least))
-    # Or what is said to be faulty of some hosts is where they stand.
-    own, found = best
-    y = joint.y - own[joint.plane]
-    stand = joint.grouped([one.part for one in found.effects], y, apart)
-    # What lost more than places differ is a fault, and hides where the hosts stand that it slowed.
-    near, known = found.explained < NEAR, {one.tobytes() for one, _ in groups}
-    if not near.all():
-        again = groupings(y[near], joint.a[near], joint.b[near], len(joint.hosts), apart=apart)
-        stand += [one for one in again if one[0].tobytes() not in known]
-    if stand:
-        best, plain = _best_two(chain((best, plain), _described(joint, levels, stand, least)))
+    best, plain = _tried(joint, levels, least)
     settled = _settled(joint.with_paths(best[1]), *best, least)
     # Or a lower level is what is between two hosts each.
     if best is not plain and (between := joint.with_paths(plain[1])) is not joint:
@@ -165,9 +153,34 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list
     return _split(joint, own, joint.y - own[joint.plane], found, floor)
 
 
-def _best_two(tried: Iterable[_Tried]) -> tuple[_Tried, _Tried]:
+def _tried(joint: Joint, levels: Sequence[Floats], least: float) -> tuple[_Levelled, _Levelled]:
+    """
+    The best description of all, and the best in which no class has several levels.
+
+    What lost more than places differ is a fault, and hides what is normal and where the hosts stand that it slowed: both
+    are sought again in what is left, until nothing is better. Or what is faulty of some hosts is where they stand.
+    """
+    apart = PLACED + FLOOR if joint.across is not None else NEAR
+    y, left = joint.y - levels[-1][joint.plane], np.ones(len(joint.y), dtype=np.bool_)
+    groups = groupings(y, joint.a, joint.b, len(joint.hosts), apart=apart)
+    best, plain = _best_two(_described(joint, levels, groups, least, left))
+    for _ in range(_MOST_TURNS):
+        before, (own, found) = best, best
+        y, left = joint.y - own[joint.plane], found.explained < NEAR
+        groups = joint.grouped([one.part for one in found.effects], y, apart)
+        if not left.all():
+            groups += groupings(y[left], joint.a[left], joint.b[left], len(joint.hosts), apart=apart)
+        elif not groups:
+            break
+        best, plain = _best_two(chain((best, plain), _described(joint, levels, groups, least, left)))
+        if best is before:
+            break
+    return best, plain
+
+
+def _best_two(tried: Iterable[_Levelled]) -> tuple[_Levelled, _Levelled]:
     """The best of all, and the best in which no class has several levels."""
-    found: dict[bool, _Tried] = {}
+    found: dict[bool, _Levelled] = {}
     for one in tried:
         plain = one[1].normal.is_plain
         if plain not in found or one[1].score > found[plain][1].score:
@@ -183,12 +196,18 @@ def _settled(joint: Joint, own: Floats, found: Description, least: float) -> tup
     return joint, own, describe(y, again, joint.cells, floor=least, known=found, beside=joint.beside_of(own))
 
 
-def _described(joint: Joint, levels: Sequence[Floats], groups: Sequence[Groups], least: float) -> Iterator[_Tried]:
-    """By each structure of what is normal, also of these *groups*: the levels of the planes, and the faulty parts."""
+def _described(
+    joint: Joint, levels: Sequence[Floats], groups: Sequence[Groups], least: float, telling: Bools
+) -> Iterator[_Levelled]:
+    """
+    By each structure of what is normal, also of these *groups*: the levels of the planes, and the faulty parts.
+
+    The *telling* samples say what is normal.
+    """
     for own in levels:
         y = joint.y - own[joint.plane]
         cost, beside = np.count_nonzero(own) * (log(len(y)) / 2 + LEVEL_COST), joint.beside_of(own)
-        for normal in structures(y, joint.a, joint.b, groups, joint.across):
+        for normal in structures(y, joint.a, joint.b, groups, joint.across, telling):
             if (normal.top < normal.top.max() + _LOST).any():  # where all is lost nothing is normal
                 continue
             far = (normal.level + normal.noise[:, None] < normal.top.max() - NEAR) & (normal.weight > 0)
