@@ -101,6 +101,8 @@ def main() -> None:
     options.add_argument("--sets", type=int, default=75, help="healthy parts of each file and seed")
     asked = options.parse_args()
     sets = {path.stem: read(path) for path in sorted(asked.folder.glob("*.csv"))}
+    if not sets:
+        options.error(f"{asked.folder}: no file *.csv")
     first, last = (int(seed) for seed in asked.seeds.split(":"))
     began, wrong = time.process_time(), 0
     every = asked.sets * len(sets) * (last - first)

@@ -56,7 +56,7 @@ _NEAR_GAP, _MOST_GAP = 0.008, 0.08  # between classes by placement (real cluster
 _LOST = log(NOTHING) / 2  # natural log, of a level: nearer to nothing than to others
 _SAME_LEVEL = 0.01  # levels of planes so near are one
 _LEAST_OF_HOST, _LEAST_HOSTS = 2, 6  # samples, and hosts with so many, that say how far hosts are apart
-_MOST_TURNS = 4  # until nothing is better: two are nearly always enough
+_MOST_TURNS = 4  # that seek what is normal again
 _STEPS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)  # times that
 
 
@@ -157,8 +157,8 @@ def _tried(joint: Joint, levels: Sequence[Floats], least: float) -> tuple[_Level
     """
     The best description of all, and the best in which no class has several levels.
 
-    What lost more than places differ is a fault, and hides what is normal and where the hosts stand that it slowed: both
-    are sought again in what is left, until nothing is better. Or what is faulty of some hosts is where they stand.
+    What lost more than places differ is a fault, and hides what is normal and where the hosts stand that it slowed:
+    both are sought again in what is left, until nothing is better. Or what is faulty of some hosts is where they stand.
     """
     apart = PLACED + FLOOR if joint.across is not None else NEAR
     y, left = joint.y - levels[-1][joint.plane], np.ones(len(joint.y), dtype=np.bool_)
