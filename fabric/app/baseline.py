@@ -8,10 +8,10 @@ from tempfile import TemporaryDirectory
 from fabric.app.analyze import concluded
 from fabric.config.baselines import Candidate, candidate_text, load_baseline, load_candidate, with_recorded
 from fabric.errors import ConfigError, Problem
-from fabric.judge.normal.baseline import RecordedNumber, Split, changes_between, record
+from fabric.judge.normal.baseline import RecordedNumber, changes_between, record
 from fabric.judge.normal.keys import floor_of, key_of
 from fabric.judge.normal.kinds import KINDS as CONGESTED
-from fabric.judge.normal.series import representative
+from fabric.judge.normal.series import number_of
 from fabric.model.fields.wording import nearest, quoted
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
@@ -81,7 +81,7 @@ def record_runs(paths: Sequence[Path], *, name: str | None, out: Path | None) ->
 
 def _candidate(name: str, backend: str, samples: dict[Key, list[RecordedNumber]]) -> tuple[Candidate, tuple[Key, ...]]:
     found = {key: record(key, sampled) for key, sampled in samples.items()}
-    splits = [Problem(key_words(key), 0, split.text) for key, split in found.items() if isinstance(split, Split)]
+    splits = [Problem(key_words(key), 0, why) for key, why in found.items() if isinstance(why, str)]
     if splits:
         raise ConfigError(splits)
     recorded = tuple(entry for entry in found.values() if isinstance(entry, Recorded))
@@ -113,11 +113,9 @@ def _class_of(run: PastRun, host: str) -> str:
 def _samples(run: PastRun, wanted: str) -> Iterator[tuple[Key, RecordedNumber]]:
     topology = run.inventory.topology
     for probe in run.probes:
-        result = run.results.get(probe.probe_id)
-        if result is None or result.outcome is not None or not result.measurements or probe.kind in CONGESTED:
-            continue
-        if _class_of(run, probe.hosts[0]) == wanted:
-            value, size_bytes = representative(result)
+        number = None if probe.kind in CONGESTED else number_of(run.results.get(probe.probe_id))
+        if number is not None and _class_of(run, probe.hosts[0]) == wanted:
+            value, size_bytes = number
             yield (
                 key_of(probe, size_bytes, topology),
                 RecordedNumber(value, probe.hosts, _parts(probe, topology), run.name),

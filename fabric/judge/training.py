@@ -23,7 +23,7 @@ from fabric.model.change import Changes
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult, Results
-from fabric.model.sampling import Samples
+from fabric.model.sampling import LINK_DOWNED, Samples
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import ChangeEffect, LinkCoverage, TrainingImpact
@@ -63,8 +63,6 @@ class Observed:
 
 def mttf_s(hosts: float, per_host_day: float) -> float:
     """Mean time to failure of a job, seconds: 1 / (hosts x rate), for failures that are independent."""
-    if hosts <= 0 or per_host_day <= 0:
-        raise ValueError(f"{hosts:g} hosts with {per_host_day:g} failures per host-day: both must be above 0")
     return DAY_S / (hosts * per_host_day)
 
 
@@ -156,10 +154,6 @@ def watched(
     return Observed(len(failures), fsum(lasted_s for _, lasted_s, _ in spans) / DAY_S, failed) if spans else None
 
 
-DOWNED = "link_downed"
-"""The counter of links that went down."""
-
-
 def downs(samples: Samples, links: LinkSamples | None = None, changes: Changes = ()) -> dict[frozenset[End], int]:
     """
     How often each link went down, but for changes of ours, by its ends as far as they were counted.
@@ -169,10 +163,10 @@ def downs(samples: Samples, links: LinkSamples | None = None, changes: Changes =
     own, cables = windows_of(changes), {end: ends for ends in (links.cables if links else ()) for end in ends}
     most: dict[frozenset[End], int] = {}
     for reading, course in (*samples.courses.items(), *(links.samples.courses.items() if links else ())):
-        if reading.name == DOWNED:
+        if reading.name == LINK_DOWNED:
             end = (reading.host, reading.part)
             cable = frozenset(cables.get(end, (end,)))
-            grown = sum(step.by for step in steps_of(DOWNED, course, own, 0.0)[0] if not step.ours)
+            grown = sum(step.by for step in steps_of(LINK_DOWNED, course, own, 0.0)[0] if not step.ours)
             most[cable] = max(grown, most.get(cable, 0))
     return most
 

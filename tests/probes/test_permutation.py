@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from benchmarks.entropy import told
-from fabric.judge.normal.entropy import LEAST_BALLS, HashedUplinks, collisions_told
+from fabric.judge.normal.entropy import LEAST_BALLS, collisions_told, hash_verdict
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.scenario import ProbeSpec
@@ -97,32 +97,37 @@ def test_a_hash_is_told_by_what_cables_carried(hashing: str, outcome: Outcome, s
 
 
 def thrown(
-    balls: int, *, bins: int = 8, draws: int = 8, seed: int = 1, weights: tuple[float, ...] = ()
-) -> HashedUplinks:
-    """So many balls into bins, again and again."""
+    balls: int,
+    *,
+    draws: int = 8,
+    seed: int = 1,
+    weights: tuple[float, ...] = (1.0,) * 8,
+    above_leaves: bool = False,
+) -> tuple[Outcome, str]:
+    """What is said of so many balls thrown into bins, again and again."""
     draw = Random(seed)
     counts = [
-        [hits.count(at) for at in range(bins)]
-        for hits in (draw.choices(range(bins), weights or None, k=balls) for _ in range(draws))
+        [hits.count(at) for at in range(8)] for hits in (draw.choices(range(8), weights, k=balls) for _ in range(draws))
     ]
-    return HashedUplinks([{f"swp{at}": 1e9 * n for at, n in enumerate(row)} for row in counts], float(balls))
+    carried = [{f"swp{at}": 1e9 * n for at, n in enumerate(row)} for row in counts]
+    return hash_verdict(carried, float(balls), above_leaves=above_leaves)
 
 
 def test_what_chance_does_is_no_fault_and_what_it_does_not_is() -> None:
     """Of 300 even hashes none is accused; a cable with half of its share is told, as no hash; spraying is fine."""
     for seed in range(300):
-        assert thrown(64, seed=seed).verdict(above_leaves=False) == (Outcome.PASS, "")
-    outcome, why = thrown(512, weights=(0.5, *(1.0,) * 7)).verdict(above_leaves=True)
+        assert thrown(64, seed=seed) == (Outcome.PASS, "")
+    outcome, why = thrown(512, weights=(0.5, *(1.0,) * 7), above_leaves=True)
     assert outcome is Outcome.INCONCLUSIVE
     assert "uneven, not by chance" in why
-    sprayed = HashedUplinks([{f"swp{at}": 1e9 for at in range(8)}] * 8, 256.0).verdict(above_leaves=False)
+    sprayed = hash_verdict([{f"swp{at}": 1e9 for at in range(8)}] * 8, 256.0, above_leaves=False)
     assert sprayed[0] is Outcome.PASS
     assert "sprayed" in sprayed[1]
-    outcome, why = thrown(8, draws=2).verdict(above_leaves=False)
+    outcome, why = thrown(8, draws=2)
     assert outcome is Outcome.INCONCLUSIVE
     assert f"{LEAST_BALLS} are needed" in why
-    unused = thrown(64, weights=(0.0, *(1.0,) * 7))
-    assert unused.verdict(above_leaves=True)[0] is unused.verdict(above_leaves=False)[0] is Outcome.FAIL
+    for above_leaves in (False, True):
+        assert thrown(64, weights=(0.0, *(1.0,) * 7), above_leaves=above_leaves)[0] is Outcome.FAIL
 
 
 def elephants(pairs: int, slow: int) -> str:

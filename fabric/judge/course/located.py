@@ -25,7 +25,7 @@ from fabric.judge.locate.candidates import Component, over_rounds
 from fabric.judge.locate.cells import NOTHING, SampleMatrix
 from fabric.judge.locate.company import as_shares, slowest_beside
 from fabric.judge.locate.matrix import OF_FLOOR, SIGMAS, entries_of
-from fabric.judge.locate.search import CERTAIN, searched
+from fabric.judge.locate.search import CERTAIN, MOST_NAMED, searched
 from fabric.judge.locate.steps import next_step
 from fabric.judge.locate.structure import OFTEN, Bools, FaultyPart, Floats, Normal
 from fabric.judge.locate.suspects import Located, NamedParts, told_name
@@ -56,7 +56,6 @@ GONE = "gone"
 CAME_BACK = "came_back"
 """Of what failed and was well again later."""
 
-_MOST_PROBES = 20  # as ``model.verdict.Suspect``
 _NEXT = {
     DRIFT: "clean or change the cable and the module: it gets worse by itself",
     "step": "look up what happened there at that time, then reseat the cable and measure again",
@@ -78,11 +77,6 @@ def course_step(component: str, kind: str, course: str, rivals: Sequence[str]) -
     if course in ("low", "dips") and f"{part}:{PORT}" in rivals:
         return _AT_RNIC.format(device=part.item)
     return _NEXT[course] if kind in _AT_CABLES and course in _NEXT else next_step(kind, Outcome.FAIL)
-
-
-def worst(own: Sequence[CourseRow]) -> tuple[str, ...]:
-    """The ids of the lowest of them."""
-    return tuple(one.probe.probe_id for one in sorted(own, key=lambda one: one.share)[:_MOST_PROBES])
 
 
 def course_of(
@@ -186,10 +180,9 @@ _WIDE = (*_SHARED, "rack", UPLINKS)
 
 @dataclass(frozen=True, slots=True)
 class CourseSuspect:
-    """A part with the kind of its course and that in words, and the rows that it explains."""
+    """A part with its course in words, and the rows that it explains."""
 
     suspect: Suspect
-    kind: str
     text: str
     explains: Sequence[CourseRow]
 
@@ -204,7 +197,7 @@ class Course:
     @property
     def came_back(self) -> frozenset[str]:
         """The parts that failed and were well again."""
-        return frozenset(one.suspect.component for one in self.found if one.kind == CAME_BACK)
+        return frozenset(one.suspect.component for one in self.found if one.suspect.course == CAME_BACK)
 
     def located(self) -> Located:
         """As the locator's answer."""
@@ -321,8 +314,8 @@ class _Located(NamedParts):
         found = [  # of a host that dips, which part of it does
             one
             for one in found
-            if one.kind != GONE and Part.of(one.suspect.component).host not in racks
-            if one.kind != "dips" or one.suspect.component not in inside
+            if one.suspect.course != GONE and Part.of(one.suspect.component).host not in racks
+            if one.suspect.course != "dips" or one.suspect.component not in inside
         ]
         named = {self._columns[part].name for one in self._faults for part in (one.part, *dict(one.rivals))}
         return Course(found, _notes(self._rows, self._left, named))
@@ -358,14 +351,14 @@ class _Located(NamedParts):
             ambiguous_with=rivals,
             next_step=course_step(column.name, column.kind, kind, rivals),
             hosts=self._hosts(column.name, column.kind, bad),
-            probes=worst(bad),
+            probes=tuple(one.probe.probe_id for one in sorted(bad, key=lambda one: one.share)[:MOST_NAMED]),
             course=kind,
         )
         matrix = self._search.matrix
         lost = matrix.y < -OF_FLOOR * matrix.least[matrix.of_class]
         mine = np.flatnonzero(lost & (self._search.explained([fault])[1] > 0)).tolist()
         own = [row for i in mine if (row := self._rows.rows[i]).share > 0.0 or kind == CAME_BACK]
-        return CourseSuspect(found, kind, text, own)
+        return CourseSuspect(found, text, own)
 
     def _above(self, fault: FaultyPart, course: str) -> str:
         """What is slow on which of the ways over the cables above a leaf, the first few of them."""

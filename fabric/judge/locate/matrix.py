@@ -28,7 +28,7 @@ from fabric.judge.locate.search import CHANCE
 from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Ints, Normal
 from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD
 from fabric.judge.normal.keys import ProbeLayouts, floor_of
-from fabric.judge.normal.series import representative
+from fabric.judge.normal.series import number_of
 from fabric.model.outcome import Outcome
 from fabric.model.probe import AGAIN, Probe, ProbeResult
 from fabric.model.topology import Topology
@@ -162,7 +162,8 @@ class ProbeSamples:
             return nan if bad else None
         if probe.kind == pairwise.KIND and not self._pairs:
             return None if bad or not failed else 1.0
-        return representative(result)[0] if result.measurements else verdict.value_gbps
+        number = number_of(result)
+        return verdict.value_gbps if number is None else number[0]
 
     def _fit(self, taken: Sequence[Probe], value: Floats) -> None:
         """The level, noise and floor of each class, and each sample's share of its level (log)."""

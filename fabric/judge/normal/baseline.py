@@ -155,7 +155,11 @@ def against_recorded(values: Sequence[float], recorded: Recorded, *, margin: flo
     ratio = exp(mean) / recorded.median_gbps
     said = f"{ratio - 1:+.1%} against the recorded {recorded.median_gbps:.1f} Gb/s of {recorded.n} samples"
     if len(values) < LEAST_SAMPLES:
-        return _few(len(values), ratio, recorded, margin, said)
+        # One or two samples can accuse, by the spread that was recorded, but not acquit.
+        if ratio < 1 - margin and (ratio - 1) / _spread(recorded) < Z_SLOW:
+            return RecordedRatio(Outcome.FAIL, said, ratio)
+        few = f"{said}: {LEAST_SAMPLES} samples are needed to pass, {len(values)} here"
+        return RecordedRatio(Outcome.INCONCLUSIVE, few, ratio)
     own = variance(map(log, values))
     half = half_width([own, pi / 2 * _spread(recorded) ** 2], [len(values), max(2, recorded.n)])
     low, high = ratio * exp(-half), ratio * exp(half)
@@ -165,15 +169,6 @@ def against_recorded(values: Sequence[float], recorded: Recorded, *, margin: flo
     if high < 1 - margin:
         return RecordedRatio(Outcome.FAIL, said, ratio)
     return RecordedRatio(Outcome.INCONCLUSIVE, f"{said}: repeat it more often to tell", ratio)
-
-
-def _few(count: int, ratio: float, recorded: Recorded, margin: float, said: str) -> RecordedRatio:
-    """One or two samples can accuse, by the spread that was recorded, but not acquit."""
-    if ratio < 1 - margin and (ratio - 1) / _spread(recorded) < Z_SLOW:
-        return RecordedRatio(Outcome.FAIL, said, ratio)
-    return RecordedRatio(
-        Outcome.INCONCLUSIVE, f"{said}: {LEAST_SAMPLES} samples are needed to pass, {count} here", ratio
-    )
 
 
 def _spread(recorded: Recorded) -> float:
@@ -199,26 +194,17 @@ class RecordedNumber:
     run: str
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
-    """Why the samples of one key are not one class, in words."""
-
-    text: str
-
-
-def record(key: Key, samples: Sequence[RecordedNumber]) -> Recorded | Split | None:
-    """The distribution of a key; None when there are too few samples, a ``Split`` when they are no one class."""
+def record(key: Key, samples: Sequence[RecordedNumber]) -> Recorded | str | None:
+    """The distribution of a key; None when there are too few samples, and why in words when they are no one class."""
     if len(samples) < LEAST_PEERS:
         return None
     ordered = sorted(samples, key=lambda sample: sample.value_gbps)
     at = two_classes([sample.value_gbps for sample in ordered], floor=floor_of(key.kind))
     if at is not None:
-        return Split(f"these look like two classes: {_two(ordered[:at], ordered[at:])}")
+        return f"these look like two classes: {_two(ordered[:at], ordered[at:])}"
     kept = trimmed([sample.value_gbps for sample in ordered])
     if len(samples) - len(kept) > OUTLIERS * len(samples):
-        return Split(
-            f"{len(samples) - len(kept)} of {len(samples)} samples are far from the others: these are no one class"
-        )
+        return f"{len(samples) - len(kept)} of {len(samples)} samples are far from the others: these are no one class"
     middle, sigma = robust(kept)
     runs = tuple(sorted({sample.run for sample in samples}))
     cv = sigma / middle if middle > 0.0 else 0.0

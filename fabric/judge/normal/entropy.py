@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import cbrt, sqrt
 
 from fabric.judge.normal.keys import grouped
@@ -46,40 +45,36 @@ SLOWED = 0.75
 Measured = tuple[Probe, ProbeResult]
 
 
-@dataclass(frozen=True, slots=True)
-class HashedUplinks:
-    """What went up one switch: by draw the bytes of each cable, and how many queue pairs went there in a draw."""
+def hash_verdict(draws: Sequence[Mapping[str, float]], balls: float, *, above_leaves: bool) -> tuple[Outcome, str]:
+    """
+    How the hash of one switch is, and why.
 
-    draws: Sequence[Mapping[str, float]]
-    balls: float
-
-    def verdict(self, *, above_leaves: bool) -> tuple[Outcome, str]:
-        """How its hash is, and why."""
-        cables = sorted(set[str]().union(*self.draws))
-        shares = [[draw.get(one, 0.0) / sum(draw.values()) for one in cables] for draw in self.draws]
-        count, bins = len(shares), len(cables)
-        mean = [sum(column) / count for column in zip(*shares, strict=True)]
-        expected = self.balls * count / bins
-        if expected < LEAST_BALLS:
-            more = f"{expected:.0f} queue pairs a cable in all draws together, {LEAST_BALLS} are needed"
-            return Outcome.INCONCLUSIVE, f"{more} (queue_pairs, repeat)"
-        whole = _z(sum(_chi(row, [1 / bins] * bins, self.balls) for row in shares), count * (bins - 1))
-        if whole < -Z_SURE:
-            return Outcome.PASS, f"evener than any hash: packets are sprayed over all {bins} cables"
-        idle = sum(share * bins < IDLE for share in mean)
-        if idle and above_leaves:
-            why = f"polarised: it hashes as the tier below, {idle} of its {bins} cables up carry nothing"
-            return Outcome.FAIL, why
-        between = _z(sum(_chi(row, mean, self.balls) for row in shares), (count - 1) * (bins - 1))
-        if between < -Z_SURE:
-            why = "the same shares in every draw: source ports do not enter its hash, so queue pairs stay together"
-            return Outcome.FAIL, why
-        if idle:
-            return Outcome.FAIL, f"{idle} of its {bins} cables up carry nothing"
-        if whole > Z_SURE:
-            most, least = max(mean) * bins, min(mean) * bins
-            return Outcome.INCONCLUSIVE, f"uneven, not by chance: {least:.2f} to {most:.2f} of an even share"
-        return Outcome.PASS, ""
+    *draws*: by draw the bytes of each cable up; *balls*: how many queue pairs went there in a draw.
+    """
+    cables = sorted(set[str]().union(*draws))
+    shares = [[draw.get(one, 0.0) / sum(draw.values()) for one in cables] for draw in draws]
+    count, bins = len(shares), len(cables)
+    mean = [sum(column) / count for column in zip(*shares, strict=True)]
+    expected = balls * count / bins
+    if expected < LEAST_BALLS:
+        more = f"{expected:.0f} queue pairs a cable in all draws together, {LEAST_BALLS} are needed"
+        return Outcome.INCONCLUSIVE, f"{more} (queue_pairs, repeat)"
+    whole = _z(sum(_chi(row, [1 / bins] * bins, balls) for row in shares), count * (bins - 1))
+    if whole < -Z_SURE:
+        return Outcome.PASS, f"evener than any hash: packets are sprayed over all {bins} cables"
+    idle = sum(share * bins < IDLE for share in mean)
+    if idle and above_leaves:
+        return Outcome.FAIL, f"polarised: it hashes as the tier below, {idle} of its {bins} cables up carry nothing"
+    between = _z(sum(_chi(row, mean, balls) for row in shares), (count - 1) * (bins - 1))
+    if between < -Z_SURE:
+        why = "the same shares in every draw: source ports do not enter its hash, so queue pairs stay together"
+        return Outcome.FAIL, why
+    if idle:
+        return Outcome.FAIL, f"{idle} of its {bins} cables up carry nothing"
+    if whole > Z_SURE:
+        most, least = max(mean) * bins, min(mean) * bins
+        return Outcome.INCONCLUSIVE, f"uneven, not by chance: {least:.2f} to {most:.2f} of an even share"
+    return Outcome.PASS, ""
 
 
 def _chi(row: Sequence[float], even: Sequence[float], balls: float) -> float:
@@ -131,7 +126,7 @@ def _of_switches(draws: Sequence[Measured], topology: Topology) -> Iterator[tupl
         for switch, carried in () if above and bad else switches.items():
             mine = sum(sum(one.values()) for one in carried)
             balls = crossing * mine / upper * len(draws) / len(carried) if above else pairs * leaves[switch]
-            outcome, why = HashedUplinks(carried, balls).verdict(above_leaves=above)
+            outcome, why = hash_verdict(carried, balls, above_leaves=above)
             bad = bad or (outcome is Outcome.FAIL and not above)
             yield switch, outcome, why
 
@@ -171,13 +166,8 @@ def collisions_told(found: Sequence[Measured], topology: Topology) -> Iterator[s
             cables = sum(topology.above.get(leaf, {}).values())
             chance += 1 - (1 - 1 / cables) ** (2 * (leaves[leaf] - 1)) if cables else 0.0
     if flows:
-        low, high = _wilson(met, flows)
+        from scipy.stats import binomtest  # half a second of imports
+
+        low, high = binomtest(met, flows).proportion_ci(method="wilson")
         draws = f"in {len(single)} draws {met} of {flows} flows met another one ({low:.0%} to {high:.0%} with 95 %)"
         yield f"elephants: {draws}; by chance about {chance / flows:.0%} on the way up or down"
-
-
-def _wilson(hits: int, of: int) -> tuple[float, float]:
-    """The 95 % interval of a share (E. B. Wilson, 1927)."""
-    z2 = 1.96**2
-    middle, half = (hits + z2 / 2) / (of + z2), 1.96 * sqrt(hits * (of - hits) / of + z2 / 4) / (of + z2)
-    return max(0.0, middle - half), min(1.0, middle + half)

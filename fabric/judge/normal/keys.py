@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from fabric.model.outcome import Outcome
-from fabric.model.probe import FailureKind, Measurement, Probe, ProbeResult, Results
+from fabric.model.probe import FailureKind, Probe, ProbeResult, Results
 from fabric.model.recorded import Key
 from fabric.model.topology import Host, Topology
 
@@ -120,7 +120,7 @@ def _sizes(probe: Probe) -> tuple[int | None, ...]:
 
 
 def _value(result: ProbeResult | None, size_bytes: int | None) -> float | None:
-    """The lower of its numbers, as ``series.representative`` takes it; None when it was not measured."""
+    """The lower of its numbers, as ``series.number_of`` takes it; None when it was not measured."""
     if result is None or result.outcome is not None:
         return None
     found = [m.value for m in result.measurements if size_bytes is None or m.size_bytes == size_bytes]
@@ -227,7 +227,6 @@ class ProbeLayouts:
     def __init__(self, topology: Topology, rounds: Mapping[str, Hashable] | None = None) -> None:
         self._topology, self._rounds = topology, rounds or {}
         self._known: dict[Hashable, ProbeLayout] = {}
-        self._makes: dict[str, int] = {}  # of hosts
         self._numbers: dict[Hashable, int] = {}
 
     def of(self, probe: Probe, size_bytes: int | None = None) -> ProbeLayout:
@@ -235,17 +234,11 @@ class ProbeLayouts:
         if len(probe.hosts) > 1:
             return self._worked_out(probe, size_bytes)
         # Hosts of a make share the parameters; those live as long as their probes, so their identity is theirs.
-        key = (id(probe.params), probe.phase, probe.kind, size_bytes, self._make(probe.hosts[0]))
+        host = self._topology.hosts[probe.hosts[0]]
+        key = (id(probe.params), probe.phase, probe.kind, size_bytes, id(host.platform), host.leaves)
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = self._worked_out(probe, size_bytes)
-        return known
-
-    def _make(self, name: str) -> int:
-        known = self._makes.get(name)
-        if known is None:
-            host = self._topology.hosts[name]
-            known = self._makes[name] = self._number((id(host.platform), host.leaves))
         return known
 
     def _number(self, of: Hashable) -> int:
@@ -263,6 +256,7 @@ class ProbeLayouts:
 
 
 BANDWIDTH_UNIT = "Gb/s"
+"""Of the measurements that limits are about."""
 
 GROWN = {
     "link_error_recovery": "the link recovered from errors",
@@ -270,11 +264,6 @@ GROWN = {
     "symbol_error": "symbol errors were counted",
 }
 """Counters (as in sysfs, ``ports/N/counters``) whose growth under a probe is worth a word, and that word."""
-
-
-def bandwidths(result: ProbeResult) -> list[Measurement]:
-    """The measurements that limits are about."""
-    return [measured for measured in result.measurements if measured.unit == BANDWIDTH_UNIT]
 
 
 def grown(result: ProbeResult) -> list[str]:

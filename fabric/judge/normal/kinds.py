@@ -39,7 +39,7 @@ from fabric.model.verdict import ProbeVerdict
 from fabric.probes.at_once import COUNT, FLOWS, RAIL, SHARE_OF_SUM, AtOnceSpec
 from fabric.probes.entropy import EntropySpec
 from fabric.probes.incast import IncastSpec
-from fabric.probes.latency import P99, TYPICAL
+from fabric.probes.latency import P99, TYPICAL, LatencySpec
 from fabric.probes.permutation import BisectionSpec, CircleSpec, PermutationSpec
 from fabric.probes.shapes import int_param
 from fabric.probes.victim import VictimSpec
@@ -212,9 +212,8 @@ def _beside(probe: Probe, result: ProbeResult, topology: Topology, alone: Sequen
     if value >= least:
         return ProbeVerdict(probe.probe_id, Outcome.PASS, "", value, least)
     text = f"{gbps_text(value)} Gb/s beside an incast to another host, {gbps_text(median(alone))} alone"
-    why = (
-        "packets are lost" if said.lost else "it waits with the incast" if said.told else "nobody told it to slow down"
-    )
+    slowed = "it waits with the incast" if said.told else "nobody told it to slow down"
+    why = "packets are lost" if said.lost else slowed
     return ProbeVerdict(probe.probe_id, Outcome.FAIL, f"{text}: {why} ({said.text})", value, least)
 
 
@@ -226,9 +225,8 @@ _LIMITS = ((TYPICAL, "at_most_us", "typical"), (P99, "p99_at_most_us", "of 99 of
 
 def latency_verdicts(listed: Sequence[tuple[Probe, ProbeResult]], topology: Topology) -> dict[str, ProbeVerdict]:
     """The verdict of every probe that measured a latency, by its id."""
-    told = ((probe, result.measurements) for probe, result in listed if result.outcome is None)
-    measured = ((probe, numbers) for probe, numbers in told if numbers and numbers[0].metric == TYPICAL)
-    pairs = ((probe, {one.metric: one.value for one in numbers}) for probe, numbers in measured)
+    told = ((probe, result) for probe, result in listed if probe.kind == LatencySpec.kind and result.outcome is None)
+    pairs = ((probe, {one.metric: one.value for one in result.measurements}) for probe, result in told)
     found = [(probe, numbers) for probe, numbers in pairs if numbers.get(TYPICAL, 0.0) > 0.0]
     layouts = ProbeLayouts(topology)
     slow: dict[str, str] = {}

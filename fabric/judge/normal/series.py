@@ -10,7 +10,7 @@ from math import log, sqrt
 from statistics import fmean, median, stdev
 
 from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD
-from fabric.judge.normal.keys import BANDWIDTH_UNIT, ProbeLayout, ProbeLayouts, bandwidths, floor_of
+from fabric.judge.normal.keys import BANDWIDTH_UNIT, ProbeLayout, ProbeLayouts, floor_of
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.text import gbps_text
 from fabric.probes.kinds import PEER_KINDS
@@ -32,14 +32,13 @@ DIP_SIGMAS = 5.0
 @dataclass(frozen=True, slots=True)
 class Steadiness:
     """
-    Of repeated samples: how many, least, median (Gb/s), coefficient of variation, and how many were dips.
+    Of repeated samples: how many, the least (Gb/s), coefficient of variation, and how many were dips.
 
     *most_cv* is the coefficient of variation up to which they are steady.
     """
 
     n: int
     least_gbps: float
-    median_gbps: float
     cv: float
     dips: int
     most_cv: float = UNSTABLE_CV
@@ -72,7 +71,6 @@ def steadiness(values: Sequence[float], *, floor: float, noise: float | None = N
     return Steadiness(
         n=len(values),
         least_gbps=min(values),
-        median_gbps=middle,
         cv=stdev(values) / mean if mean > 0.0 else 0.0,
         dips=sum(value < middle * (1 - deep) for value in values) if len(values) >= LEAST_FOR_CV else 0,
         # What chance leaves to healthy series: (n - 1) CV^2 / noise^2 is chi-squared with n - 1 degrees.
@@ -168,28 +166,22 @@ def noise_of(series: Iterable[Sequence[float]]) -> float | None:
 
 
 def number_of(result: ProbeResult | None) -> tuple[float, int | None] | None:
-    """The number that stands for a result, and its size; None where no bandwidth was measured."""
+    """
+    The one number that is compared with a limit, and its message size; None where no bandwidth was measured.
+
+    The largest size, because limits are given for large messages; of its out-of-place and in-place numbers the
+    lower. Never the average over sizes that nccl-tests prints.
+    """
     if result is None or result.outcome is not None:
         return None
     if len(result.measurements) == 1:  # nearly all
         (one,) = result.measurements
         return (one.value, one.size_bytes or None) if one.unit == BANDWIDTH_UNIT else None
-    return representative(result) if bandwidths(result) else None
-
-
-def representative(result: ProbeResult) -> tuple[float, int | None]:
-    """
-    The one number that is compared with a limit, and its message size.
-
-    The largest size, because limits are given for large messages; of its out-of-place and in-place numbers the
-    lower. Never the average over sizes that nccl-tests prints.
-    """
-    if len(result.measurements) == 1:
-        return result.measurements[0].value, result.measurements[0].size_bytes or None
-    measured = bandwidths(result)
-    largest = max(m.size_bytes or 0 for m in measured)
-    value = min(m.value for m in measured if (m.size_bytes or 0) == largest)
-    return value, largest or None
+    measured = [one for one in result.measurements if one.unit == BANDWIDTH_UNIT]
+    if not measured:
+        return None
+    largest = max(one.size_bytes or 0 for one in measured)
+    return min(one.value for one in measured if (one.size_bytes or 0) == largest), largest or None
 
 
 NORMAL = "the normal of its class"

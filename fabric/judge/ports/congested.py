@@ -220,9 +220,11 @@ def relieved(
     probes: Sequence[Probe],
     verdicts: Mapping[str, ProbeVerdict],
     suspects: Sequence[Suspect],
-    seen: Congestion,
+    seen: Congestion | None,
 ) -> Relieved:
     """Without what is slow because of others; the same where nothing of congestion was read."""
+    if seen is None:
+        return Relieved(dict(verdicts), list(suspects), [])
     flows = [probe for probe in probes if probe.kind in FLOWS]
     every = [_slow(seen, probe, verdicts[probe.probe_id]) for probe in flows]
     slow = {flow.probe.probe_id: flow for flow in every if flow is not None}

@@ -424,8 +424,6 @@ def judge_ber(
     """
     from scipy.special import pdtrc, pdtri  # the distribution's sum above, and the mean with such a sum below
 
-    if ports < 1 or line_rate_gbps <= 0.0:
-        raise ValueError(f"at least one port and a positive line rate are needed, got {ports}, {line_rate_gbps:g}")
     allowed_a_s = BER * line_rate_gbps * 1e9
     allowed = allowed_a_s * of_time_s
     said = f"{counted_words(count, name)} in {duration_text(of_time_s)}, {allowed:.3g} allowed (BER {BER:g})"

@@ -187,7 +187,6 @@ SLACK_S = 120.0
 """The first look may end so long after the first probe began, the last begin so long before its end (a choice: two
 deadlines of a look), beside twice the time between two."""
 
-_DOWNED = "link_downed"
 _CODED = 0.9
 """A line of 400 Gb/s has 425 on its wires: what is below this share of its rate there has lost lanes or speed."""
 
@@ -323,7 +322,7 @@ def _like(end: End, looked: LinkEvidence) -> tuple[str | None, str]:
 
 def _as_switches(found: Sequence[PortHealth], cables: Sequence[SeenCable]) -> list[PortHealth]:
     """A switch whose cables are all down, all went down, or are all slow, is one part and not many."""
-    of_all = ("up", _DOWNED, "waits")
+    of_all = ("up", LINK_DOWNED, "waits")
     sick = {one.component: one for one in found if Outcome.FAIL in map(one.bad.get, of_all)}
     ends = {(end, one.name) for one in cables for end in (one.link.a, one.link.b) if "/" not in end}
     of_switch = grouped(sorted(ends), lambda pair: pair[0])
@@ -355,9 +354,9 @@ def _hosts_going_down(cables: Iterable[SeenCable], courses: Mapping[End, Courses
     found: dict[End, set[float]] = {}
     for host, own in grouped((one for one in cables if one.host), lambda one: one.host).items():
         far = [end for one in own for end in one.ends if end[0] != host]
-        down = [courses.get(end, {}).get(_DOWNED, CounterCourse()) for end in far]
+        down = [courses.get(end, {}).get(LINK_DOWNED, CounterCourse()) for end in far]
         if len(far) > 1:
-            at_s = set.intersection(*({step.at_s for step in steps_of(_DOWNED, one, (), 0.0)[0]} for one in down))
+            at_s = set.intersection(*({step.at_s for step in steps_of(LINK_DOWNED, one, (), 0.0)[0]} for one in down))
             found |= dict.fromkeys(far, at_s)
     return found
 
@@ -486,5 +485,5 @@ def _covered(cable: SeenCable, looked: LinkEvidence) -> bool:
     slack_s = SLACK_S + 2 * looked.links.samples.every_s
     first_s, last_s = looked.began_s + slack_s, looked.ended_s - slack_s
     ends = [end for end in (NOBODY, *cable.ends) if end not in looked.read]
-    seen = [looked.courses.get(end, {}).get("looks" if end == NOBODY else _DOWNED) for end in ends]
+    seen = [looked.courses.get(end, {}).get("looks" if end == NOBODY else LINK_DOWNED) for end in ends]
     return bool(cable.ends) and all(one and one.at_s[0] <= first_s and one.until_s >= last_s for one in seen)

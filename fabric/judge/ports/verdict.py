@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
+from fabric.judge.locate.search import MOST_NAMED
 from fabric.judge.locate.steps import next_step
 from fabric.judge.normal.keys import ends_of, grouped, leaf_of
 from fabric.judge.ports.health import BER, MANY, PortHealth, Step, counted_words, joined, ports_of_run
@@ -20,7 +21,7 @@ from fabric.judge.ports.links import LinkEvidence, cables_of, coverage_of, link_
 from fabric.model.change import Changes
 from fabric.model.outcome import Outcome, Reason, ReasonKind
 from fabric.model.probe import SHARE, Probe, Results
-from fabric.model.sampling import HELD_BACK, JUDGED, CounterReading, Samples, ZeroGrowth, all_counters
+from fabric.model.sampling import HELD_BACK, JUDGED, LINK_DOWNED, CounterReading, Samples, ZeroGrowth, all_counters
 from fabric.model.text import duration_text, fold
 from fabric.model.topology import Topology
 from fabric.model.verdict import ComponentVerdict, LinkCoverage, ProbeVerdict, Suspect, Verdicts
@@ -40,7 +41,6 @@ _Meanwhile = Mapping[str, Sequence[_Crossed]]
 """By probe."""
 
 _MOST_LINES = 4
-_MOST_PROBES = 20  # as ``model.verdict.Suspect``
 _NEXT = "clean or change the cable and the module, then measure again with `sample:` for two hours or more"
 
 
@@ -162,7 +162,6 @@ def _cables(
     return link_health(looked, cables), coverage_of(looked, cables)
 
 
-DOWNED = "link_downed"
 MOST_OF = 0.5
 """More of its ports must have gone down; and of what its hosts have elsewhere no more may have (a choice)."""
 
@@ -180,7 +179,7 @@ def went_down(ports: Sequence[PortHealth], topology: Topology, every_s: float) -
 
 
 def _went_down(leaf: str, own: Sequence[PortHealth], ports: Sequence[PortHealth], every_s: float) -> PortHealth | None:
-    down = {port.component: [s for s in port.steps if s.name == DOWNED and not s.ours] for port in own}
+    down = {port.component: [s for s in port.steps if s.name == LINK_DOWNED and not s.ours] for port in own}
     events = [(step.from_s, step.at_s) for port in own for step in down[port.component]]
     at_once = [[port for port in own if any(s.touches(*one) for s in down[port.component])] for one in events]
     together, when = max(zip(at_once, events, strict=True), key=lambda pair: len(pair[0]), default=([], (0.0, 0.0)))
@@ -188,7 +187,9 @@ def _went_down(leaf: str, own: Sequence[PortHealth], ports: Sequence[PortHealth]
     if len(hosts) < MANY or len(together) <= MOST_OF * len(own):
         return None
     others = [port for port in ports if port.host in hosts and port.component not in down]
-    if sum(any(s.touches(*when) for s in port.steps if s.name == DOWNED) for port in others) > MOST_OF * len(others):
+    if sum(any(s.touches(*when) for s in port.steps if s.name == LINK_DOWNED) for port in others) > MOST_OF * len(
+        others
+    ):
         return None  # the hosts themselves: they lost power, or were started again
     devices = ", ".join(sorted({port.device for port in together}))
     text = (
@@ -198,7 +199,7 @@ def _went_down(leaf: str, own: Sequence[PortHealth], ports: Sequence[PortHealth]
     return PortHealth(
         leaf,
         "",
-        ((DOWNED, Outcome.FAIL, text),),
+        ((LINK_DOWNED, Outcome.FAIL, text),),
         tuple(s for port in together for s in down[port.component] if s.touches(*when)),
         cable=leaf,
         under=hosts,
@@ -320,7 +321,7 @@ def _suspects(
                 evidence=tuple(evidence),
                 next_step=next_step("leaf", Outcome.FAIL) if port.under else _NEXT,
                 hosts=port.hosts,
-                probes=tuple([*failed, *unaware.get(name, ())][:_MOST_PROBES]),
+                probes=tuple([*failed, *unaware.get(name, ())][:MOST_NAMED]),
             )
         )
     return found

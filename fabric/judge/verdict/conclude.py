@@ -27,7 +27,7 @@ from fabric.judge.verdict.probes import Judge, as_confirmed, confirmed
 from fabric.model.change import Changes
 from fabric.model.outcome import Outcome, Reason, ReasonKind, note
 from fabric.model.part import PORT, Part
-from fabric.model.probe import CURVE, Probe, ProbeResult, Results
+from fabric.model.probe import CURVE, Probe, Results
 from fabric.model.scenario import Expectation, Phase
 from fabric.model.text import fold, gbps_text, three_digits
 from fabric.model.topology import Topology
@@ -92,9 +92,9 @@ def conclude(
     asked, or may still be live, is an ERROR of the whole.
     """
     judged = judge.judge([(probe, result) for probe in probes if (result := results.get(probe.probe_id)) is not None])
-    verdicts = {one.probe_id: one for one in judged}
-    if len(verdicts) < len(probes):
-        verdicts = {one.probe_id: verdicts.get(one.probe_id) or _not_reached(one.probe_id) for one in probes}
+    missing = (probe.probe_id for probe in probes if probe.probe_id not in results)
+    judged += (ProbeVerdict(name, Outcome.INCONCLUSIVE, NOT_REACHED) for name in missing)
+    verdicts: Verdicts = {one.probe_id: one for one in judged}
     verdicts = with_bad_gpus(probes, without_mistakes(probes, verdicts, topology), topology)
 
     altered = alterations(changes)
@@ -102,7 +102,6 @@ def conclude(
     telling = [probe for probe in probes if probe.probe_id not in untold] if untold else probes
     seen = seen or SeenCounters()
     found = _explained(telling, verdicts, results, topology, phases, seen)
-    found = _without_congested(found, telling, results, topology, seen)
     told = {name: one if one.recurrence is None else one.told() for name, one in (verdicts | found.verdicts).items()}
     ports = port_findings(seen, probes, told, found.suspects, results, topology, changes)
     # Nothing good is said of a component by what was measured while the fabric was bad on purpose.
@@ -184,7 +183,7 @@ def _explained(
 
     All rounds of repeated phases together; hosts by themselves; pairs of hosts plane by plane, which need to know
     these; then all else with what is known by then. Pairs that missed their limit and that nothing explains (few hosts,
-    or all of them slow) come last.
+    or all of them slow) come last. What was slow because others sent, where that was read (RoCE), is nobody's fault.
     """
     # numpy: only where something was measured
     from fabric.judge.course.located import over_time
@@ -227,19 +226,10 @@ def _explained(
         named += locating(open_, told, outcome=Outcome.FAIL, pairs=True).suspects
     named = without_partners(each_once([*named, *not_of_bad_hosts(errors, named)]), course.came_back, probes)
     named = [*lossy_class(probes, told, results, topology), *named]
-    shared = sharing_told(probes, told)
-    return _Explained(told, sorted(named, key=lambda suspect: -suspect.outcome.rank), course, pairs, shared)
-
-
-def _without_congested(
-    found: _Explained, probes: Sequence[Probe], results: Results, topology: Topology, seen: SeenCounters
-) -> _Explained:
-    """Without what was slow because others sent, where that was read (RoCE)."""
+    named.sort(key=lambda suspect: -suspect.outcome.rank)
     congestion = congestion_of(probes, results, seen.samples, seen.links, topology)
-    if congestion is None:
-        return found
-    verdicts, suspects, lines = relieved(probes, found.verdicts, found.suspects, congestion)
-    return replace(found, verdicts=verdicts, suspects=suspects, shared=[*found.shared, *lines])
+    freed = relieved(probes, told, named, congestion)
+    return _Explained(freed.verdicts, freed.suspects, course, pairs, [*sharing_told(probes, told), *freed.lines])
 
 
 def without_old_loopbacks(probes: Sequence[Probe], verdicts: Verdicts, results: Results) -> list[Probe]:
@@ -408,15 +398,11 @@ def _reasons(probes: Sequence[Probe], verdicts: Verdicts, untold: AbstractSet[st
         others = (verdicts[probe.probe_id].reason for probe in explained if probe.probe_id not in said)
         lines += [f"  {text}" for text in (*dict.fromkeys(said.values()), *common_reasons(others))]
     if left:
-        whys = (_why_skipped(results.get(probe.probe_id), verdicts[probe.probe_id]) for probe in left)
+        because = {name: one.left_out for name, one in results.items() if one.left_out is not None}
+        whys = (str(because.get(probe.probe_id, verdicts[probe.probe_id].reason)) for probe in left)
         lines.append(f"SKIPPED: {len(left)} of {len(probes)} probes of {len(skipped)} kinds")
         lines += [f"  {text}" for text in common_reasons(whys)]
     return lines
-
-
-def _why_skipped(result: ProbeResult | None, verdict: ProbeVerdict) -> str:
-    """Because of whom, without what was measured instead."""
-    return str(result.left_out) if result is not None and result.left_out is not None else verdict.reason
 
 
 def _without_limit(probes: Iterable[Probe], verdicts: Verdicts) -> dict[str, str]:
@@ -440,10 +426,6 @@ def _without_limit(probes: Iterable[Probe], verdicts: Verdicts) -> dict[str, str
             text = f"{phase}/{name}: {text}, most {gbps_text(max(values))} Gb/s{spread}; {missing}"
             found |= dict.fromkeys((probe.probe_id for probe, _ in members), text)
     return found
-
-
-def _not_reached(name: str) -> ProbeVerdict:
-    return ProbeVerdict(name, Outcome.INCONCLUSIVE, NOT_REACHED)
 
 
 def _components(probes: Sequence[Probe], verdicts: Verdicts, named: Sequence[Suspect]) -> list[ComponentVerdict]:

@@ -43,7 +43,7 @@ def told(course: Course) -> list[Told]:
     found = [
         Told(
             one.suspect.component,
-            one.kind,
+            one.suspect.course,
             one.text,
             one.suspect.kind,
             one.suspect.confidence,

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.measured_rack import one_number
 from fabric.judge.normal.keys import key_of
-from fabric.judge.normal.series import representative
+from fabric.judge.normal.series import number_of
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
@@ -160,7 +160,7 @@ def test_the_peak_of_the_largest_size_counts_and_no_average_over_sizes() -> None
             (8 * GIB, "busbw_in_place", 3790.0),
         )
     )
-    assert representative(ProbeResult("p", 1, numbers, None, "", 0, 1)) == (3790.0, 8 * GIB)
+    assert number_of(ProbeResult("p", 1, numbers, None, "", 0, 1)) == (3790.0, 8 * GIB)
 
 
 def test_algorithm_bandwidth_is_below_bus_bandwidth_in_an_all_reduce() -> None:
