@@ -23,7 +23,7 @@ from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.group_all_reduce import GroupAllToAllSpec
 from fabric.probes.shapes import int_param
 from fabric.sim.net.clos import Floats, Ints
-from fabric.sim.net.named_clos import NamedClos, net_from_topology
+from fabric.sim.net.named_clos import net_from_topology
 from fabric.sim.net.route import pooled, resources, routes
 
 BISECTION = "bisection, one way"
@@ -39,7 +39,10 @@ def is_told(probe: Probe, verdict: ProbeVerdict) -> bool:
 def hall_of(probes: Sequence[Probe], verdicts: Verdicts, topology: Topology) -> Hall:
     """The curve of a run that has one."""
     asked = [probe for probe in probes if CURVE in probe.params]
-    bounds = HallBounds(topology)
+    try:
+        bounds = HallBounds(topology)
+    except ValueError:
+        bounds = None  # it cannot be worked out
     halves = [probe for probe in asked if probe.kind == ConcurrentRingsSpec.kind]
     points = [_point(probe, verdicts[probe.probe_id], bounds) for probe in asked if probe not in halves]
     if pairs := [probe for probe in halves if len(probe.hosts) == 2]:
@@ -47,20 +50,20 @@ def hall_of(probes: Sequence[Probe], verdicts: Verdicts, topology: Topology) -> 
     return Hall(tuple(points), tuple(_beside(probes, verdicts)))
 
 
-def _point(probe: Probe, verdict: ProbeVerdict, bounds: HallBounds) -> HallPoint:
+def _point(probe: Probe, verdict: ProbeVerdict, bounds: HallBounds | None) -> HallPoint:
     return HallPoint(
         kind=probe.kind,
         hosts=len(probe.hosts),
         gpus=int_param(probe, "ranks"),
         gbps=verdict.value_gbps,
-        bound_gbps=bounds.bus_gbps(probe),
+        bound_gbps=None if bounds is None else bounds.bus_gbps(probe),
         limit_gbps=verdict.limit_gbps,
         outcome=verdict.outcome,
         reason="" if is_told(probe, verdict) else verdict.reason,
     )
 
 
-def _bisection(pairs: Sequence[Probe], verdicts: Verdicts, bounds: HallBounds) -> HallPoint:
+def _bisection(pairs: Sequence[Probe], verdicts: Verdicts, bounds: HallBounds | None) -> HallPoint:
     """What all pairs carry at once; nothing where one of them was not measured."""
     values = [verdicts[probe.probe_id].value_gbps for probe in pairs]
     known = [value for value in values if value is not None]
@@ -70,7 +73,7 @@ def _bisection(pairs: Sequence[Probe], verdicts: Verdicts, bounds: HallBounds) -
         hosts=2 * len(pairs),
         gpus=sum(int_param(probe, "ranks") for probe in pairs),
         gbps=sum(known) if whole else None,
-        bound_gbps=bounds.halves_gbps(pairs),
+        bound_gbps=None if bounds is None else bounds.rings_gbps([probe.hosts for probe in pairs]),
         limit_gbps=None,
         outcome=Outcome.worst(verdicts[probe.probe_id].outcome for probe in pairs),
         reason="" if whole else f"{len(values) - len(known)} of {len(values)} pairs were not measured",
@@ -90,37 +93,35 @@ ALL_TO_ALL = GroupAllToAllSpec.kind
 
 
 class HallBounds:
-    """What collectives could reach at most on the network of a topology; nothing where it cannot be worked out."""
+    """
+    What collectives could reach at most on the network of a topology; None where leaves are joined by what is not
+    described. ValueError where the network cannot be worked out.
+    """
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
-        self._net: NamedClos | None = None
-        try:
-            self._net = net_from_topology(topology, above_leaves=bool(topology.uplinks))
-        except ValueError:
-            return
+        self._net = net_from_topology(topology, above_leaves=bool(topology.uplinks))
         self._most = pooled(self._net.clos, self._net.clos.capacity_gbps, eta=1.0)
 
     def bus_gbps(self, probe: Probe) -> float | None:
-        """The most that its bus bandwidth can be; None where leaves are joined by what is not described."""
+        """The most that its bus bandwidth can be."""
         hosts = probe.hosts
-        if self._net is None or not self._described(hosts):
+        if probe.kind != ALL_TO_ALL:
+            return self.rings_gbps([hosts])
+        if not self._described(hosts):
             return None
         rails, gpus = self._rails(hosts), int_param(probe, "ranks")
         each = gpus // len(hosts)
-        nics = self._nics(hosts, rails)
-        if probe.kind == ALL_TO_ALL:
-            return self._least(self._every(nics)) * rails / each * (gpus - 1) / (gpus - each)
-        return self._least(self._of_rings(nics[np.newaxis])) * rails
+        return self._least(self._every(self._nics(hosts, rails))) * rails / each * (gpus - 1) / (gpus - each)
 
-    def halves_gbps(self, pairs: Sequence[Probe]) -> float | None:
-        """The most that rings of two hosts, all at once, can carry together."""
-        hosts = [name for probe in pairs for name in probe.hosts]
-        if self._net is None or not self._described(hosts):
+    def rings_gbps(self, rings: Sequence[Sequence[str]]) -> float | None:
+        """The most that rings of as many hosts, all at once, can carry together."""
+        hosts = [name for ring in rings for name in ring]
+        if not self._described(hosts):
             return None
         rails = self._rails(hosts)
-        nics = np.stack([self._nics(probe.hosts, rails) for probe in pairs])
-        return self._least(self._of_rings(nics)) * rails * len(pairs)
+        nics = np.stack([self._nics(ring, rails) for ring in rings])
+        return self._least(self._of_rings(nics)) * rails * len(rings)
 
     def _described(self, hosts: Iterable[str]) -> bool:
         of = self._topology.hosts
@@ -130,10 +131,8 @@ class HallBounds:
         return min(len(self._topology.hosts[name].platform.rnics) for name in hosts)
 
     def _nics(self, hosts: Sequence[str], rails: int) -> Ints:
-        assert self._net is not None
-        return self._net.clos.nic(
-            np.array([self._net.host_ids[name] for name in hosts])[:, np.newaxis], np.arange(rails)
-        )
+        numbers = np.array([self._net.host_ids[name] for name in hosts])
+        return self._net.clos.nic(numbers[:, np.newaxis], np.arange(rails))
 
     def _least(self, load: Floats) -> float:
         busy = load[:-1] > 0
@@ -141,14 +140,12 @@ class HallBounds:
 
     def _of_rings(self, nics: Ints) -> Floats:
         """Load of [ring, host, rail]: each host sends to the next of its ring."""
-        assert self._net is not None
         clos = self._net.clos
         used = routes(clos, nics.ravel(), np.roll(nics, -1, axis=1).ravel(), engine="ar").links
         return np.bincount(used.ravel(), minlength=resources(clos) + 1).astype(np.float64)
 
     def _every(self, nics: Ints) -> Floats:
         """Load of [host, rail] where each sends to every other as much, one line rate in all."""
-        assert self._net is not None
         clos, hosts = self._net.clos, len(nics)
         load = np.zeros(resources(clos) + 1)
         load[nics], load[nics + clos.nics] = 1.0, 1.0

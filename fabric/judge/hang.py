@@ -278,14 +278,14 @@ def _next(
     ring = list(dict.fromkeys(evidence.places[rank].host for rank in ranks if rank in evidence.places))
     all_wait = not suspects and standing and standing[0].certain
     hosts = list(dict.fromkeys(ring if all_wait else (one.host for one in sure if one.host)))[:_NAMED_MOST]
-    tests: dict[frozenset[str], PairTest] = {}
-    for one in sure:
-        if one.host and one.kind is HangKind.FAILED and one.others:
-            why = "a connection between them failed"
-            tests.setdefault(frozenset({one.host, one.others}), PairTest(one.host, one.others, why=why))
+    tests = [
+        PairTest(one.host, one.others, why="a connection between them failed")
+        for one in sure
+        if one.host and one.kind is HangKind.FAILED and one.others
+    ]
     for host in (host for host in hosts if host in ring and len(ring) > 1):
         at = ring.index(host)
-        for other in (ring[at - 1], ring[(at + 1) % len(ring)]):
-            why = "neighbours in the order of ranks"
-            tests.setdefault(frozenset({host, other}), PairTest(host, other, why=why))
-    return tuple(hosts), tuple(tests.values())
+        beside = (ring[at - 1], ring[(at + 1) % len(ring)])
+        tests += (PairTest(host, other, why="neighbours in the order of ranks") for other in beside)
+    once = grouped(tests, lambda test: frozenset({test.a, test.b}))
+    return tuple(hosts), tuple(first for first, *_ in once.values())

@@ -286,17 +286,9 @@ def further_tests(
                 shared = None if leaf is None else (plane.rail, plane.line_rate_gbps, leaf)
                 count = min(count, left.setdefault(shared, most * (1 if leaf is None else len(partners))))
                 left[shared] -= count
-                first = place * max(1, len(partners) // 2)  # parts seldom wait for the same partner
-                numbers = range(done.get(part, 0), done.get(part, 0) + count)
-                made += _tests(
-                    spec,
-                    phase,
-                    part,
-                    plane,
-                    [*partners[first % len(partners) :], *partners][: len(partners)],
-                    numbers,
-                    topology,
-                )
+                first = place * max(1, len(partners) // 2) % len(partners)  # parts seldom wait for the same partner
+                turned, begun = [*partners[first:], *partners[:first]], done.get(part, 0)
+                made += _tests(spec, phase, part, plane, turned, range(begun, begun + count), topology)
     return made
 
 

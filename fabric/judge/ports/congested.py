@@ -124,18 +124,17 @@ class Congestion:
         """None where it was not counted."""
         result = self._results[probe.probe_id]
         seconds = result.ended_s - result.started_s
-        rates: dict[str, list[float]] = {}
+        most: dict[str, float] = {}
         ends = ends_of(probe)
         for end in ends:
             for name in HELD_BACK:
                 course = self._ports.get(end, {}).get(name)
                 grown = None if course is None else _grown(name, course, result.started_s, result.ended_s)
                 if grown is not None and seconds > 0:
-                    rates.setdefault(name, []).append(grown / seconds)
+                    most[name] = max(grown / seconds, most.get(name, 0.0))
         marks, cnps, pauses = HELD_BACK
-        if cnps not in rates and pauses not in rates:
+        if cnps not in most and pauses not in most:
             return None
-        most = {name: max(values) for name, values in rates.items()}
         at = "/".join(ends[-1])
         return HeldBack(most.get(marks, 0.0), most.get(cnps, 0.0), most.get(pauses, 0.0) * 1e-6, at)
 
@@ -177,17 +176,12 @@ class Congestion:
         if first < 0 or last >= len(looks):
             return None
         from_s, until_s = looks[first], looks[last]
-        words = 0
-        for one in known:
-            grown = _grown(SENT, one, from_s, until_s)
-            if grown is None:
-                return None
-            words += grown
-        ours = self._own_gbit(leaf, up, from_s, until_s)
-        if ours is None or until_s <= from_s:
+        read = (_grown(SENT, one, from_s, until_s) for one in known)
+        words = [grown for grown in read if grown is not None]
+        ours, lasted_s = self._own_gbit(leaf, up, from_s, until_s), until_s - from_s
+        if len(words) < len(known) or ours is None or lasted_s <= 0:
             return None
-        lasted_s = until_s - from_s
-        return words * _WORD_GBIT / lasted_s - ours / lasted_s, ours / lasted_s
+        return sum(words) * _WORD_GBIT / lasted_s - ours / lasted_s, ours / lasted_s
 
     def _own_gbit(self, leaf: str, up: bool, from_s: float, until_s: float) -> float | None:
         """What flows of this run sent there in this time; None where something else ran whose bytes are not known."""

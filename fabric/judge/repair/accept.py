@@ -26,7 +26,7 @@ from fabric.judge.normal.keys import floor_of, grouped, key_of, name_of
 from fabric.judge.normal.series import number_of
 from fabric.judge.ports.health import PortHealth, ports_of_run
 from fabric.judge.repair.identity import Repair, Repaired
-from fabric.judge.repair.needs import WELL, Measured, PartTest, is_as_warm, part_tests, through
+from fabric.judge.repair.needs import Measured, PartTest, is_as_warm, part_tests, through
 from fabric.model.change import Changes
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
@@ -175,17 +175,17 @@ def _one(
     outcome, reason = worst.outcome, worst.reason
     limits = [verdict.limit_gbps for verdict, _ in again if verdict.limit_gbps is not None]
     low = [value for value in values if limits and value < limits[0]]
-    if low and outcome in WELL:  # what is judged is the median of the repetitions, and it dips now and then
+    if low and outcome.is_good:  # what is judged is the median of the repetitions, and it dips now and then
         outcome = Outcome.FAIL
         reason = f"{len(low)} of {len(values)} below {limits[0]:.1f} Gb/s, the least {min(low):.1f}"
-    if outcome in WELL and len(values) < LEAST_SAMPLES:
+    if outcome.is_good and len(values) < LEAST_SAMPLES:
         outcome, reason = Outcome.INCONCLUSIVE, f"{len(values)} of {LEAST_SAMPLES} samples that are needed"
     key = key_of(one.probe, measured[0][1], run.topology) if measured else None
     margin = floor_of(one.probe.kind)
     past = _against(values, one.past_gbps, margin)
     beside = _against(values, peers.get(key, ()), margin) if key else None
     for found, what in ((past, "its own past"), (beside, "its peers")):
-        if found is None or outcome not in WELL or found.ratio >= 1 - margin:
+        if found is None or not outcome.is_good or found.ratio >= 1 - margin:
             continue  # a loss below the margin is not acted upon
         slower = found.outcome is Outcome.FAIL
         outcome = Outcome.FAIL if slower else Outcome.INCONCLUSIVE
@@ -217,7 +217,7 @@ def _against(values: Sequence[float], others: Sequence[float], margin: float) ->
 def _evidence(weighed: Sequence[Weighed], case: _Case) -> None:
     if not weighed:
         case.open.append("nothing that accused it could be measured again")
-    left = {one.outcome for one in weighed} - {*WELL, Outcome.FAIL}
+    left = {one.outcome for one in weighed if not one.outcome.is_good} - {Outcome.FAIL}
     for outcomes, lines, what in (
         ({Outcome.FAIL}, case.reject, "still bad"),
         ({Outcome.MARGINAL}, case.notes, "good, but near a limit or unsteady"),
@@ -250,7 +250,7 @@ def _suite(because: Because, run: Measured, case: _Case) -> None:
     theirs = {host for suspect in others for host in suspect.hosts}
     verdicts = run.verdicts
     mine = [probe for probe in run.probes if probe.phase not in run.again and repaired & set(probe.hosts)]
-    bad = [(probe, verdicts[probe.probe_id]) for probe in mine if verdicts[probe.probe_id].outcome not in WELL]
+    bad = [(probe, verdicts[probe.probe_id]) for probe in mine if not verdicts[probe.probe_id].outcome.is_good]
     for probe, one in bad if not own else ():
         if one.outcome is Outcome.FAIL and not theirs & set(probe.hosts):
             case.reject.append(f"bad: {probe.probe_id}: {one.reason}")

@@ -42,9 +42,6 @@ AS_WARM_C = 2.0
 _PARTS = ("rnic", "link", "gpu")
 """Kinds of components that come and go, and are replaced."""
 
-WELL = (Outcome.PASS, Outcome.MARGINAL)
-_BAD = (Outcome.FAIL, Outcome.ERROR)
-
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -109,7 +106,7 @@ def part_tests(name: str, run: Measured, *, accused: Collection[str] = ()) -> li
         if result is None or verdict is None or not verdict.ran or (own and host not in probe.hosts):
             continue
         gbps, size_bytes = number_of(result) or (None, None)
-        if (gbps is not None or verdict.outcome in _BAD) and passes(probe):
+        if (gbps is not None or verdict.outcome in (Outcome.FAIL, Outcome.ERROR)) and passes(probe):
             key = key_of(probe, size_bytes, run.topology)
             low[key] = max(low[key], (1 - floor_of(key.kind)) * (gbps or 0.0))
             failed = gbps is None or (verdict.outcome is Outcome.FAIL and bool(verdict.against))

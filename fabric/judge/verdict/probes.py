@@ -138,15 +138,12 @@ class Judge:
                 recurrence=Recurrence.SEEN_ONCE,
             )
         reason = f"{gbps_text(one.value)} Gb/s, {found.reason}"
+        passes = found.outcome is Outcome.PASS
+        if verdict.limit_gbps is None and passes:
+            return replace(verdict, outcome=Outcome.PASS, reason="")
         if verdict.limit_gbps is None:
-            passes = found.outcome is Outcome.PASS
-            return (
-                replace(verdict, outcome=Outcome.PASS, reason="")
-                if passes
-                else replace(verdict, reason=reason, missing=found.reason)
-            )
-        open_ = found.outcome is not Outcome.PASS and len(one.values) >= LEAST_SAMPLES
-        if not open_ or verdict.outcome is not Outcome.PASS:
+            return replace(verdict, reason=reason, missing=found.reason)
+        if passes or len(one.values) < LEAST_SAMPLES or verdict.outcome is not Outcome.PASS:
             return verdict
         return replace(verdict, outcome=Outcome.MARGINAL, reason=reason)
 
