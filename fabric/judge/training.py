@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from math import fsum, inf, log, sqrt
 
 from fabric.judge.course.rows import LEAST_ROUNDS
-from fabric.judge.normal.keys import gave_up, grouped
+from fabric.judge.normal.keys import begun, gave_up, grouped
 from fabric.judge.ports.health import steps_of, windows_of
 from fabric.judge.ports.verdict import PortFindings, SeenCounters
 from fabric.model.change import Changes
@@ -26,7 +26,7 @@ from fabric.model.probe import Probe, ProbeResult, Results
 from fabric.model.sampling import LINK_DOWNED, Samples
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
-from fabric.model.verdict import ChangeEffect, LinkCoverage, TrainingImpact
+from fabric.model.verdict import LinkCoverage, TrainingImpact
 from fabric.runs.samples import End, LinkSamples
 
 DAY_S = 86_400.0
@@ -80,17 +80,14 @@ def expected_ettr(mttf: float, *, restart_s: float, every_s: float, write_s: flo
     return max(0.0, (1 - (restart_s + every_s / 2) / mttf) / (1 + write_s / every_s))
 
 
-def training_impact(
-    gpus: int, failures: Observed | None, *, gpus_per_host: float = 8.0, retained: float | None = None
-) -> TrainingImpact:
+def training_impact(gpus: int, failures: Observed | None, *, gpus_per_host: float = 8.0) -> TrainingImpact:
     """
-    What follows for a job over so many GPUs from measured failures, and from the bandwidth *retained* under a fault.
+    What follows for a job over so many GPUs from measured failures.
 
     It writes checkpoints as often as is best. Flaps that a job survives are no failures: they cost a stall.
     """
-    stretched = [] if retained is None else [_stretched(retained)]
     if failures is None or failures.host_days <= 0:
-        notes = ("no failure rate was measured: mean time to failure and ETTR are not known", *stretched)
+        notes = ("no failure rate was measured: mean time to failure and ETTR are not known",)
         return TrainingImpact(gpus, None, None, notes=notes)
     looked, rate = f"{failures.host_days:,.1f} host-days", f"{failures.per_host_day:.2g} per host-day"
     if failures.is_bound:
@@ -103,19 +100,10 @@ def training_impact(
         mttf,
         expected_ettr(mttf, restart_s=RESTART_S, every_s=best_interval_s(mttf, WRITE_S), write_s=WRITE_S),
         failures.is_bound,
-        notes=(*stretched, said),
+        notes=(said,),
         failures=failures.count,
         host_days=failures.host_days,
     )
-
-
-def _stretched(retained: float) -> str:
-    """How much of a step waits for the network is not known: from none of it to all of it (1 / retained)."""
-    text = f"the worst fault made here left {retained:.0%} of the bandwidth"
-    if retained <= 0:
-        return f"{text}: jobs that use it stand still"
-    most = f"steps take up to {1 / retained:.1f} times as long"
-    return f"{text}; how much of a step waits for the network is not known: {most}"
 
 
 _Ran = tuple[Probe, ProbeResult]
@@ -137,8 +125,7 @@ def watched(
     series = grouped((phase for phase in phases if phase.repeated not in altered), lambda phase: phase.repeated)
     kept = [[phase.name for phase in rounds] for rounds in series.values() if len(rounds) >= LEAST_ROUNDS]
     names = {name for rounds in kept for name in rounds}
-    asked = ((probe, results.get(probe.probe_id)) for probe in probes if probe.phase in names)
-    ran = [(probe, result) for probe, result in asked if result is not None and result.attempt > 0]
+    ran = begun((probe for probe in probes if probe.phase in names), results)
     last_well: dict[str, float] = {}  # when each host last measured well, seconds
     for probe, result in ran:
         for host in probe.hosts if result.outcome is None else ():
@@ -227,19 +214,15 @@ def impact_of(
     topology: Topology,
     ports: PortFindings,
     changes: Changes,
-    effects: Sequence[ChangeEffect],
 ) -> TrainingImpact | None:
     """What a run means for a job over all GPUs of its hosts; None where they have none."""
     gpus = sum(len(topology.hosts[host].platform.gpus) for host in seen.hosts)
     if not gpus:
         return None
     each = gpus / len(seen.hosts)
-    faults = {one.change.change_id for one in changes if one.change.is_fault}
-    shares = [one.retained for one in effects if one.change_id in faults and one.retained is not None]
-    retained = min(1.0, *shares) if shares else None  # the least that a fault made on purpose left
     leaves = {one.component: one.hosts for one in ports.suspects if one.kind == "leaf" and one.outcome is Outcome.FAIL}
     failures = watched(probes, results, phases, leaves)
-    impact = training_impact(gpus, failures, gpus_per_host=each, retained=retained)
+    impact = training_impact(gpus, failures, gpus_per_host=each)
     if failures is None or impact.mttf_s is None:
         return impact
     found = downs(seen.samples, seen.links, changes)

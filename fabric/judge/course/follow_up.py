@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from math import ceil, log
 
 from fabric.judge.course.rows import measured_gbps, rows_of
-from fabric.judge.normal.keys import rnics_of
+from fabric.judge.normal.keys import begun, rnics_of
 from fabric.model.diagnosis import PairTest
 from fabric.model.part import Part
 from fabric.model.probe import AGAIN, FollowUpLimits, Probe, ProbeResult, Results
@@ -215,13 +215,13 @@ def dips_in_round(
 
     *known_bad* are sure already, and explain others.
     """
-    begun = [p for p in probes if len(p.hosts) == 2 and p.probe_id in results and results[p.probe_id].attempt > 0]
-    measured = [probe for probe in begun if measured_gbps(results[probe.probe_id]) is not None]
+    ran = begun((probe for probe in probes if len(probe.hosts) == 2), results)
+    measured = [probe for probe, result in ran if measured_gbps(result) is not None]
     rows = rows_of(measured, results, dict.fromkeys({probe.phase for probe in measured}, ""), topology).rows
-    seen = Counter(end for probe in begun for end in _ends(probe))
+    seen = Counter(end for probe, _ in ran for end in _ends(probe))
     low = [row.probe for row in rows if row.low]
     bad = Counter(end for probe in low for end in _ends(probe))
-    gone = {end for probe in begun if measured_gbps(results[probe.probe_id]) is None for end in _ends(probe)}
+    gone = {end for probe, result in ran if measured_gbps(result) is None for end in _ends(probe)}
     gone |= {end for end, count in bad.items() if seen[end] > 1 and 2 * count > seen[end]}
     left = [probe for probe in low if not _is_explained(probe, {*gone, *known_bad})]
     able = frozenset(end for end in seen if "/" in end and gone.isdisjoint((end, Part.of(end).host)))
@@ -287,8 +287,8 @@ def further_tests(
                 count = min(count, left.setdefault(shared, most * (1 if leaf is None else len(partners))))
                 left[shared] -= count
                 first = place * max(1, len(partners) // 2) % len(partners)  # parts seldom wait for the same partner
-                turned, begun = [*partners[first:], *partners[:first]], done.get(part, 0)
-                made += _tests(spec, phase, part, plane, turned, range(begun, begun + count), topology)
+                turned, number = [*partners[first:], *partners[:first]], done.get(part, 0)
+                made += _tests(spec, phase, part, plane, turned, range(number, number + count), topology)
     return made
 
 

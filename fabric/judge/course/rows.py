@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD
-from fabric.judge.normal.keys import ProbeLayouts, floor_of, gave_up
+from fabric.judge.normal.keys import ProbeLayouts, begun, floor_of, gave_up, grouped
 from fabric.judge.normal.series import DIP_SIGMAS, number_of
 from fabric.model.probe import AGAIN, SHARE, Probe, ProbeResult, Results
 from fabric.model.scenario import Phase
@@ -80,10 +80,9 @@ def rows_of(
     """From the phases that are *rounds* of something; a class is what every round measures alike."""
     layouts = ProbeLayouts(topology, rounds)
     classes: dict[int, dict[str, list[_Measured]]] = {}
-    for probe in (probe for probe in probes if probe.phase in rounds):
-        result = results.get(probe.probe_id)
-        if result is None or result.attempt == 0 or SHARE in probe.params:
-            continue  # what others leave it is luck
+    # Without what others left a share of its line: that is luck.
+    own = (probe for probe in probes if probe.phase in rounds and SHARE not in probe.params)
+    for probe, result in begun(own, results):
         measured = measured_gbps(result)
         if measured is not None or gave_up(result):
             of_class = classes.setdefault(layouts.of(probe).alike, {})
@@ -160,20 +159,16 @@ def rounds_not_run(phases: Sequence[Phase], probes: Sequence[Probe], results: Re
     first begin to the last end.
     """
     planned = _filling(phases)
-    begun: dict[str, list[ProbeResult]] = defaultdict(list)
-    for probe in probes if planned else ():
-        result = results.get(probe.probe_id)
-        if result is not None and result.attempt > 0:
-            begun[probe.phase].append(result)
+    by_phase = grouped(begun(probes if planned else (), results), lambda one: one[0].phase)
     for (label, within_s), members in planned.items():
-        ran = [begun[phase.name] for phase in members if phase.name in begun]
+        ran = [by_phase[phase.name] for phase in members if phase.name in by_phase]
         if len(ran) == len(members):
             continue
         said, given = f"{label}: {len(ran)} of {len(members)} planned rounds were run", duration_text(within_s)
         if not ran:
             yield f"{said}, of the {given} it was given none was used"
             continue
-        done = [result for results_of in ran for result in results_of]
+        done = [result for of_round in ran for _, result in of_round]
         took_s = max(one.ended_s for one in done) - min(one.started_s for one in done)
         why = "rounds took longer than planned" if took_s >= within_s else "the run did not get to the others"
         yield f"{said}, in {duration_text(took_s)} of the {given} it was given: {why}"

@@ -28,6 +28,12 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Shared]) -> dict[Shared
     return found
 
 
+def begun(probes: Iterable[Probe], results: Results) -> list[tuple[Probe, ProbeResult]]:
+    """The probes of which something was started, each with what came of it."""
+    pairs = ((probe, results.get(probe.probe_id)) for probe in probes)
+    return [(probe, result) for probe, result in pairs if result is not None and result.attempt > 0]
+
+
 OF_AGAIN = "-again"
 """Behind the name of what is measured again: it is compared with what was planned."""
 

@@ -139,7 +139,6 @@ def conclude(
         *map(note, (*congestion_told(probes, results, topology), *found.shared)),
         *map(note, not_above(probes, results, topology)),
     ]
-    effects = windows_report(phases, probes, results, changes)
     return Verdict(
         outcome=Outcome.worst(outcomes),
         reasons=tuple(reasons),
@@ -148,8 +147,8 @@ def conclude(
         probes=tuple(verdicts[probe.probe_id] for probe in probes),
         expectations=expectations,
         changes=tuple(changes),
-        effects=effects,
-        training=impact_of(seen, probes, results, phases, topology, ports, changes, effects) if seen else None,
+        effects=windows_report(phases, probes, results, changes),
+        training=impact_of(seen, probes, results, phases, topology, ports, changes),
         hall=hall,
         links=ports.links,
     )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from fabric.judge.course.follow_up import DippedAgain
 from fabric.judge.locate.candidates import spines_above
-from fabric.judge.normal.keys import CROSS_LEAF, grouped, link_class, series_key
+from fabric.judge.normal.keys import CROSS_LEAF, begun, grouped, link_class, series_key
 from fabric.judge.normal.kinds import of_nobody
 from fabric.judge.normal.series import LEAST_FOR_CV
 from fabric.judge.verdict.probes import Judge
@@ -205,8 +205,7 @@ MOST_ERRORS = 0.1
 
 def _failed_once(probes: Sequence[Probe], by_id: Results) -> list[Sequence[Probe]]:
     """Series of one probe that ended with an error, where nearly all else of its hosts was measured."""
-    ran = [(probe, by_id[probe.probe_id]) for probe in probes if probe.kind in REPEATED_KINDS]
-    ran = [(probe, result) for probe, result in ran if result.attempt > 0]
+    ran = begun((probe for probe in probes if probe.kind in REPEATED_KINDS), by_id)
     failed = [probe for probe, result in ran if result.outcome is Outcome.ERROR]
     if not failed:
         return []
