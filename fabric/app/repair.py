@@ -12,9 +12,9 @@ from fabric.config.inventory import load_inventory
 from fabric.errors import ConfigError, FabricError
 from fabric.judge.normal.baseline import LEAST_SAMPLES
 from fabric.judge.normal.series import number_of
-from fabric.judge.ports.health import clean_s
+from fabric.judge.ports.health import clean_s, ports_of_run
 from fabric.judge.ports.verdict import wanted_for
-from fabric.judge.repair.accept import Same, accept, alone, same, together, watched_ports
+from fabric.judge.repair.accept import Same, accept, alone, same, together
 from fabric.judge.repair.identity import differing, repaired
 from fabric.judge.repair.needs import Measured, needs_of, through
 from fabric.model.fields.wording import nearest, quoted
@@ -162,15 +162,16 @@ def decided(run: ShownRun) -> Acceptance:
     directory = Path(run.judged.path)
     topology, changes = run.inventory.topology, verdict.changes
     again = {one.name for one in scenario.phases if any(isinstance(spec, AgainSpec) for spec in one.probes)}
+    samples = read_samples(directory, wanted_for(None))
     measured = Measured(
-        run.probes, run.results, verdict, topology, run.complete, frozenset(again), frozenset(because.hosts)
+        run.probes, run.results, verdict, topology, samples, run.complete, frozenset(again), frozenset(because.hosts)
     )
-    samples, now = read_samples(directory, wanted_for(None)), read_identity(directory)
+    now = read_identity(directory)
     before = {host.host: host for host in because.identity} or None
     found = []
     for one in (alone(because, name, topology) for name in because.names):
-        watched = watched_ports(samples, topology, one.hosts, changes)
-        found.append(accept(one, measured, watched, repaired(before, now, one.hosts, one.suspects)))
+        ports = ports_of_run(samples, topology, one.hosts, changes)
+        found.append(accept(one, measured, ports, repaired(before, now, one.hosts, one.suspects)))
     return together(found)
 
 
@@ -209,9 +210,9 @@ def _because(run: Path, failed: ShownRun, hosts: Sequence[str], links: tuple[str
         why = "".join(f"; {note}" for note in notes)
         raise ConfigError.at(run, f"it has nothing against {fold(links or hosts)} that can be measured again{why}")
     identity = read_identity(Path(failed.judged.path)) or {}
-    measured = Measured(failed.probes, failed.results, verdict, topology)
-    bad = [one for one in suspects if one.outcome in NAMING]
     samples = read_samples(Path(failed.judged.path), lambda one: one.name == "module_c")
+    measured = Measured(failed.probes, failed.results, verdict, topology, samples)
+    bad = [one for one in suspects if one.outcome in NAMING]
     return Because(
         run=f"{failed.judged.scenario.name}/{failed.judged.run_id}",
         path=failed.judged.path,
@@ -223,7 +224,7 @@ def _because(run: Path, failed: ShownRun, hosts: Sequence[str], links: tuple[str
         past_runs=past_runs,
         notes=tuple(notes),
         links=links,
-        needs=needs_of(measured, [one.probe for one in evidence], bad, links or hosts, samples),
+        needs=needs_of(measured, [one.probe for one in evidence], bad, links or hosts),
     )
 
 

@@ -16,7 +16,7 @@ it is all that is weighed: it has no suite; its ports are read as all are.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 
@@ -24,41 +24,17 @@ from fabric.judge.normal.baseline import LEAST_SAMPLES, RecordedRatio, against_r
 from fabric.judge.normal.interval import SCALE, robust
 from fabric.judge.normal.keys import floor_of, grouped, key_of, name_of
 from fabric.judge.normal.series import number_of
-from fabric.judge.ports.health import PortHealth, ports_of_run
+from fabric.judge.ports.health import PortHealth, known_values
 from fabric.judge.repair.identity import Repair, Repaired
 from fabric.judge.repair.needs import Measured, PartTest, is_as_warm, part_tests, through
-from fabric.model.change import Changes
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.recorded import Key, Recorded
 from fabric.model.repair import Acceptance, Because, Decided, Decision, Evidence, Need, Weighed
-from fabric.model.sampling import CounterCourse, Samples
 from fabric.model.text import duration_text, fold
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
-
-
-@dataclass(frozen=True, slots=True)
-class WatchedPorts:
-    """
-    The ports that could be read; *watched_s* is the shortest time of them all, None where none was read.
-
-    *modules*: how warm their modules were, by host and device.
-    """
-
-    ports: tuple[PortHealth, ...] = ()
-    watched_s: float | None = None
-    modules: Mapping[tuple[str, str], CounterCourse] = field(default_factory=dict)
-
-
-def watched_ports(samples: Samples, topology: Topology, hosts: Sequence[str], changes: Changes) -> WatchedPorts:
-    """Every port of *hosts*, judged as in the verdict of a run."""
-    found = ports_of_run(samples, topology, hosts, changes)
-    times_s = (port.ber.watched_s for port in found if port.ber is not None)
-    modules = {(at.host, at.part): course for at, course in samples.courses.items() if at.name == "module_c"}
-    return WatchedPorts(tuple(found), min(times_s, default=None), modules)
-
 
 _MOST = 4  # lines of one kind on the page
 
@@ -87,8 +63,8 @@ def alone(because: Because, name: str, topology: Topology) -> Because:
     return replace(because, evidence=evidence, suspects=suspects, needs=needs, hosts=hosts, links=links)
 
 
-def accept(because: Because, run: Measured, watched: WatchedPorts, repaired: Repaired) -> Acceptance:
-    """Weigh everything of one host or link; *watched* are the ports of the host."""
+def accept(because: Because, run: Measured, ports: Sequence[PortHealth], repaired: Repaired) -> Acceptance:
+    """Weigh everything of one host or link; *ports* are those of the host that could be read."""
     case, is_host = _Case(notes=list(because.notes)), not because.links
     bad = {host for one in run.verdict.suspects if one.outcome is Outcome.FAIL for host in one.hosts}
     bad -= {host for one in _own(run.verdict.suspects, because) for host in one.hosts}
@@ -99,9 +75,9 @@ def accept(because: Because, run: Measured, watched: WatchedPorts, repaired: Rep
         _suite(because, run, case)
     _links(because, run, case)
     if is_host:
-        _bit_errors(because, run.topology, watched.ports, case)
+        _bit_errors(because, run.topology, ports, case)
         _parts(repaired, case)
-    _needs(because.needs, own, watched.modules, case)
+    _needs(because.needs, own, case)
     if not run.complete:
         case.open.append("the run has not reached its end: what it did not reach is not judged")
     decision = Decision.REJECT if case.reject else Decision.INCONCLUSIVE if case.open else Decision.ACCEPT
@@ -117,7 +93,7 @@ def accept(because: Because, run: Measured, watched: WatchedPorts, repaired: Rep
         notes=tuple(case.notes),
         weighed=weighed,
         parts=repaired.lines if is_host else (),
-        watched_s=watched.watched_s,
+        watched_s=min((port.ber.watched_s for port in ports if port.ber is not None), default=None),
         quick=because.quick,
         each=tuple(Decided(name, decision, reasons) for name in because.names),
     )
@@ -262,14 +238,14 @@ def _suite(because: Because, run: Measured, case: _Case) -> None:
     del case.reject[2 * _MOST :]
 
 
-def _needs(needs: Sequence[Need], run: Measured, modules: Mapping[tuple[str, str], CounterCourse], case: _Case) -> None:
+def _needs(needs: Sequence[Need], run: Measured, case: _Case) -> None:
     """Whether the parts have shown enough; what several of them lack alike is said once."""
     said: dict[str, list[str]] = {}
     for need in needs:
         tests = part_tests(need.part, run)
         bad = [one.probe.probe_id for one in tests if one.bad]
         if not bad:
-            for text in _lacking(need, tests, run.again, modules):
+            for text in _lacking(need, tests, run):
                 said.setdefault(text, []).append(need.part)
         elif not case.reject:
             case.reject.append(f"{need.part}: bad in {len(bad)} of {len(tests)} tests, such as {bad[0]}")
@@ -279,22 +255,20 @@ def _needs(needs: Sequence[Need], run: Measured, modules: Mapping[tuple[str, str
         case.notes.append(f"{' and '.join(cleared[:_MOST])}: as many good tests as tell (95 %) that it is well")
 
 
-def _lacking(
-    need: Need, good: Sequence[PartTest], again: Collection[str], modules: Mapping[tuple[str, str], CounterCourse]
-) -> Iterator[str]:
+def _lacking(need: Need, good: Sequence[PartTest], run: Measured) -> Iterator[str]:
     """What a part that is good now has not shown yet, with the time that it takes."""
     if len(good) < need.tests:
-        each_s = [one.probe.duration_s for one in good if one.probe.phase in again]
+        each_s = [one.probe.duration_s for one in good if one.probe.phase in run.again]
         takes = f": {duration_text(fmean(each_s) * (need.tests - len(good)))} more" if each_s else ""
         text = f"{need.tests:,} good ones would tell that it is not so any more, {len(good):,} were measured"
         yield f"was bad in {need.bad} of {need.of} tests: {text}{takes}"
-    began_s, part = min((one.at_s for one in good), default=0.0), Part.of(need.part)
+    began_s = min((one.at_s for one in good), default=0.0)
     telling = [one for one in good if one.at_s - began_s >= need.after_s]
     what = "it had become worse gradually"
     if need.warm_c is not None:
-        module = modules.get((part.host, part.device))
+        module = run.module(Part.of(need.part))
         telling = [one for one in good if is_as_warm(module, one.at_s, need.warm_c)]
-        known = [value for value in (module.values if module else ()) if value is not None]
+        known = known_values(module)
         now = f"{max(known):.0f} C at most now" if known else "not read now"
         what = f"its module was at {need.warm_c:.0f} C, which was {now}"
     if len(telling) < LEAST_SAMPLES:

@@ -46,7 +46,8 @@ _PARTS = ("rnic", "link", "gpu")
 @dataclass(frozen=True, slots=True)
 class Measured:
     """
-    A whole run: its probes, what came of them, and how they were judged; *complete*: it was not interrupted.
+    A whole run: its probes, what came of them and was sampled beside them, and how they were judged; *complete*: it was
+    not interrupted.
 
     Of a post-repair validation *again* names the phases that measured the evidence again, and *repaired* hosts are
     nobody's peers.
@@ -56,6 +57,7 @@ class Measured:
     results: Results
     verdict: Verdict
     topology: Topology
+    samples: Samples
     complete: bool = True
     again: frozenset[str] = frozenset()
     repaired: frozenset[str] = frozenset()
@@ -64,6 +66,10 @@ class Measured:
     def verdicts(self) -> Verdicts:
         """How its probes were judged."""
         return {one.probe_id: one for one in self.verdict.probes}
+
+    def module(self, part: Part) -> CounterCourse | None:
+        """How warm the module of an RNIC was; None where it was not read."""
+        return self.samples.courses.get(CounterReading(part.host, part.device, "module_c"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +125,7 @@ def part_tests(name: str, run: Measured, *, accused: Collection[str] = ()) -> li
 
 
 def needs_of(
-    run: Measured, evidence: Sequence[Probe], suspects: Sequence[Suspect], names: Sequence[str], samples: Samples
+    run: Measured, evidence: Sequence[Probe], suspects: Sequence[Suspect], names: Sequence[str]
 ) -> tuple[Need, ...]:
     """
     What the *suspects* have to show; *names* are the hosts or links that were repaired.
@@ -147,8 +153,7 @@ def needs_of(
     for name, own in tests.items():
         part, count = Part.of(name), sum(one.bad for one in own)
         if count and not set(names).isdisjoint((name, part.host)):
-            module = samples.courses.get(CounterReading(part.host, part.device, "module_c"))
-            when = _when(own, blamed.get(name, ""), module, began_s)
+            when = _when(own, blamed.get(name, ""), run.module(part), began_s)
             found.append(Need(name, count, len(own), wanted_tests(count, len(own)), *when))
     return tuple(found)
 

@@ -12,7 +12,7 @@ from scipy.special import bdtrc
 
 from fabric.config.inventory import load_inventory
 from fabric.judge.ports.health import BerVerdict, PortHealth
-from fabric.judge.repair.accept import WatchedPorts, accept, alone, together
+from fabric.judge.repair.accept import accept, alone, together
 from fabric.judge.repair.identity import Repair, Repaired
 from fabric.judge.repair.needs import Measured, needs_of, through, wanted_tests
 from fabric.model.outcome import Outcome
@@ -30,17 +30,18 @@ from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.report.decision import acceptance_text
 from tests.places import INVENTORY
 
+NOTHING = Samples(60.0, {})
 RIGHT = Repaired(Repair.RIGHT_PART, ("the named part was replaced: gpu001/mlx5_0",))
 SEEN = LinkCoverage(cables=8, whole=8, looks=126, ends=16, lit=16)
-SURE = BerVerdict(Outcome.PASS, "0 symbol errors in 7600 s")
+SURE = BerVerdict(Outcome.PASS, "0 symbol errors in 7600 s", watched_s=7600.0)
 SHORT = BerVerdict(Outcome.INCONCLUSIVE, "7500 s are needed", 900.0)
 
 
-def ports(ber: BerVerdict | None = SURE, outcome: Outcome = Outcome.PASS) -> WatchedPorts:
+def ports(ber: BerVerdict | None = SURE, outcome: Outcome = Outcome.PASS) -> list[PortHealth]:
     """All ports of gpu001; *ber* and *outcome* are those of the first."""
     found = [PortHealth("gpu001", f"mlx5_{number}", ber=SURE) for number in range(8)]
     found[0] = replace(found[0], ber=ber, found=(("link_downed", outcome, "3 times down"),))
-    return WatchedPorts(tuple(found), 7600.0)
+    return found
 
 
 class Case:
@@ -57,7 +58,8 @@ class Case:
         self,
         *values: float,
         outcome: Outcome = Outcome.PASS,
-        watched: WatchedPorts | None = None,
+        watched: Sequence[PortHealth] | None = None,
+        samples: Samples = NOTHING,
         repaired: Repaired = RIGHT,
         suspects: tuple[Suspect, ...] = (),
         complete: bool = True,
@@ -66,11 +68,11 @@ class Case:
         results = {probe.probe_id: _result(probe, value) for probe, value in zip(self.probes, values, strict=False)}
         verdicts = tuple(ProbeVerdict(probe.probe_id, outcome, "", limit_gbps=380.0) for probe in self.probes)
         watched = ports() if watched is None else watched
-        bad = [one for one in watched.ports if one.outcome is not Outcome.PASS]
+        bad = [one for one in watched if one.outcome is not Outcome.PASS]
         components = tuple(ComponentVerdict(one.component, one.outcome, "; ".join(one.words)) for one in bad)
         verdict = Verdict(outcome, (), suspects, components, verdicts, links=SEEN)
         again, hosts = frozenset({"evidence"}), frozenset(self.because.hosts)
-        run = Measured(self.probes, results, verdict, self.rack, complete, again, hosts)
+        run = Measured(self.probes, results, verdict, self.rack, samples, complete, again, hosts)
         return accept(self.because, run, watched, repaired)
 
 
@@ -93,12 +95,12 @@ def test_good_numbers_clean_ports_and_the_right_part_are_accepted(rack: Topology
     [
         (ports(SHORT), Decision.INCONCLUSIVE, "1 of 8 ports were not watched long enough: 15 min 00 s more"),
         (ports(None), Decision.INCONCLUSIVE, "1 of 8 ports could not be watched"),
-        (WatchedPorts(), Decision.INCONCLUSIVE, "8 of 8 ports could not be watched"),
+        ([], Decision.INCONCLUSIVE, "8 of 8 ports could not be watched"),
         (ports(SURE, Outcome.FAIL), Decision.REJECT, "gpu001/mlx5_0:port: 3 times down"),
     ],
 )
 def test_without_a_clean_window_it_is_not_accepted(
-    rack: Topology, watched: WatchedPorts, decision: Decision, words: str
+    rack: Topology, watched: list[PortHealth], decision: Decision, words: str
 ) -> None:
     found = Case(rack).decided(*GOOD, watched=watched)
     assert found.decision is decision
@@ -186,8 +188,8 @@ def test_too_few_good_tests_leave_it_open_and_say_the_time(rack: Topology) -> No
 def test_what_failed_late_or_warm_is_not_accepted_early_or_cold(rack: Topology, need: Need, words: str) -> None:
     case = Case(rack)
     case.because = replace(case.because, needs=(need,))
-    modules = {("gpu001", "mlx5_0"): CounterCourse([0.0], [45.0], 100.0)}
-    found = case.decided(*GOOD, watched=replace(ports(), modules=modules))
+    module = {CounterReading("gpu001", "mlx5_0", "module_c"): CounterCourse([0.0], [45.0], 100.0)}
+    found = case.decided(*GOOD, samples=Samples(60.0, module))
     assert found.decision is Decision.INCONCLUSIVE
     assert words in found.reasons[0]
 
@@ -209,11 +211,16 @@ def test_each_host_gets_its_own_decision(rack: Topology) -> None:
     assert acceptance_text(found).splitlines()[:2] == ["REJECT gpu002", "ACCEPT gpu001"]
 
 
-NOTHING = Samples(60.0, {})
 RNIC = "gpu001/mlx5_0"
 
 
-def run_of(rack: Topology, gbps: Callable[[Probe], float], probes: Sequence[Probe], step_s: float = 10.0) -> Measured:
+def run_of(
+    rack: Topology,
+    gbps: Callable[[Probe], float],
+    probes: Sequence[Probe],
+    step_s: float = 10.0,
+    samples: Samples = NOTHING,
+) -> Measured:
     """A run of *probes*, one after the other, with a limit of 300 Gb/s."""
     results, verdicts = {}, []
     for number, probe in enumerate(probes):
@@ -222,7 +229,7 @@ def run_of(rack: Topology, gbps: Callable[[Probe], float], probes: Sequence[Prob
         results[probe.probe_id] = ProbeResult(probe.probe_id, 1, measured, None, "", at_s, at_s + 5.0)
         outcome = Outcome.FAIL if value < 300.0 else Outcome.PASS
         verdicts.append(ProbeVerdict(probe.probe_id, outcome, "", value, 300.0))
-    return Measured(probes, results, Verdict(Outcome.FAIL, (), (), (), tuple(verdicts)), rack)
+    return Measured(probes, results, Verdict(Outcome.FAIL, (), (), (), tuple(verdicts)), rack, samples)
 
 
 def checked(rack: Topology) -> list[Probe]:
@@ -236,11 +243,11 @@ def suspect(component: str, probes: Sequence[Probe] = (), course: str = "") -> S
     return Suspect(component, "rnic", Outcome.FAIL, 0.9, ("slow",), hosts=("gpu001",), probes=ids, course=course)
 
 
-def needs(run: Measured, named: Suspect, samples: Samples = NOTHING) -> dict[str, Need]:
+def needs(run: Measured, named: Suspect) -> dict[str, Need]:
     """By part, of gpu001."""
     bad = {one.probe_id for one in run.verdict.probes if one.outcome is Outcome.FAIL}
     evidence = [probe for probe in run.probes if probe.probe_id in bad]
-    return {one.part: one for one in needs_of(run, evidence, [named], ["gpu001"], samples)}
+    return {one.part: one for one in needs_of(run, evidence, [named], ["gpu001"])}
 
 
 @pytest.mark.parametrize(("bad", "of", "tests"), [(24, 24, 3), (1, 24, 683), (3, 24, 63), (1, 1, 29)])
@@ -276,7 +283,7 @@ def test_evidence_that_no_suspect_explains_has_to_be_shown_by_each_part_on_its_w
     probes = checked(rack)
     low = next(one for one in probes if one.params.get("peer_rnic") == "mlx5_0")
     run = run_of(rack, lambda probe: 200.0 if probe is low else 390.0, probes)
-    found = needs_of(run, [low], [], ["gpu001"], NOTHING)
+    found = needs_of(run, [low], [], ["gpu001"])
     assert RNIC in {one.part for one in found}
     assert f"{RNIC}:port" in {one.part for one in found}
 
@@ -285,7 +292,7 @@ def test_a_partner_is_not_asked_for_what_the_part_that_was_bad_more_often_explai
     probes = checked(rack)
     low = [one for one in probes if one.params.get("peer_rnic") == "mlx5_0"][:2]
     run = run_of(rack, lambda probe: 200.0 if probe in low else 390.0, probes)
-    found = {one.part: one for one in needs_of(run, low, [], ["gpu001"], NOTHING)}
+    found = {one.part: one for one in needs_of(run, low, [], ["gpu001"])}
     assert sorted(found) == [RNIC, f"{RNIC}:port"]
     assert found[RNIC].tests == wanted_tests(2, 24)
 
@@ -312,7 +319,7 @@ def test_what_follows_warmth_is_measured_as_warm(rack: Topology) -> None:
     module = CounterCourse([600.0 * number for number in range(40)], list(celsius), 24_000.0)
     samples = Samples(60.0, {CounterReading("gpu001", "mlx5_0", "module_c"): module})
     values = {probe.probe_id: 390.0 - 100.0 * (warm > 50.0) for probe, warm in zip(probes, celsius, strict=True)}
-    found = needs(run_of(rack, lambda probe: values[probe.probe_id], probes, 600.0), suspect(RNIC, (), HEAT), samples)[
+    found = needs(run_of(rack, lambda probe: values[probe.probe_id], probes, 600.0, samples), suspect(RNIC, (), HEAT))[
         RNIC
     ]
     assert found.warm_c == 60.0
