@@ -113,7 +113,7 @@ def watched(
     probes: Sequence[Probe],
     results: Results,
     phases: Sequence[Phase],
-    shared: Mapping[str, Collection[str]] | None = None,
+    shared: Mapping[str, Collection[str]],
 ) -> Observed | None:
     """
     Failures of hosts while they were watched, from every phase that ran often enough and altered nothing.
@@ -134,7 +134,7 @@ def watched(
     spans = [
         span
         for rounds in kept
-        for span in _watch([of_round[name] for name in rounds if name in of_round], last_well, shared or {})
+        for span in _watch([of_round[name] for name in rounds if name in of_round], last_well, shared)
     ]
     failures = {failure for _, _, failure in spans if failure is not None}
     failed = frozenset(host for host, _, failure in spans if failure is not None)

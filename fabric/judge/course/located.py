@@ -215,8 +215,7 @@ class Course:
         """A line for each note of a part none of whose host's is *accused*, of each kind the first few."""
         told = [one for one in self.notes if Part.of(one[1]).host not in accused]
         found = []
-        for kind in (OPEN, CLEARED, TOO_MANY):
-            alike = [one for one in told if one[0] == kind]
+        for kind, alike in grouped(told, lambda one: one[0]).items():
             found += [note(f"{name}: {text}") for _, name, text in alike[:_MOST_NOTES]]
             if len(alike) > _MOST_NOTES:
                 what = "rounds" if kind == TOO_MANY else "parts"
@@ -297,8 +296,7 @@ class _Located(NamedParts):
         often = [one for one in faults if max(loss.rho for loss in one.losses) >= OFTEN]
         open_ = self._search.left_over(often)
         phases = [row.probe.phase for row in self._rows.rows]
-        low, every = Counter(phases[i] for i in np.flatnonzero(open_).tolist()), Counter(phases)
-        crowded = {phase for phase, count in low.items() if are_too_many(count, every[phase])}
+        crowded = _crowded(list(zip(phases, open_.tolist(), strict=True)))
 
         def crowds(fault: FaultyPart) -> bool:
             own = np.flatnonzero(open_ & self._search.passed(fault.part)).tolist()
@@ -409,12 +407,17 @@ def _notes(rows: CourseRows, left: Bools, named: AbstractSet[str]) -> list[Note]
         first = _first([pair for _, pair in planned.get(part, ())])
         if first and named.isdisjoint((part, Part.of(part).host)):
             found.append(_said(part, first, tests))
-    low, every = Counter(row.probe.phase for row, open_ in pairs if open_), Counter(row.probe.phase for row, _ in pairs)
+    crowded = _crowded([(row.probe.phase, open_) for row, open_ in pairs])
     followed = {row.probe.phase for row, _ in further}
     text = "pair tests dipped at once: no single part, so none was measured again"
-    crowded = (phase for phase, count in low.items() if are_too_many(count, every[phase]) and phase not in followed)
     found.sort(key=lambda one: (one[0] == CLEARED, one[1]))
-    return found + [(TOO_MANY, phase, f"{low[phase]} {text}") for phase in crowded]
+    return found + [(TOO_MANY, name, f"{count} {text}") for name, count in crowded.items() if name not in followed]
+
+
+def _crowded(rows: Sequence[tuple[str, bool]]) -> dict[str, int]:
+    """The phases with more rows that nothing explains than single parts make, and how many; *rows*: phase, and that."""
+    low, every = Counter(phase for phase, open_ in rows if open_), Counter(phase for phase, _ in rows)
+    return {phase: count for phase, count in low.items() if are_too_many(count, every[phase])}
 
 
 def _first(planned: Sequence[_Pair]) -> str:

@@ -74,9 +74,8 @@ def _lines_gbps(probe: Probe, topology: Topology) -> tuple[float, ...]:
     if probe.kind in ONE_LINE:
         line = line_rate_gbps(probe, topology)
         return () if line is None else (line,)
-    platforms = {id(host.platform): host.platform for host in map(topology.hosts.__getitem__, probe.hosts)}
-    lines = [tuple(rnic.line_rate_gbps for rnic in platform.rnics) for platform in platforms.values()]
-    return min(lines, key=sum)
+    rnics = (topology.hosts[name].platform.rnics for name in probe.hosts)
+    return min((tuple(rnic.line_rate_gbps for rnic in own) for own in rnics), key=sum)
 
 
 def key_text(probe: Probe, size_bytes: int | None) -> str:

@@ -90,7 +90,8 @@ def _z(chi: float, freedom: int) -> float:
 def hash_verdicts(found: Sequence[Measured], topology: Topology) -> dict[str, tuple[Outcome, str]]:
     """By id of each entropy probe what is said of the hashes that it went by, with all its repetitions."""
     told: dict[str, tuple[Outcome, str]] = {}
-    for draws in grouped([one for one in found if one[0].kind == EntropySpec.kind], _series).values():
+    entropy = (one for one in found if one[0].kind == EntropySpec.kind)
+    for draws in grouped(entropy, lambda one: (one[0].phase, one[0].params["series"])).values():
         said = list(_of_switches(draws, topology))
         outcome = Outcome.worst(one for _, one, _ in said)
         alike = grouped([one for one in said if one[1] is outcome and one[2]], lambda one: one[2])
@@ -98,10 +99,6 @@ def hash_verdicts(found: Sequence[Measured], topology: Topology) -> dict[str, tu
         why = why if said else "no switch told what its ports carried"
         told |= {probe.probe_id: (outcome, why) for probe, _ in draws}
     return told
-
-
-def _series(one: Measured) -> tuple[object, ...]:
-    return one[0].phase, one[0].params["series"]
 
 
 def _of_switches(draws: Sequence[Measured], topology: Topology) -> Iterator[tuple[str, Outcome, str]]:

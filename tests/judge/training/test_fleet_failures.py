@@ -41,7 +41,7 @@ def seen(
             probes.append(Probe(name, "pairwise", phases[-1].name, tuple(who.split("+")), (), 600.0, {}))
             outcome, more = bad.get((number, who), (None, {}))
             results[name] = result(name, number, outcome, **more)  # type: ignore[arg-type]
-    return watched(probes, results, phases, shared)
+    return watched(probes, results, phases, shared or {})
 
 
 def fail(reason: str = GAVE_UP, **more: object) -> tuple[Outcome, dict[str, object]]:
