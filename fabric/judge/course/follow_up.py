@@ -155,22 +155,15 @@ class DippedAgain:
 
 
 def dips_lines(plan: Plan) -> tuple[str, ...]:
-    """One line for each repeated phase of a plan after whose rounds parts may be measured again."""
-    written: dict[Hashable, str] = {}
-    whole_s: defaultdict[Hashable, float] = defaultdict(float)
-    once_s: dict[Hashable, float] = {}
+    """One line for each phase of a plan after whose rounds parts may be measured again: how long at most."""
+    within_s: defaultdict[str, float] = defaultdict(float)
     for one in plan.phases:
-        spec = _followed(one)
-        if spec is not None:
-            repeated = one.phase.repeated
-            written[repeated], once_s[repeated] = one.phase.written, spec.duration_s + SETUP_S
-            whole_s[repeated] += SHARE * one.schedule.makespan_s
+        if _followed(one) is not None:
+            within_s[one.phase.written] += SHARE * one.schedule.makespan_s
     return tuple(
-        f"{name}: a part that dips without another explanation is measured again after the round: up to "
-        f"{min(MOST_TESTS, int(whole_s[repeated] / once_s[repeated]))} pair tests each, {SHARE:.0%} of the time of the "
-        f"rounds so far ({duration_text(whole_s[repeated])} in all) at most"
-        for repeated, name in written.items()
-        if whole_s[repeated] >= once_s[repeated]
+        f"{name}: a part that dips without another explanation is measured again after the round, for {SHARE:.0%} of "
+        f"the time of the rounds so far ({duration_text(seconds)} in all) at most"
+        for name, seconds in within_s.items()
     )
 
 

@@ -274,8 +274,6 @@ GROWN = {
 
 def grown(result: ProbeResult) -> list[str]:
     """What the counters say, one line each: ``the link recovered from errors (+2)``; nothing when none grew."""
-    if len(result.measurements) == 1:
-        return []
     return [
         f"{GROWN[measured.metric]} (+{measured.value:g})"
         for measured in result.measurements

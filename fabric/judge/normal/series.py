@@ -10,7 +10,7 @@ from math import log, sqrt
 from statistics import fmean, median, stdev
 
 from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD
-from fabric.judge.normal.keys import BANDWIDTH_UNIT, ProbeLayout, ProbeLayouts, floor_of
+from fabric.judge.normal.keys import BANDWIDTH_UNIT, ProbeLayout, ProbeLayouts
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.text import gbps_text
 from fabric.probes.kinds import PEER_KINDS
@@ -112,13 +112,6 @@ class ProbeSeries:
     def value(self) -> float:
         """The median of its repetitions, Gb/s."""
         return median(self.values) if len(self.values) > 1 else self.values[0]
-
-    @property
-    def steadiness(self) -> Steadiness | None:
-        """How its repetitions lie; None for a single one."""
-        if len(self.values) < 2:
-            return None
-        return steadiness(self.values, floor=floor_of(self.probe.kind), noise=self.noise)
 
 
 def series_of(

@@ -19,7 +19,7 @@ from enum import Enum
 from functools import cache
 from typing import NamedTuple
 
-from fabric.judge.normal.keys import ends_of, leaf_of, rnics_of
+from fabric.judge.normal.keys import ends_of, grouped, leaf_of, rnics_of
 from fabric.judge.ports.health import by_port
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
@@ -29,7 +29,7 @@ from fabric.model.text import fold, gbps_text
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect, Verdicts
 from fabric.probes.shapes import int_param
-from fabric.runs.samples import End, LinkSamples
+from fabric.runs.samples import LinkSamples
 from fabric.tools.infiniband import SENT
 
 CNPS = 100.0
@@ -108,11 +108,9 @@ class Congestion:
     ) -> None:
         self._results, self._topology = results, topology
         self._ports, self._ends = by_port(samples), by_port(links.samples)
-        self._cables: dict[str, set[tuple[End, End]]] = {}
-        for one, other in links.cables:
-            for near, far in ((one, other), (other, one)):
-                if near[0] in topology.switches and far[0] in topology.switches:
-                    self._cables.setdefault(near[0], set()).add((near, far))
+        both_ways = {*links.cables, *((other, one) for one, other in links.cables)}
+        between = sorted(ends for ends in both_ways if all(node in topology.switches for node, _ in ends))
+        self._cables = grouped(between, lambda ends: ends[0][0])
         sent = [probe for probe in probes if len(probe.hosts) > 1 and probe.probe_id in results]
         self._sent = sorted(sent, key=lambda probe: results[probe.probe_id].started_s)
         times = [results[probe.probe_id] for probe in self._sent]

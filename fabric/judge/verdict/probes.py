@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from fabric.judge.normal.baseline import LEAST_SAMPLES, LimitTable, against_recorded, key_text
 from fabric.judge.normal.keys import ProbeLayout, ProbeLayouts, floor_of, grown, key_of, series_key
 from fabric.judge.normal.kinds import congestion_verdicts, latency_verdicts, of_nobody
-from fabric.judge.normal.series import NORMAL, ProbeSeries, series_of
+from fabric.judge.normal.series import NORMAL, ProbeSeries, series_of, steadiness
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult, Results
 from fabric.model.recorded import Key, Recorded
@@ -155,9 +155,10 @@ def _steadied(verdict: ProbeVerdict, one: ProbeSeries) -> ProbeVerdict:
     Of two that lie far apart, one on either side of the limit, nobody knows which is right. Those that are unsteady are
     no clean PASS; a number without a limit stays INCONCLUSIVE, which is worse.
     """
-    spread, least_gbps = one.steadiness, verdict.limit_gbps or 0.0
-    if spread is None or verdict.outcome is Outcome.INCONCLUSIVE:
+    if verdict.outcome is Outcome.INCONCLUSIVE:
         return verdict
+    spread = steadiness(one.values, floor=floor_of(one.probe.kind), noise=one.noise)
+    least_gbps = verdict.limit_gbps or 0.0
     if verdict.outcome is Outcome.FAIL and spread.torn and max(one.values) >= least_gbps:
         said = f"unstable: {spread.text}, {max(one.values):.1f} meets the {least_gbps:g} required"
         return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=f"{said}: too few to tell, measure it again")
