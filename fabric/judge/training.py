@@ -80,9 +80,9 @@ def expected_ettr(mttf: float, *, restart_s: float, every_s: float, write_s: flo
     return max(0.0, (1 - (restart_s + every_s / 2) / mttf) / (1 + write_s / every_s))
 
 
-def training_impact(gpus: int, failures: Observed | None, *, gpus_per_host: float = 8.0) -> TrainingImpact:
+def training_impact(gpus: int, hosts: int, failures: Observed | None) -> TrainingImpact:
     """
-    What follows for a job over so many GPUs from measured failures.
+    What follows for a job over so many GPUs of so many hosts from measured failures.
 
     It writes checkpoints as often as is best. Flaps that a job survives are no failures: they cost a stall.
     """
@@ -94,7 +94,7 @@ def training_impact(gpus: int, failures: Observed | None, *, gpus_per_host: floa
         said = f"no failure in {looked}: rate at most {rate} (95 %)"
     else:
         said = f"{failures.count} failure{'s' if failures.count != 1 else ''} in {looked}: {rate}"
-    mttf = mttf_s(gpus / gpus_per_host, failures.per_host_day)
+    mttf = mttf_s(hosts, failures.per_host_day)
     return TrainingImpact(
         gpus,
         mttf,
@@ -219,10 +219,9 @@ def impact_of(
     gpus = sum(len(topology.hosts[host].platform.gpus) for host in seen.hosts)
     if not gpus:
         return None
-    each = gpus / len(seen.hosts)
     leaves = {one.component: one.hosts for one in ports.suspects if one.kind == "leaf" and one.outcome is Outcome.FAIL}
     failures = watched(probes, results, phases, leaves)
-    impact = training_impact(gpus, failures, gpus_per_host=each)
+    impact = training_impact(gpus, len(seen.hosts), failures)
     if failures is None or impact.mttf_s is None:
         return impact
     found = downs(seen.samples, seen.links, changes)
@@ -231,7 +230,7 @@ def impact_of(
     if not found:
         note = "links that went down were not counted: without sample:"
     elif besides:  # no probe died of them; what they would cost a job that dies of each
-        died = training_impact(gpus, Observed(failures.count + besides, failures.host_days), gpus_per_host=each)
+        died = training_impact(gpus, len(seen.hosts), Observed(failures.count + besides, failures.host_days))
         many = f"{besides} link{'s' if besides != 1 else ''} went down besides and no probe died of it"
         note = f"{many}; a job that does: MTTF {(died.mttf_s or inf) / 3600:.1f} h, ETTR {died.ettr or 0.0:.2f}"
     elif any(found.values()):

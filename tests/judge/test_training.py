@@ -74,14 +74,14 @@ def test_without_a_failure_the_rate_is_a_bound() -> None:
     seen = Observed(0, 1000.0)
     assert seen.is_bound
     assert seen.per_host_day == pytest.approx(3 / 1000, rel=2e-3)
-    impact = training_impact(1024, seen)
+    impact = training_impact(1024, 128, seen)
     assert impact.bound
     assert (impact.failures, impact.host_days) == (0, 1000.0)
     assert impact.notes == ("no failure in 1,000.0 host-days: rate at most 0.003 per host-day (95 %)",)
 
 
 def test_without_a_measured_rate_nothing_is_said() -> None:
-    impact = training_impact(1024, None)
+    impact = training_impact(1024, 128, None)
     assert (impact.mttf_s, impact.ettr) == (None, None)
     assert impact.notes == ("no failure rate was measured: mean time to failure and ETTR are not known",)
-    assert training_impact(1024, Observed(0, 0.0)).mttf_s is None
+    assert training_impact(1024, 128, Observed(0, 0.0)).mttf_s is None

@@ -104,7 +104,7 @@ def test_flows_are_called_flows() -> None:
 
 
 HOUR = 3600.0
-KNOWN = training_impact(16_384, Observed(13, 2000.0))  # the rate of RSC-1: 6.5 in 1,000 host-days
+KNOWN = training_impact(16_384, 2_048, Observed(13, 2000.0))  # the rate of RSC-1: 6.5 in 1,000 host-days
 LINE = "a 16,384-GPU job on this fleet: MTTF 1.8 h, expected ETTR 0.70"
 
 
@@ -130,18 +130,18 @@ def test_the_papers_rate_gives_the_papers_time() -> None:
 
 
 def test_a_bound_says_at_least() -> None:
-    line = impact_line(training_impact(1024, Observed(0, 1000.0)))
+    line = impact_line(training_impact(1024, 128, Observed(0, 1000.0)))
     assert "MTTF at least 2.6 days" in line
     assert "no failure in 1,000.0 host-days: rate at most 0.003 per host-day (95 %)" in line
 
 
 def test_a_bound_that_says_nothing_is_left_out() -> None:
-    line = impact_line(training_impact(65_536, Observed(0, 1.0)))
+    line = impact_line(training_impact(65_536, 8_192, Observed(0, 1.0)))
     assert "ETTR" not in line
 
 
 def test_without_a_rate_nothing_is_said_but_why() -> None:
-    line = impact_line(training_impact(1024, None))
+    line = impact_line(training_impact(1024, 128, None))
     assert line.startswith("a 1,024-GPU job on this fleet: nothing can be said; no failure rate was measured")
 
 

@@ -271,7 +271,8 @@ def _judge_end(
     measured = [result for result in found if result is not None and result.outcome is None and result.measurements]
     first = f", first {given_up[0].probe_id}: {given_up[0].reason}" if given_up else ""
     counted = f"{len(measured)} of {n} completed, {len(given_up)} given up by the transport{first}{without}"
-    if given_up if expected.completes else measured:
+    against = given_up if expected.completes else measured
+    if against:
         return ExpectationVerdict(text, Outcome.FAIL, counted, n=n)
     if n and n in (len(measured), len(given_up)):
         return ExpectationVerdict(text, Outcome.PASS, counted, n=n)

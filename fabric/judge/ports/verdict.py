@@ -187,9 +187,8 @@ def _went_down(leaf: str, own: Sequence[PortHealth], ports: Sequence[PortHealth]
     if len(hosts) < MANY or len(together) <= MOST_OF * len(own):
         return None
     others = [port for port in ports if port.host in hosts and port.component not in down]
-    if sum(any(s.touches(*when) for s in port.steps if s.name == LINK_DOWNED) for port in others) > MOST_OF * len(
-        others
-    ):
+    also = [port for port in others if any(s.name == LINK_DOWNED and s.touches(*when) for s in port.steps)]
+    if len(also) > MOST_OF * len(others):
         return None  # the hosts themselves: they lost power, or were started again
     devices = ", ".join(sorted({port.device for port in together}))
     text = (

@@ -116,7 +116,7 @@ def test_the_curve_is_that_of_the_judge(gpus: int) -> None:
     there = mttf * gpus / line.get_xdata()[place]
     every = best_interval_s(there, 300.0)
     assert line.get_ydata()[place] == pytest.approx(expected_ettr(there, restart_s=300.0, every_s=every, write_s=300.0))
-    impact = training_impact(gpus, Observed(2, 100.0))
+    impact = training_impact(gpus, gpus // 8, Observed(2, 100.0))
     assert impact.ettr == pytest.approx(
         float(training(gpus, impact.mttf_s or 0.0).axes[1].lines[1].get_ydata()[0]), abs=1e-3
     )
