@@ -22,11 +22,11 @@ from fabric.errors import ConfigError, FabricError, Interrupted, MayBeLive, Prob
 from fabric.model.differing import in_words, unlike
 from fabric.model.inventory import Inventory
 from fabric.model.repair import Because
+from fabric.model.text import counted
 from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import Plan, plan_scenario
 from fabric.ports import Executor
 from fabric.probes.again import because_of
-from fabric.report.output import counted
 from fabric.runs.events import EVENTS, Progress, all_events, progress_of, read_events
 from fabric.runs.journal import CLOSED, FINAL, refuse_while_open
 from fabric.runs.manifest import JUDGED, leftovers, tickets_of

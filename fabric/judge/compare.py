@@ -47,7 +47,7 @@ from fabric.model.comparison import WHOLE, Compared, Comparison, Difference
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import NamedPart, Probe, Results
-from fabric.model.text import fold
+from fabric.model.text import fold, some
 from fabric.model.topology import Topology
 from fabric.probes import routes
 
@@ -371,8 +371,7 @@ def _rows_of_culprit(
     name: str, others: Sequence[str], explained: Sequence[Both], change: Difference, spreads: Spreads, *, certain: bool
 ) -> Sequence[tuple[Compared, Sequence[Both]]]:
     """Its row for each kind and size, with the probes; where none shows it surely, the first, to be measured again."""
-    more = f" and {len(others) - _NAMED_MOST} more" if len(others) > _NAMED_MOST else ""
-    rivals = [f"or {', '.join(others[:_NAMED_MOST])}{more}: nothing tells them apart"] if others else []
+    rivals = [f"or {some(others, _NAMED_MOST)}: nothing tells them apart"] if others else []
     sure, open_ = [], []
     for group, mine in grouped(explained, lambda one: one.group).items():
         row = _row(name, group, mine, spreads[group])

@@ -25,6 +25,7 @@ from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult, Results
 from fabric.model.sampling import LINK_DOWNED, Samples
 from fabric.model.scenario import Phase
+from fabric.model.text import counted
 from fabric.model.topology import Topology
 from fabric.model.verdict import LinkCoverage, TrainingImpact
 from fabric.runs.samples import End, LinkSamples
@@ -93,7 +94,7 @@ def training_impact(gpus: int, hosts: int, failures: Observed | None) -> Trainin
     if failures.is_bound:
         said = f"no failure in {looked}: rate at most {rate} (95 %)"
     else:
-        said = f"{failures.count} failure{'s' if failures.count != 1 else ''} in {looked}: {rate}"
+        said = f"{counted(failures.count, 'failure')} in {looked}: {rate}"
     mttf = mttf_s(hosts, failures.per_host_day)
     return TrainingImpact(
         gpus,
@@ -231,7 +232,7 @@ def impact_of(
         note = "links that went down were not counted: without sample:"
     elif besides:  # no probe died of them; what they would cost a job that dies of each
         died = training_impact(gpus, len(seen.hosts), Observed(failures.count + besides, failures.host_days))
-        many = f"{besides} link{'s' if besides != 1 else ''} went down besides and no probe died of it"
+        many = f"{counted(besides, 'link')} went down besides and no probe died of it"
         note = f"{many}; a job that does: MTTF {(died.mttf_s or inf) / 3600:.1f} h, ETTR {died.ettr or 0.0:.2f}"
     elif any(found.values()):
         note = "links went down on hosts that failed alone: none is counted besides"

@@ -1,7 +1,7 @@
 """Host names folded and unfolded as the field writes them: ``gpu[001-016,020]``."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 
@@ -24,6 +24,17 @@ def fold(names: Iterable[str]) -> str:
     if not listed:
         return "none"
     return str(NodeSet.fromlist(listed, resolver=RESOLVER_NOGROUP))
+
+
+def counted(number: int, noun: str) -> str:
+    """The number with thousands apart, and the noun in singular or plural (with an s)."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def some(names: Sequence[str], most: int, apart: str = ", ") -> str:
+    """The first of them, and how many more there are."""
+    rest = len(names) - most
+    return apart.join(names[:most]) + (f"{';' if apart == '; ' else ''} and {rest:,} more" if rest > 0 else "")
 
 
 HOST, ADDRESS = "HOST", "ADDRESS"

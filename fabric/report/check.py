@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from fabric.model.finding import Checked, Finding, Severity
-from fabric.model.text import fold
-from fabric.report.output import counted, jsonable, say, visible
+from fabric.model.text import counted, fold
+from fabric.report.output import jsonable, say, visible
 
 CHECK_FORMAT = 1
 

@@ -6,9 +6,8 @@ from statistics import median
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.scenario import MEAN, ExpectedRatio
-from fabric.model.text import duration_text, fold
+from fabric.model.text import counted, duration_text, fold, some
 from fabric.model.verdict import JudgedRun, Suspect, TrainingImpact, Verdict
-from fabric.report.output import counted, some
 
 _MEANING = {
     Outcome.PASS: "everything measured and good",

@@ -65,11 +65,6 @@ def _drop_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def counted(number: int, noun: str) -> str:
-    """The number with thousands apart, and the noun in singular or plural (with an s)."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 _MOST = 600
 _HARMFUL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
@@ -122,9 +117,3 @@ def columns(rows: Iterable[Sequence[str]], right: Collection[int] = (), gap: str
         ).rstrip()
         for row in listed
     ]
-
-
-def some(names: Sequence[str], most: int, apart: str = ", ") -> str:
-    """The first of them, and how many more there are."""
-    rest = len(names) - most
-    return apart.join(names[:most]) + (f"{';' if apart == '; ' else ''} and {rest:,} more" if rest > 0 else "")

@@ -18,9 +18,9 @@ from fabric.model.change import Change
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import ProbeResult
-from fabric.model.text import duration_text, fold, without_own
+from fabric.model.text import counted, duration_text, fold, without_own
 from fabric.plan.plan import PhasePlan
-from fabric.report.output import counted, stderr_that_may_go_away, visible, warn
+from fabric.report.output import stderr_that_may_go_away, visible, warn
 
 HOLD_S = 2.0
 """So long are further hosts held back, to be told with others of the same reason (seconds; a choice)."""

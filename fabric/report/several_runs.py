@@ -9,10 +9,10 @@ from fabric.model.comparison import WHOLE, Compared, Comparison, Difference
 from fabric.model.history import LEAST_RUNS, LEAST_SIGNALS, QUANTILE, SIGNALS, HostSignals, PartHistory
 from fabric.model.part import Part
 from fabric.model.recorded import Key, KeyChange, Recorded, key_words
-from fabric.model.text import size_text
+from fabric.model.text import counted, size_text, some
 from fabric.model.verdict import Baseline, Limit
 from fabric.report import templates
-from fabric.report.output import columns, counted, jsonable, some
+from fabric.report.output import columns, jsonable
 
 LEAST_FOLDED = 3
 """So few rows of one host stand one by one (a choice: they are no longer than what would be said of them)."""

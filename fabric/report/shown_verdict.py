@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from fabric.model.outcome import Outcome, ReasonKind
 from fabric.model.part import Part
-from fabric.model.text import duration_text, fold
+from fabric.model.text import counted, duration_text, fold
 from fabric.model.verdict import ExpectationVerdict, JudgedRun, Suspect, Verdict
 from fabric.report.changes import ChangeRow, after_expectation, change_rows, number
 from fabric.report.meaning import commands, faults_line, impact_line, kept_line, meaning, part_words
-from fabric.report.output import counted
 from fabric.report.verdict_json import ShownHall, counts, shown_hall
 
 _MARGIN = re.compile(r" \(margin -?\d+\.\d nats\)")

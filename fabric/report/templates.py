@@ -12,8 +12,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from fabric.model.outcome import Outcome
-from fabric.model.text import duration_text, fold
-from fabric.report.output import counted, some, visible, wrapped
+from fabric.model.text import counted, duration_text, fold, some
+from fabric.report.output import visible, wrapped
 
 _SPACES = re.compile(r" +$", re.MULTILINE)
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!&])")

@@ -17,13 +17,14 @@ from fabric.model.change import Change, ChangeResult
 from fabric.model.outcome import Outcome, Reason, note
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import JudgeSettings, Phase, Scenario
+from fabric.model.text import counted
 from fabric.model.verdict import JudgedRun, ProbeVerdict, Suspect, Verdict
 from fabric.plan.plan import PhasePlan, schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.report.changes import Restored, restored_json, restored_lines
 from fabric.report.diagnosis import diagnosis_text
-from fabric.report.output import WIDTH, counted, wrapped
+from fabric.report.output import WIDTH, wrapped
 from fabric.report.plan import folded_rounds
 from fabric.report.progress import ConsoleProgress, planning
 from fabric.report.told import verdict_text

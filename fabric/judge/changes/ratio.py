@@ -47,7 +47,7 @@ from fabric.model.scenario import (
     PhaseRef,
     Where,
 )
-from fabric.model.text import size_text
+from fabric.model.text import counted, size_text
 from fabric.model.verdict import ExpectationVerdict
 
 Pass = tuple[int, str, int]
@@ -288,19 +288,19 @@ def _too_few(expected: ExpectedRatio, sides: Sides) -> tuple[Outcome, str] | Non
         rounds = len(sides.rounds())
         if by_rounds or rounds >= LEAST_ROUNDS:
             return None
-        return Outcome.INCONCLUSIVE, f"{_counted(rounds, 'round')} only: 'rounds: {LEAST_ROUNDS}' is needed to tell"
+        return Outcome.INCONCLUSIVE, f"{counted(rounds, 'round')} only: 'rounds: {LEAST_ROUNDS}' is needed to tell"
     lost = [sample.result for sample in sides.lost]
     errors = [result.reason for result in lost if result is not None and result.outcome is Outcome.ERROR]
-    counted = f"{' and '.join(str(len(side.passes)) for side in sides.all)} samples"
+    had = f"{' and '.join(str(len(side.passes)) for side in sides.all)} samples"
     if errors:
-        return Outcome.ERROR, f"{counted}, {len(errors)} could not be measured, first: {errors[0]}"
+        return Outcome.ERROR, f"{had}, {len(errors)} could not be measured, first: {errors[0]}"
     if lost:
-        return Outcome.INCONCLUSIVE, f"{counted}: {len(lost)} were not measured"
+        return Outcome.INCONCLUSIVE, f"{had}: {len(lost)} were not measured"
     if not sides.all[0].keys:
         return Outcome.INCONCLUSIVE, "the two have no probe in common to compare"
     if not few:
         return Outcome.INCONCLUSIVE, f"one measurement alone has no {expected.statistic}"
-    return Outcome.INCONCLUSIVE, f"{counted} have no spread to judge by: repeat at least {LEAST_SAMPLES}"
+    return Outcome.INCONCLUSIVE, f"{had} have no spread to judge by: repeat at least {LEAST_SAMPLES}"
 
 
 def _measured(expected: ExpectedRatio, sides: Sides) -> tuple[Interval, str, int]:
@@ -315,7 +315,7 @@ def _measured(expected: ExpectedRatio, sides: Sides) -> tuple[Interval, str, int
     interval = of_few_rounds(of, reference)
     counts = [len(side.passes) for side in sides.all]
     each = f"{counts[0]} samples each" if len(set(counts)) == 1 else f"{counts[0]} and {counts[1]} samples"
-    most = _counted(max(len(of), len(reference)), "round")
+    most = counted(max(len(of), len(reference)), "round")
     return interval, f"{each}{of_each} in {most} (rounds may differ by {100 * interval.between:.2g} %)", sum(counts)
 
 
@@ -386,7 +386,3 @@ def _unsteady(expected: ExpectedRatio, sides: Sides) -> list[str]:
         if stdev(map(log, values)) > UNSTABLE_CV:
             found.append(f"{ref_words(ref)} is unsteady, {min(values):,.0f} to {max(values):,.0f} Gb/s")
     return found
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -37,6 +37,7 @@ from fabric.model.part import PORT, Part
 from fabric.model.probe import AGAIN, Probe, Results
 from fabric.model.sampling import CounterReading, Samples
 from fabric.model.scenario import Phase
+from fabric.model.text import some
 from fabric.model.topology import NVLINK, Topology
 from fabric.model.verdict import DRIFT, HEAT, Suspect
 from fabric.probes import pairwise
@@ -364,9 +365,7 @@ class _Located(NamedParts):
         ways = [self._columns[way].text for way in fault.ways or () if way >= 0] or [column.text]
         if fault.ways is None and not column.name.rpartition(f":{UPLINKS}")[2]:
             return f"what crosses them {course}"
-        more = f" and {len(ways) - most} more" if len(ways) > most else ""
-        named = f"{', '.join(sorted(ways)[:most])}{more}"
-        return f"what crosses them is slow on the way {named}, which do well else: {course}"
+        return f"what crosses them is slow on the way {some(sorted(ways), most)}, which do well else: {course}"
 
     def _hosts(self, name: str, kind: str, bad: Sequence[CourseRow]) -> tuple[str, ...]:
         if kind == "leaf":

@@ -22,7 +22,7 @@ from fabric.model.change import Changes
 from fabric.model.outcome import Outcome, Reason, ReasonKind
 from fabric.model.probe import SHARE, Probe, Results
 from fabric.model.sampling import HELD_BACK, JUDGED, LINK_DOWNED, CounterReading, Samples, ZeroGrowth, all_counters
-from fabric.model.text import duration_text, fold
+from fabric.model.text import counted, duration_text, fold
 from fabric.model.topology import Topology
 from fabric.model.verdict import ComponentVerdict, LinkCoverage, ProbeVerdict, Suspect, Verdicts
 from fabric.runs.samples import LinkSamples
@@ -306,7 +306,7 @@ def _suspects(
         name, seen = port.component, max(len(port.bad_steps), len(port.bad))
         failed = [probe for by, probes in explained.values() if by == name for probe in probes]
         evidence = [f"counters: {text}" for text in port.words]
-        evidence += [f"meanwhile {_probes(len(failed))} over it failed"] if failed else []
+        evidence += [f"meanwhile {counted(len(failed), 'probe')} over it failed"] if failed else []
         if name in places:
             one = found[places[name]]
             found[places[name]] = replace(one, evidence=(*one.evidence, *evidence))
@@ -326,17 +326,13 @@ def _suspects(
     return found
 
 
-def _probes(number: int) -> str:
-    return "1 probe" if number == 1 else f"{number} probes"
-
-
 def _sick_lines(sick: Sequence[PortHealth], unaware: Mapping[str, Sequence[str]]) -> list[str]:
     """What is wrong with the worst ports, and how many probes did not notice it."""
     worst = sorted((port for port in sick if port.bad), key=lambda port: -port.outcome.rank)
     lines = []
     for port in worst[:_MOST_LINES]:
         good = unaware.get(port.component, ())
-        seen = [f"bandwidth good in {_probes(len(good))} meanwhile"] if good else []
+        seen = [f"bandwidth good in {counted(len(good), 'probe')} meanwhile"] if good else []
         lines.append(f"{port.outcome.name}: {port.component}: {'; '.join([*port.words, *seen])}")
     return lines + ([f"and {len(worst) - _MOST_LINES} more ports, in verdict.json"] if worst[_MOST_LINES:] else [])
 

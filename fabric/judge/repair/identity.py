@@ -17,7 +17,7 @@ from enum import Enum
 from fabric.judge.locate.gpus import GPUS
 from fabric.model.part import Part
 from fabric.model.repair import HostIdentity, PartIdentity
-from fabric.model.text import fold
+from fabric.model.text import fold, some
 from fabric.model.topology import Host, Platform, Topology
 from fabric.model.verdict import Suspect
 
@@ -275,6 +275,5 @@ def _swapped(hosts: Sequence[str], before: Identities, after: Identities) -> Ite
     if others:
         yield f"{fold(others)} is another host by now: none of its serial numbers is as it was"
     if parts:
-        more = f" and {len(parts) - _MOST_PARTS} more" if len(parts) > _MOST_PARTS else ""
-        named = f"{', '.join(parts[:_MOST_PARTS])}{more}"
+        named = some(parts, _MOST_PARTS)
         yield f"replaced between the runs, by serial number: {named}: what is better or worse there is another part"
