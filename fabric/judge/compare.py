@@ -64,16 +64,16 @@ class Both:
     One probe that both runs measured, or that the fabric failed in one of them.
 
     *path* is what it is called where it is listed by itself. *logs* are the logarithms of its repetitions over
-    themselves in the other run; *lost*: it carries nothing any more, *regained*: it does again.
+    themselves in the other run, none where it carries nothing any more (*moved* is WORSE) or does again (BETTER).
+    *named*: what a tool said of it while it carried nothing.
     """
 
     group: Group
     probe: Probe
     path: str
     logs: tuple[float, ...] = ()
-    lost: bool = False
-    regained: bool = False
-    named: NamedPart | None = None  # what a tool said of it while it carried nothing
+    moved: Difference | None = None
+    named: NamedPart | None = None
 
 
 def ways_of(
@@ -124,11 +124,10 @@ def _between(
 
 def _logs_of(one: Both, change: Difference) -> Iterator[float]:
     """The logarithms of its ratios, of those that became better the other way round; nothing is a hundredth."""
-    worse = change is Difference.WORSE
-    if one.lost if worse else one.regained:
+    if one.moved is change:
         yield NOTHING
     for value in one.logs:
-        yield value if worse else -value
+        yield value if change is Difference.WORSE else -value
 
 
 def _culprits(
@@ -183,6 +182,11 @@ _Named = dict[_Name, tuple[Probe, list[Sample]]]
 
 _MEASURED, _FAILED, _NOT_MEASURED, _NOT_ASKED = "measured", "failed", "not measured", "not asked"
 _CARRIED = (_MEASURED, _FAILED)
+_MOVED = {
+    (_MEASURED, _MEASURED): None,
+    (_MEASURED, _FAILED): Difference.WORSE,
+    (_FAILED, _MEASURED): Difference.BETTER,
+}
 
 
 def compare_runs(
@@ -237,23 +241,16 @@ def _state(found: tuple[Probe, Sequence[Sample]] | None) -> str:
 
 def _seen(name: _Name, a: _Named, b: _Named, of_both: tuple[str, str]) -> Both | None:
     """What both runs say of a probe; None where one of them says nothing."""
-    if of_both not in ((_MEASURED, _MEASURED), (_MEASURED, _FAILED), (_FAILED, _MEASURED)):
+    if of_both not in _MOVED:
         return None
     (_, before), (probe, after) = a[name], b[name]
+    seen, moved = Both((probe.kind, name[1].size_bytes), probe, _path(probe)), _MOVED[of_both]
+    if moved is not None:
+        results = [one.result for one in (*before, *after) if one.result is not None]
+        return replace(seen, moved=moved, named=next((one.named for one in results if one.named is not None), None))
     pairs = [(old.value_gbps, new.value_gbps) for old, new in zip(before, after, strict=False)]
-    logs = tuple(log(new / old) for old, new in pairs if old and new) if _FAILED not in of_both else ()
-    if not logs and _FAILED not in of_both:
-        return None
-    failed = [one.result.named for one in (*before, *after) if one.result is not None and one.result.named is not None]
-    return Both(
-        (probe.kind, name[1].size_bytes),
-        probe,
-        _path(probe),
-        logs,
-        lost=of_both[1] == _FAILED,
-        regained=of_both[0] == _FAILED,
-        named=failed[0] if failed and not logs else None,
-    )
+    logs = tuple(log(new / old) for old, new in pairs if old and new)
+    return replace(seen, logs=logs) if logs else None
 
 
 def _path(probe: Probe) -> str:
@@ -334,7 +331,8 @@ def _rows(group: Group, seen: Iterable[Both], spread: float | None) -> Iterator[
 
 
 def _row(part: str, group: Group, mine: Sequence[Both], spread: float | None) -> Compared:
-    logs, lost, regained = _logs(mine), sum(one.lost for one in mine), sum(one.regained for one in mine)
+    logs = _logs(mine)
+    lost, regained = (sum(one.moved is change for one in mine) for change in _CHANGED)
     n, note = len(logs), f"{lost} probes carry nothing any more" if lost else ""
     if lost > max(n, regained):
         return Compared(part, *group, Difference.WORSE, n, note=note)
@@ -375,7 +373,7 @@ def _rows_of_culprit(
     sure, open_ = [], []
     for group, mine in grouped(explained, lambda one: one.group).items():
         row = _row(name, group, mine, spreads[group])
-        said = [row.note] if any(one.lost or one.regained for one in mine) else []
+        said = [row.note] if any(one.moved is not None for one in mine) else []
         # What is certain for the search may be two dips: no part changed whose own interval does not leave the floor.
         if certain and (said or row.change is change):
             sure.append((replace(row, change=change, note="; ".join([*said, *rivals])), mine))
