@@ -27,7 +27,7 @@ from fabric.model.sampling import LINK_DOWNED, Samples
 from fabric.model.scenario import Phase
 from fabric.model.text import counted
 from fabric.model.topology import Topology
-from fabric.model.verdict import LinkCoverage, TrainingImpact
+from fabric.model.verdict import ChangeEffect, LinkCoverage, TrainingImpact
 from fabric.runs.samples import End, LinkSamples
 
 DAY_S = 86_400.0
@@ -81,14 +81,17 @@ def expected_ettr(mttf: float, *, restart_s: float, every_s: float, write_s: flo
     return max(0.0, (1 - (restart_s + every_s / 2) / mttf) / (1 + write_s / every_s))
 
 
-def training_impact(gpus: int, hosts: int, failures: Observed | None) -> TrainingImpact:
+def training_impact(
+    gpus: int, hosts: int, failures: Observed | None, *, retained: float | None = None
+) -> TrainingImpact:
     """
-    What follows for a job over so many GPUs of so many hosts from measured failures.
+    What follows for a job on so many GPUs and hosts from measured failures, and from what a fault left (*retained*).
 
     It writes checkpoints as often as is best. Flaps that a job survives are no failures: they cost a stall.
     """
+    stretched = [] if retained is None else [_stretched(retained)]
     if failures is None or failures.host_days <= 0:
-        notes = ("no failure rate was measured: mean time to failure and ETTR are not known",)
+        notes = ("no failure rate was measured: mean time to failure and ETTR are not known", *stretched)
         return TrainingImpact(gpus, None, None, notes=notes)
     looked, rate = f"{failures.host_days:,.1f} host-days", f"{failures.per_host_day:.2g} per host-day"
     if failures.is_bound:
@@ -101,10 +104,19 @@ def training_impact(gpus: int, hosts: int, failures: Observed | None) -> Trainin
         mttf,
         expected_ettr(mttf, restart_s=RESTART_S, every_s=best_interval_s(mttf, WRITE_S), write_s=WRITE_S),
         failures.is_bound,
-        notes=(said,),
+        notes=(*stretched, said),
         failures=failures.count,
         host_days=failures.host_days,
     )
+
+
+def _stretched(retained: float) -> str:
+    """How much of a step waits for the network is not known: from none of it to all of it (1 / retained)."""
+    text = f"the worst fault made here left {retained:.0%} of the bandwidth"
+    if retained <= 0:
+        return f"{text}: jobs that use it stand still"
+    most = f"steps take up to {1 / retained:.1f} times as long"
+    return f"{text}; how much of a step waits for the network is not known: {most}"
 
 
 _Ran = tuple[Probe, ProbeResult]
@@ -215,14 +227,17 @@ def impact_of(
     topology: Topology,
     ports: PortFindings,
     changes: Changes,
+    effects: Sequence[ChangeEffect],
 ) -> TrainingImpact | None:
     """What a run means for a job over all GPUs of its hosts; None where they have none."""
     gpus = sum(len(topology.hosts[host].platform.gpus) for host in seen.hosts)
     if not gpus:
         return None
+    faults = {one.change.change_id for one in changes if one.change.is_fault}
+    left = [min(one.retained, 1.0) for one in effects if one.change_id in faults and one.retained is not None]
     leaves = {one.component: one.hosts for one in ports.suspects if one.kind == "leaf" and one.outcome is Outcome.FAIL}
     failures = watched(probes, results, phases, leaves)
-    impact = training_impact(gpus, len(seen.hosts), failures)
+    impact = training_impact(gpus, len(seen.hosts), failures, retained=min(left, default=None))
     if failures is None or impact.mttf_s is None:
         return impact
     found = downs(seen.samples, seen.links, changes)

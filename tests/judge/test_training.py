@@ -85,3 +85,10 @@ def test_without_a_measured_rate_nothing_is_said() -> None:
     assert (impact.mttf_s, impact.ettr) == (None, None)
     assert impact.notes == ("no failure rate was measured: mean time to failure and ETTR are not known",)
     assert training_impact(1024, 128, Observed(0, 0.0)).mttf_s is None
+
+
+@pytest.mark.parametrize(("retained", "words"), [(0.5, "steps take up to 2.0 times as long"), (0.0, "stand still")])
+def test_what_a_fault_left_is_said_as_a_bound(retained: float, words: str) -> None:
+    """How much of a step waits for the network was not measured."""
+    impact = training_impact(1024, 128, Observed(4, 100.0), retained=retained)
+    assert any(words in note for note in impact.notes)

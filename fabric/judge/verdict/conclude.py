@@ -139,6 +139,7 @@ def conclude(
         *map(note, (*congestion_told(probes, results, topology), *found.shared)),
         *map(note, not_above(probes, results, topology)),
     ]
+    effects = windows_report(phases, probes, results, changes)
     return Verdict(
         outcome=Outcome.worst(outcomes),
         reasons=tuple(reasons),
@@ -147,8 +148,8 @@ def conclude(
         probes=tuple(verdicts[probe.probe_id] for probe in probes),
         expectations=expectations,
         changes=tuple(changes),
-        effects=windows_report(phases, probes, results, changes),
-        training=impact_of(seen, probes, results, phases, topology, ports, changes),
+        effects=effects,
+        training=impact_of(seen, probes, results, phases, topology, ports, changes, effects),
         hall=hall,
         links=ports.links,
     )

@@ -147,7 +147,7 @@ def told(down: int, coverage: LinkCoverage | None = None, *, fails: bool = False
     course = CounterCourse([0.0, 4 * HOUR + 60.0], [0, down], 5 * HOUR)  # seen while the probe that died of it ran
     samples = Samples(60.0, {CounterReading(hosts[0], "mlx5_0", "link_downed"): course})
     ports = PortFindings((), {}, links=coverage)
-    impact = impact_of(SeenCounters(samples, hosts), probes, results, phases, topology, ports, ())
+    impact = impact_of(SeenCounters(samples, hosts), probes, results, phases, topology, ports, (), ())
     assert impact is not None
     return impact
 
@@ -177,7 +177,7 @@ def test_a_link_of_a_host_that_failed_went_down_with_it(fails: bool, flaps: int,
 def test_a_run_without_rounds_says_why_it_knows_nothing() -> None:
     topology = load_inventory(INVENTORY / "demo-rack-healthy.yaml").topology
     seen = SeenCounters(hosts=tuple(topology.hosts)[:2])
-    found = impact_of(seen, [], {}, (), topology, PortFindings((), {}), ())
+    found = impact_of(seen, [], {}, (), topology, PortFindings((), {}), (), ())
     assert found is not None
     assert (found.gpus, found.mttf_s, found.ettr, found.failures) == (16, None, None, None)
     assert found.notes == ("no failure rate was measured: mean time to failure and ETTR are not known",)
