@@ -402,7 +402,7 @@ class LeftOut:
 
     def __init__(
         self,
-        judge_own: JudgeOwn | None,
+        judge_own: JudgeOwn,
         *,
         directory: RunDirectory,
         clock: Callable[[], float],
@@ -421,7 +421,7 @@ class LeftOut:
     def judge(self, phase_plan: PhasePlan, results: Sequence[ProbeResult]) -> None:
         """After a round: count, and leave out who failed too often. Noted once, though a run goes on from here."""
         phase = phase_plan.phase
-        if phase.stop_host_on is None or self._judge_own is None or phase.name in self._judged:
+        if phase.stop_host_on is None or phase.name in self._judged:
             return
         own = self._judge_own(phase_plan, results)
         before = self._bad_rounds.get(phase.written, {})
