@@ -91,6 +91,14 @@ class Meaning:
     name: str
     scale: float = 1.0
 
+    @property
+    def step(self) -> float:
+        """By how much it must move to be written down again; 0: it is written exactly."""
+        return STEPS.get(self.name, 0.0)
+
+
+STEPS = {"asic_c": 2.0, "module_c": 2.0, "gpu_c": 2.0, "sm_mhz": 50.0, "rx_dbm": 0.5, "tx_dbm": 0.5}
+"""By how much a reading that wavers must move to be written down again (choice); what counts is written exactly."""
 
 LEVELS = ("C", "MHz", "dBm")
 """Units of what goes up and down; everything else only grows, until somebody clears it."""
