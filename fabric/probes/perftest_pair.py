@@ -10,7 +10,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Measurement, NamedPart, ParamValue, Probe, ProbeCommands, Reading
 from fabric.model.scenario import LimitKey, ProbeSpec, Uses
 from fabric.model.topology import Host, Platform, Rnic, Topology
-from fabric.probes.shapes import HostProbe, InHost, MessageSize, QueuePairs, Seconds, int_param, repeated
+from fabric.probes.shapes import InHost, MessageSize, QueuePairs, Seconds, int_param
 from fabric.tools import perftest
 from fabric.tools.perftest.command import SidePlace, asked, cut, otherwise, write_bw
 from fabric.tools.perftest.failures import blames_fabric, failure_kind
@@ -143,21 +143,15 @@ LOCAL = "127.0.0.1"
 
 
 class InHostSpec(InHost, PerftestSpec):
-    """Every pair of ends that one host has, described once per platform."""
+    """Every pair of ends that one host has."""
 
     alone: ClassVar[bool] = True
     peers: ClassVar[bool] = True
 
-    def pairs(self, platform: Platform) -> Iterator[tuple[str, tuple[str, ...], dict[str, ParamValue]]]:
-        """What goes into the id of each pair, its claims within the host, and its own parameters."""
-        raise NotImplementedError
-
-    def layout(self, platform: Platform, ports: Iterator[int]) -> Iterator[HostProbe]:
-        """Every pair, as often as it is repeated."""
-        for name, claims, own in self.pairs(platform):
-            for label, series in repeated(name, self.repeat):
-                params = {**own, **self.load, "port": next(ports), "series": series}
-                yield HostProbe(label, claims, self.duration_s + SETUP_S, params)
+    @property
+    def expected_s(self) -> float:
+        """The transfer, and what is around it."""
+        return self.duration_s + SETUP_S
 
 
 def ends_of(probe: Probe) -> tuple[str, str]:
