@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import chain
 from operator import itemgetter
-from typing import Protocol
 
 from fabric.engine.observer import Observer
 from fabric.errors import ExecutorError, HostUnreachable, SessionLost
@@ -26,6 +25,7 @@ from fabric.model.part import Part
 from fabric.model.probe import AGAIN, LeftOutHost, Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
+from fabric.model.verdict import OwnFails
 from fabric.plan.plan import PhasePlan
 from fabric.probes import pairwise, routes, tor_all_reduce
 from fabric.probes.kinds import PAIRED
@@ -195,10 +195,10 @@ class HostHealth:
     *out*: what is out, and why. *names*: what hosts that were asked call themselves.
     """
 
-    def __init__(self, out: Mapping[str, str] | None = None) -> None:
+    def __init__(self, out: Mapping[str, str]) -> None:
         self.names: dict[str, str] = {}
         self._rows: dict[str, _Row] = {}
-        self.out = dict(out or {})
+        self.out = dict(out)
 
     def out_of(self, probe: Probe) -> str | None:
         """The first host or claim of a probe that is out; None when all are in."""
@@ -375,19 +375,7 @@ ROUNDS_IN_A_ROW = 2
 """So many rounds in which its own probes are bad take a host out (a choice: one bad sample drains no host)."""
 
 
-class Own(Protocol):
-    """Hosts that are bad by their own probes and why, and hosts that do well by them."""
-
-    @property
-    def failed(self) -> Mapping[str, str]:
-        """Host to what failed."""
-
-    @property
-    def well(self) -> frozenset[str]:
-        """Hosts of which everything was measured and is good."""
-
-
-JudgeOwn = Callable[[PhasePlan, Sequence[ProbeResult]], Own]
+JudgeOwn = Callable[[PhasePlan, Sequence[ProbeResult]], OwnFails]
 """How the hosts of a phase did by their own probes."""
 
 

@@ -2,7 +2,6 @@
 
 import heapq
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 
 from fabric.changes.kind import Context
 from fabric.engine.held_changes import Changing
@@ -14,6 +13,7 @@ from fabric.model.change import ChangeSettings
 from fabric.model.command import Command, CommandResult
 from fabric.model.probe import ProbeResult
 from fabric.model.topology import Topology
+from fabric.model.verdict import OwnFails
 from fabric.plan.plan import Plan
 from fabric.ports import Ended, Happening, Lost, Ready, Ticket
 from fabric.runs.events import Progress
@@ -130,5 +130,5 @@ def carried_out(
         changing=Changing(Context(topology, ChangeSettings()), Journal(directory.path / JOURNAL), "test/1", "t"),
         follow_ups=follow_ups,
         progress=progress or Progress(),
-        judge_own=lambda _plan, _results: SimpleNamespace(failed={}, well=frozenset()),
+        judge_own=lambda _plan, _results: OwnFails({}, frozenset()),
     )
