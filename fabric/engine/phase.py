@@ -147,7 +147,7 @@ class PhaseRun:
             because, probes = self._follow_ups.next(self._results, added, self._executor.now())
             if not probes:
                 return False
-            self._directory.followed_up(probes, because, self._executor.now())
+            self._directory.replanned(probes, self._executor.now(), because=because)
             announce(probes, self._announced, self._observer)
             self._waiting.extend(probes)
             self._dispatch()
@@ -320,7 +320,7 @@ class PhaseRun:
         """A pair that lost a host may be measured in another way; returns what is to be said of the lost one."""
         refusal, instead = self._replanning.instead(probe, refusal)
         if instead is not None:
-            self._directory.replanned(instead, probe.probe_id, self._executor.now())
+            self._directory.replanned([instead], self._executor.now(), instead_of=probe.probe_id)
             self._waiting.append(instead)
         return refusal
 
