@@ -281,10 +281,11 @@ class SwitchView(View):
         topology = self.inventory.topology
         heard_at = {port: one for port, one in alone(neighbours).items() if port in ports}
         joined = {
-            port: (switch, one.port) for port, one in heard_at.items() if (switch := one.called(topology.switches))
+            port: (switch, one.port)
+            for port, one in heard_at.items()
+            if (switch := one.called(topology.switches)) in self._wanted
         }
         hosts = [port for port, one in heard_at.items() if one.called(topology.hosts) in self._wanted]
-        joined = {port: far for port, far in joined.items() if far[0] in self._wanted}
         self._known.update(joined, hosts)
         rows: dict[End, dict[str, Value]] = {}
         for number in sorted(self._known & ports.keys()):

@@ -450,7 +450,7 @@ def watching(executor: Executor, folder: Path, scenario: Scenario, inventory: In
     if not able or not settings.counters:
         return watch
     links = topology.links_between(scenario.hosts)
-    nodes = {name.partition("/")[0] if "/" in name else name for link in links for name in (link.a, link.b)}
+    nodes = {name.partition("/")[0] for link in links for name in (link.a, link.b)}
     try:
         whole_s = WHOLE_S if settings.congestion_s is None else 0.0
         return LinkWatch(watch, folder, inventory, able, settings.links_s, nodes=nodes, whole_s=whole_s)

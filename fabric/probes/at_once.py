@@ -197,11 +197,9 @@ _PAUSES = ("rx_prio", "tx_prio")
 
 def _grown(before: CommandResult, after: CommandResult) -> Mapping[str, int]:
     """What one port counted meanwhile, priorities together; nothing of what was not there or was cleared."""
-    first, last = roce.read_congestion(before.stdout), roce.read_congestion(after.stdout)
+    first, last = (roce.read_congestion(told.stdout) or {} for told in (before, after))
     grown: dict[str, int] = {}
-    for name in (first or {}).keys() & (last or {}).keys():
-        assert first is not None
-        assert last is not None
+    for name in first.keys() & last.keys():
         found = growth(name, first[name], last[name])
         if not found.reset:
             plain = f"{name[:7]}{name[8:]}" if name.startswith(_PAUSES) else name
