@@ -10,10 +10,10 @@ from typing import Annotated, ClassVar
 
 from fabric.model.command import Command
 from fabric.model.fields.scalars import Flag
-from fabric.model.probe import ParamValue, Probe, ProbeCommands
+from fabric.model.probe import Probe, ProbeCommands
 from fabric.model.scenario import LimitKey, Uses
 from fabric.model.topology import Platform, Topology
-from fabric.probes.collective import START_S, CollectiveSpec, argv, environment, timeout_s, transfer_s
+from fabric.probes.collective import START_S, CollectiveSpec, environment, timeout_s, transfer_s
 from fabric.probes.shapes import InHost, Inside, Name, numbers_param
 
 PLANNED_GBPS = 2500.0
@@ -55,8 +55,7 @@ class AllToAllSpec(InHost, CollectiveSpec):
     def layout(self, platform: Platform) -> Iterator[Inside]:
         """The whole host, then its halves: 1 + 6 on 8 GPUs."""
         for label, gpus in groups([gpu.index for gpu in platform.gpus], halves=self.halves):
-            own: dict[str, ParamValue] = {"gpus": gpus, "ranks": len(gpus), "sizes_bytes": self.sizes_bytes}
-            yield label, tuple(f"gpu{index}" for index in gpus), {**own, "iterations": self.iterations}
+            yield label, tuple(f"gpu{index}" for index in gpus), {"gpus": gpus, "ranks": len(gpus), **self.load}
 
     @classmethod
     def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
@@ -65,7 +64,7 @@ class AllToAllSpec(InHost, CollectiveSpec):
         visible = "HIP_VISIBLE_DEVICES" if platform.amd else "CUDA_VISIBLE_DEVICES"
         client = Command(
             host=probe.hosts[0],
-            argv=argv(probe, platform, op=cls.op),
+            argv=cls.argv(probe, platform),
             timeout_s=timeout_s(probe, start_s=START_S),
             env=tuple(
                 environment(probe, platform, **{visible: ",".join(map(str, numbers_param(probe, "gpus")))}).items()

@@ -18,7 +18,7 @@ from fabric.model.sampling import growth
 from fabric.model.scenario import LimitKey
 from fabric.model.topology import Platform, Topology
 from fabric.probes.pairwise import Plane
-from fabric.probes.perftest_pair import SETUP_S, PerftestSpec
+from fabric.probes.perftest_pair import PerftestSpec
 from fabric.probes.shapes import Seconds, int_param, repeated, through_switch
 from fabric.tools import roce
 
@@ -75,27 +75,17 @@ class AtOnceSpec(PerftestSpec):
         *label*: who it is about, and what tells it from others about these. *own*: parameters of its own.
         """
         about, what = label
-        for number, (text, series) in enumerate(repeated(f"rail{plane.rail}.{what}", self.repeat)):
+        own |= {RAIL: plane.rail, FLOWS: len(flows), **self.own_params()}
+        hosts, claims = self.order(flows), claims_of(flows, plane.rail, topology)
+        for number, text in enumerate(repeated(f"rail{plane.rail}.{what}", self.repeat)):
             bank = 2 * plane.rail + (len(flows) + number) % 2
-            first = FIRST_PORT + bank * (MOST_SENDERS + 1)
-            yield Probe(
-                probe_id=f"{phase}/{about}/{self.name}.{text}",
-                kind=self.kind,
-                phase=phase,
-                hosts=self.order(flows),
-                claims=claims_of(flows, plane.rail, topology),
-                duration_s=self.duration_s + SETUP_S + _SETTLE_S,
-                params={
-                    RAIL: plane.rail,
-                    FLOWS: len(flows),
-                    **self.load,
-                    "port": first,
-                    "series": f"{about}/{series}",
-                    "name": self.name,
-                    **self.own_params(),
-                    **own,
-                },
-            )
+            port = FIRST_PORT + bank * (MOST_SENDERS + 1)
+            yield self.probe(phase, about, text, hosts=hosts, claims=claims, port=port, **own)
+
+    @property
+    def expected_s(self) -> float:
+        """Reading the counters, too."""
+        return super().expected_s + _SETTLE_S
 
     @classmethod
     def order(cls, flows: Sequence[tuple[str, str]]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Measurement, NamedPart, ParamValue, Probe, ProbeCommands, Reading
 from fabric.model.scenario import LimitKey, ProbeSpec, Uses
 from fabric.model.topology import Host, Platform, Rnic, Topology
-from fabric.probes.shapes import InHost, MessageSize, QueuePairs, Seconds, int_param
+from fabric.probes.shapes import InHost, MessageSize, QueuePairs, Seconds, int_param, last_line
 from fabric.tools import perftest
 from fabric.tools.perftest.command import SidePlace, asked, cut, otherwise, write_bw
 from fabric.tools.perftest.failures import blames_fabric, failure_kind
@@ -40,6 +40,33 @@ class PerftestSpec(ProbeSpec):
     def load(self) -> dict[str, ParamValue]:
         """What every probe of it is told of the traffic."""
         return {"size_bytes": self.size_bytes, "duration_s": self.duration_s, "queue_pairs": self.queue_pairs}
+
+    def probe(
+        self,
+        phase: str,
+        who: str,
+        label: tuple[str, str],
+        *,
+        hosts: tuple[str, ...],
+        claims: tuple[str, ...],
+        **own: ParamValue,
+    ) -> Probe:
+        """A probe of several hosts: *who* and *label* are its id, as ``repeated`` has it; *own* parameters."""
+        text, series = label
+        return Probe(
+            probe_id=f"{phase}/{who}/{self.name}.{text}",
+            kind=self.kind,
+            phase=phase,
+            hosts=hosts,
+            claims=claims,
+            duration_s=self.expected_s,
+            params={**own, **self.load, "series": f"{who}/{series}", "name": self.name},
+        )
+
+    @property
+    def expected_s(self) -> float:
+        """How long a probe probably takes: the transfer, and what is around it."""
+        return self.duration_s + SETUP_S
 
     def uses(self, platform: Platform) -> Uses | None:
         """The tool and memory for it: perftest holds a sending and a receiving half for each queue pair."""
@@ -142,16 +169,11 @@ LOCAL = "127.0.0.1"
 """How a client finds the server on its own host."""
 
 
-class InHostSpec(InHost, PerftestSpec):
+class InHostSpec(PerftestSpec, InHost):
     """Every pair of ends that one host has."""
 
     alone: ClassVar[bool] = True
     peers: ClassVar[bool] = True
-
-    @property
-    def expected_s(self) -> float:
-        """The transfer, and what is around it."""
-        return self.duration_s + SETUP_S
 
 
 def ends_of(probe: Probe) -> tuple[str, str]:
@@ -205,8 +227,7 @@ def _failures(side: AnsweredSide, tool: str) -> Iterator[tuple[str, Reading]]:
         known = failure_kind(failure.kind, failure.text)
         yield failure.kind, Reading((), outcome, text, named, failure=known)
     if result.exit_status != 0:
-        last = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()[-1]
-        reason = f"{host}: {tool} exit {result.exit_status}: {last[:200]}"
+        reason = f"{host}: {tool} exit {result.exit_status}: {last_line(result)}"
         yield "exit", Reading((), Outcome.ERROR, reason)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field
 
-from fabric.model.command import GIB
+from fabric.model.command import GIB, CommandResult
 from fabric.model.fields.scalars import SAFE_NAME, Choice, Duration, Size, Whole, geometric
 from fabric.model.probe import ParamValue, Probe
 from fabric.model.recorded import ALGORITHMS
@@ -109,6 +109,11 @@ def int_param(probe: Probe, name: str) -> int:
     if not isinstance(value, int):
         raise TypeError(f"{probe.probe_id}: {name} is {value!r}, not a whole number")
     return value
+
+
+def last_line(result: CommandResult) -> str:
+    """The last that a program said before it gave up."""
+    return (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()[-1][:200]
 
 
 def numbers_param(probe: Probe, name: str) -> tuple[int, ...]:
