@@ -243,7 +243,7 @@ class HostHealth:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a probe is not run: because of *host*; *reason* is its result's."""
+    """Why a probe is not run: because of *host* (empty: of none); *reason* is its result's."""
 
     host: str
     outcome: Outcome
@@ -253,7 +253,7 @@ class Refusal:
     @property
     def error_host(self) -> str | None:
         """The host that the error belongs to; a host that was left out in order is none."""
-        return self.host if self.outcome is Outcome.ERROR else None
+        return (self.host or None) if self.outcome is Outcome.ERROR else None
 
 
 class ProbeAdmission:

@@ -308,13 +308,12 @@ class PhaseRun:
         if self._given_up:
             for probe in self._waiting.take_all():
                 if not self._interrupted:
-                    self._answer(probe, Outcome.ERROR, self._given_up)
+                    self._answer(probe, Refusal("", Outcome.ERROR, self._given_up))
             return
         for probe in self._waiting.refuse(self._admission.refusal, self._admission.refused_names):
             refusal = self._admission.refusal(probe)
             if refusal is not None:
-                refusal = self._replan(probe, refusal)
-                self._answer(probe, refusal.outcome, refusal.reason, refusal)
+                self._answer(probe, self._replan(probe, refusal))
 
     def _replan(self, probe: Probe, refusal: Refusal) -> Refusal:
         """A pair that lost a host may be measured in another way; returns what is to be said of the lost one."""
@@ -324,14 +323,13 @@ class PhaseRun:
             self._waiting.append(instead)
         return refusal
 
-    def _answer(self, probe: Probe, outcome: Outcome, reason: str, refusal: Refusal | None = None) -> None:
+    def _answer(self, probe: Probe, refusal: Refusal) -> None:
         first = self._first.get(probe.probe_id)
         if first is not None:  # it was tried, and that is on disk already
             self._note(first)
             return
         now_s = self._executor.now()
-        result = ProbeResult(probe.probe_id, 0, (), outcome, reason, now_s, now_s)
-        if refusal is not None:
-            result = replace(result, error_host=refusal.error_host, left_out=refusal.left_out)
+        result = ProbeResult(probe.probe_id, 0, (), refusal.outcome, refusal.reason, now_s, now_s)
+        result = replace(result, error_host=refusal.error_host, left_out=refusal.left_out)
         self._directory.finished(result, ())
         self._note(result)
