@@ -28,7 +28,6 @@ from fabric.model.topology import Topology
 from fabric.model.verdict import OwnFails
 from fabric.plan.plan import PhasePlan
 from fabric.probes import pairwise, routes, tor_all_reduce
-from fabric.probes.kinds import PAIRED
 from fabric.runs.events import Progress
 from fabric.runs.run_directory import RunDirectory
 
@@ -285,6 +284,9 @@ class ProbeAdmission:
         return self.refusal(replace(probe, hosts=(host,), claims=claims)) is None
 
 
+RING = tor_all_reduce.TorAllReduceSpec.kind
+"""What measures neighbours of a ring, and so can be given another neighbour."""
+
 _Test = tuple[str, object, object]
 """One test of a host among pairs: the host, and which of its tests (rail and round, or probes that are repeated)."""
 
@@ -299,7 +301,7 @@ class Replanning:
 
     def __init__(self, probes: Iterable[Probe], topology: Topology, admission: ProbeAdmission) -> None:
         self._topology, self._admission = topology, admission
-        self._planned = tuple(probe for probe in probes if probe.kind in PAIRED or probe.kind == pairwise.KIND)
+        self._planned = tuple(probe for probe in probes if probe.kind == RING or probe.kind == pairwise.KIND)
         self._tests: dict[_Test, list[Probe]] = {}
         for probe in self._planned:
             for host in probe.hosts:
@@ -312,7 +314,7 @@ class Replanning:
         """Before the run was interrupted *probe* was planned instead of *lost*."""
         self._note(probe)
         for left in set(lost.hosts).intersection(probe.hosts):
-            if probe.kind in PAIRED:
+            if probe.kind == RING:
                 self._lost.update((left, host) for host in lost.hosts if host != left)
 
     def instead(self, probe: Probe, refusal: Refusal) -> tuple[Refusal, Probe | None]:
@@ -322,7 +324,7 @@ class Replanning:
         A test that was run because a part had dipped is not made up for: its follow-up asks for others.
         """
         left = next((host for host in probe.hosts if host != refusal.host), None)
-        ring = probe.kind in PAIRED
+        ring = probe.kind == RING
         if AGAIN in probe.params or left is None or not (ring or probe.kind == pairwise.KIND):
             return refusal, None
         if not self._admission.admits(left, probe) or probe.probe_id in self._made:
@@ -342,8 +344,8 @@ class Replanning:
         return replace(refusal, outcome=Outcome.INCONCLUSIVE, reason=reason), None
 
     def _others(self, probe: Probe, left: str) -> Iterator[Probe]:
-        if probe.kind in PAIRED:
-            rings = (one for one in self._planned if one.kind in PAIRED)
+        if probe.kind == RING:
+            rings = (one for one in self._planned if one.kind == RING)
             return tor_all_reduce.other_pairs(probe, left, rings, self._topology)
         return pairwise.other_pairs(
             probe, left, self._planned, lambda host: self._is_bereft(host, probe, left), self._topology
