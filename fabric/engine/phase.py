@@ -220,9 +220,8 @@ class PhaseRun:
 
     def _until_s(self) -> float:
         """When something must be done at the latest."""
-        due_s = self._timers.next_s
-        due_s = self._executor.now() + _IDLE_WAIT_S if due_s is None else due_s
-        return min(due_s, self._interruption.next_s, self._changes.next_s)
+        idle_s = self._executor.now() + _IDLE_WAIT_S
+        return min(idle_s, self._timers.next_s, self._interruption.next_s, self._changes.next_s)
 
     def _finish(self, run: ProbeRun) -> None:
         self._alive -= 1

@@ -4,6 +4,7 @@ import heapq
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from fabric.engine.deadlines import TIMES
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable, SessionLost
@@ -331,9 +332,9 @@ class Timers:
         self._number = 0
 
     @property
-    def next_s(self) -> float | None:
-        """The soonest deadline, executor's seconds; None when there is none."""
-        return self._heap[0][0] if self._heap else None
+    def next_s(self) -> float:
+        """The soonest deadline, executor's seconds; infinite when there is none."""
+        return self._heap[0][0] if self._heap else inf
 
     def arm(self, run: ProbeRun) -> None:
         """Note the present deadline of a probe, if it has one."""

@@ -270,7 +270,7 @@ class OpticsWatch:
             one = queue.popleft()
             try:
                 said = yield from ask(one.host, one.argv, timeout_s=ASK_S, output_cap_bytes=_CAP_BYTES)
-                found = one.read(said)
+                found = one.read((said.stdout, said.stderr, said.exit_status))
             except (ExecutorError, ToolError) as exc:
                 failures[0] += 1
                 if failures[0] == IN_VAIN:
