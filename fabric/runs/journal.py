@@ -23,6 +23,7 @@ from fabric.model.change import Change, ChangeResult, Window
 from fabric.runs.events import Event
 from fabric.runs.line_log import Limits, Line, LineLog, read_lines
 from fabric.runs.plain_file import GIB, MIB, is_there, plain_stream, storing
+from fabric.runs.run_lock import flocked
 
 JOURNAL = "changes.jsonl"
 """Its name in a run's directory."""
@@ -109,11 +110,7 @@ def open_changes(path: Path) -> tuple[OpenChange, ...]:
 def _is_written(path: Path) -> bool:
     """Whether a living process holds the journal open for writing."""
     with storing(path, "cannot read"), plain_stream(path) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+        return not flocked(file.fileno(), fcntl.LOCK_SH)
 
 
 def journals(results: Path) -> tuple[Path, ...]:
