@@ -141,17 +141,15 @@ def sources_of(
         device, port = f"{ROOT}/{rnic.device}", f"{ROOT}/{rnic.device}/ports/{rnic.port}"
         names = [name for name in COUNTERS if not (ethernet and name in ("link_downed", "symbol_error"))]
         if settings.traffic:
-            often += [
-                Source(f"{port}/counters/{name}") for name in (*(one for one in names if one in JUDGED), *TRAFFIC)
-            ]
-            often += [Source(f"{device}/device/net/*/{name}") for name in NET_DEVICE if ethernet]
+            judged = [name for name in names if name in JUDGED]
+            often += [Source(f"{port}/counters/{name}") for name in (*judged, *TRAFFIC)]
         if settings.counters:
             often += [Source(f"{port}/counters/{name}") for name in names]
-            hardware = HARDWARE + (HARDWARE_ETHERNET if ethernet else ())
-            often += [
-                Source(f"{port}/hw_counters/{name}") for name in hardware if not (ethernet and settings.congestion_s)
-            ]
-            often += [Source(f"{device}/device/net/*/{name}") for name in NET_DEVICE if ethernet]
+            hardware = () if ethernet and settings.congestion_s else HARDWARE + (HARDWARE_ETHERNET if ethernet else ())
+            often += [Source(f"{port}/hw_counters/{name}") for name in hardware]
+        if ethernet and (settings.traffic or settings.counters):
+            often += [Source(f"{device}/device/net/*/{name}") for name in NET_DEVICE]
+        if settings.counters:
             slowly.append(Source(f"{port}/counters/{WAIT}"))
         if settings.temperatures:
             often += [Source(f"{device}/device/hwmon/hwmon*/temp{number}_input") for number in (1, 2)]
