@@ -149,8 +149,17 @@ class PerftestSpec(ProbeSpec):
         When either side failed, its own trouble counts before what it says of the other side: a client that cannot
         connect, or a server whose peer died, is the consequence.
         """
-        sides = _sides(answered, ends_of(probe))
-        return _failed(sides, answered, cls.tool) or cls.told(probe, topology, sides)
+        there, here = ends_of(probe)
+        ended = [(result, there) for result in answered.servers]
+        if answered.client is not None:
+            ended.append((answered.client, here))
+        sides = [AnsweredSide(result, device, _log(result)) for result, device in ended]
+        failures = [failure for side in sides for failure in _failures(side, cls.tool)]
+        if failures:
+            return min(failures, key=lambda failure: failure[0] in _CONSEQUENCES)[1]
+        if answered.client is None:
+            return Reading((), Outcome.ERROR, "the client was never started")
+        return cls.told(probe, topology, sides)
 
     @classmethod
     def told(cls, probe: Probe, topology: Topology, sides: Sequence[AnsweredSide]) -> Reading:
@@ -180,20 +189,6 @@ def ends_of(probe: Probe) -> tuple[str, str]:
     """The server's RNIC and the client's, which in loopback are one."""
     here = str(probe.params["rnic"])
     return str(probe.params.get("peer_rnic", here)), here
-
-
-def _sides(answered: Answered, devices: tuple[str, str]) -> list[AnsweredSide]:
-    sides = [AnsweredSide(result, devices[0], _log(result)) for result in answered.servers]
-    return (
-        sides if answered.client is None else [*sides, AnsweredSide(answered.client, devices[1], _log(answered.client))]
-    )
-
-
-def _failed(sides: Sequence[AnsweredSide], answered: Answered, tool: str) -> Reading | None:
-    failures = [failure for side in sides for failure in _failures(side, tool)]
-    if failures:
-        return min(failures, key=lambda failure: failure[0] in _CONSEQUENCES)[1]
-    return Reading((), Outcome.ERROR, "the client was never started") if answered.client is None else None
 
 
 class AnsweredSide(NamedTuple):
