@@ -37,7 +37,7 @@ from fabric.runs.run_document import PastRun, go_on_command, read_past_run, read
 from fabric.runs.run_lock import running
 from fabric.runs.samples import read_links, read_samples
 from fabric.runs.tables import have_tables, write_table
-from fabric.runs.told_verdict import DECISION, VERDICT, acceptance_bytes, history_bytes, is_kept, is_told
+from fabric.runs.told_verdict import DECISION, VERDICT, history_bytes, is_told, tell_decision
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -294,8 +294,7 @@ def keep_decision(path: Path, document: dict[str, Any]) -> None:
         return
     page = path / "report.html"
     with suppress(OSError):
-        if not is_kept(path, document):
-            write_durably(path / DECISION, acceptance_bytes(document))
+        tell_decision(path, document)
         if page.is_file() and page.stat().st_mtime_ns < (path / DECISION).stat().st_mtime_ns:
             write_reports(reopened(path), path)
 

@@ -28,6 +28,7 @@ from fabric.model.sampling import JUDGED, TRAFFIC, CounterCourse, SampleSettings
 from fabric.model.text import duration_text, fold
 from fabric.model.topology import Host
 from fabric.ports import Executor, Ticket
+from fabric.runs.samples import Readings
 
 BURST_S, BURST_EVERY_S = 10.0, 0.1
 """How long a host is read more often, and how often (choices)."""
@@ -123,12 +124,12 @@ class Fleet:
         self.bad: dict[str, Outcome] = {}
         self.bursts: dict[str, _Burst] = {}
 
-    def add(self, host: str, at_s: float, keys: Sequence[tuple[str, str]], values: Sequence[Value]) -> None:
+    def add(self, host: str, at_s: float, readings: Readings) -> None:
         """A row: what has changed. One that was overtaken by a burst's is left out, for counters never go back."""
         if at_s <= self._at_s.get(host, -inf):
             return
         burst = self.bursts.get(host)
-        for (device, name), value in zip(keys, values, strict=True):
+        for (device, name), value in readings.items():
             if name in TRAFFIC:
                 row = self._place[host, device] * len(TRAFFIC) + TRAFFIC.index(name)
                 self.traffic.read(row, value)
@@ -136,7 +137,7 @@ class Fleet:
                 self._count((host, device), name, at_s, value)
             if burst is not None and value is not None and name in (*JUDGED, TRAFFIC[0]):
                 burst.rows.append((at_s, f"{device}:{name}", int(value)))
-        if any(value is not None for value in values) or host in self._at_s:
+        if any(value is not None for value in readings.values()) or host in self._at_s:
             self._at_s[host] = at_s
 
     def gone(self, host: str, at_s: float) -> None:

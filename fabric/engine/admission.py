@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import chain
 from operator import itemgetter
-from typing import Protocol
 
 from fabric.engine.observer import Observer
 from fabric.errors import ExecutorError, HostUnreachable, SessionLost
@@ -26,9 +25,9 @@ from fabric.model.part import Part
 from fabric.model.probe import AGAIN, LeftOutHost, Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
+from fabric.model.verdict import OwnFails
 from fabric.plan.plan import PhasePlan
 from fabric.probes import pairwise, routes, tor_all_reduce
-from fabric.probes.kinds import PAIRED
 from fabric.runs.events import Progress
 from fabric.runs.run_directory import RunDirectory
 
@@ -195,10 +194,10 @@ class HostHealth:
     *out*: what is out, and why. *names*: what hosts that were asked call themselves.
     """
 
-    def __init__(self, out: Mapping[str, str] | None = None) -> None:
+    def __init__(self, out: Mapping[str, str]) -> None:
         self.names: dict[str, str] = {}
         self._rows: dict[str, _Row] = {}
-        self.out = dict(out or {})
+        self.out = dict(out)
 
     def out_of(self, probe: Probe) -> str | None:
         """The first host or claim of a probe that is out; None when all are in."""
@@ -243,7 +242,7 @@ class HostHealth:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a probe is not run: because of *host*; *reason* is its result's."""
+    """Why a probe is not run: because of *host* (empty: of none); *reason* is its result's."""
 
     host: str
     outcome: Outcome
@@ -253,7 +252,7 @@ class Refusal:
     @property
     def error_host(self) -> str | None:
         """The host that the error belongs to; a host that was left out in order is none."""
-        return self.host if self.outcome is Outcome.ERROR else None
+        return (self.host or None) if self.outcome is Outcome.ERROR else None
 
 
 class ProbeAdmission:
@@ -285,6 +284,9 @@ class ProbeAdmission:
         return self.refusal(replace(probe, hosts=(host,), claims=claims)) is None
 
 
+RING = tor_all_reduce.TorAllReduceSpec.kind
+"""What measures neighbours of a ring, and so can be given another neighbour."""
+
 _Test = tuple[str, object, object]
 """One test of a host among pairs: the host, and which of its tests (rail and round, or probes that are repeated)."""
 
@@ -299,7 +301,7 @@ class Replanning:
 
     def __init__(self, probes: Iterable[Probe], topology: Topology, admission: ProbeAdmission) -> None:
         self._topology, self._admission = topology, admission
-        self._planned = tuple(probe for probe in probes if probe.kind in PAIRED or probe.kind == pairwise.KIND)
+        self._planned = tuple(probe for probe in probes if probe.kind == RING or probe.kind == pairwise.KIND)
         self._tests: dict[_Test, list[Probe]] = {}
         for probe in self._planned:
             for host in probe.hosts:
@@ -312,7 +314,7 @@ class Replanning:
         """Before the run was interrupted *probe* was planned instead of *lost*."""
         self._note(probe)
         for left in set(lost.hosts).intersection(probe.hosts):
-            if probe.kind in PAIRED:
+            if probe.kind == RING:
                 self._lost.update((left, host) for host in lost.hosts if host != left)
 
     def instead(self, probe: Probe, refusal: Refusal) -> tuple[Refusal, Probe | None]:
@@ -322,7 +324,7 @@ class Replanning:
         A test that was run because a part had dipped is not made up for: its follow-up asks for others.
         """
         left = next((host for host in probe.hosts if host != refusal.host), None)
-        ring = probe.kind in PAIRED
+        ring = probe.kind == RING
         if AGAIN in probe.params or left is None or not (ring or probe.kind == pairwise.KIND):
             return refusal, None
         if not self._admission.admits(left, probe) or probe.probe_id in self._made:
@@ -342,8 +344,8 @@ class Replanning:
         return replace(refusal, outcome=Outcome.INCONCLUSIVE, reason=reason), None
 
     def _others(self, probe: Probe, left: str) -> Iterator[Probe]:
-        if probe.kind in PAIRED:
-            rings = (one for one in self._planned if one.kind in PAIRED)
+        if probe.kind == RING:
+            rings = (one for one in self._planned if one.kind == RING)
             return tor_all_reduce.other_pairs(probe, left, rings, self._topology)
         return pairwise.other_pairs(
             probe, left, self._planned, lambda host: self._is_bereft(host, probe, left), self._topology
@@ -375,19 +377,7 @@ ROUNDS_IN_A_ROW = 2
 """So many rounds in which its own probes are bad take a host out (a choice: one bad sample drains no host)."""
 
 
-class Own(Protocol):
-    """Hosts that are bad by their own probes and why, and hosts that do well by them."""
-
-    @property
-    def failed(self) -> Mapping[str, str]:
-        """Host to what failed."""
-
-    @property
-    def well(self) -> frozenset[str]:
-        """Hosts of which everything was measured and is good."""
-
-
-JudgeOwn = Callable[[PhasePlan, Sequence[ProbeResult]], Own]
+JudgeOwn = Callable[[PhasePlan, Sequence[ProbeResult]], OwnFails]
 """How the hosts of a phase did by their own probes."""
 
 
@@ -402,7 +392,7 @@ class LeftOut:
 
     def __init__(
         self,
-        judge_own: JudgeOwn | None,
+        judge_own: JudgeOwn,
         *,
         directory: RunDirectory,
         clock: Callable[[], float],
@@ -421,7 +411,7 @@ class LeftOut:
     def judge(self, phase_plan: PhasePlan, results: Sequence[ProbeResult]) -> None:
         """After a round: count, and leave out who failed too often. Noted once, though a run goes on from here."""
         phase = phase_plan.phase
-        if phase.stop_host_on is None or self._judge_own is None or phase.name in self._judged:
+        if phase.stop_host_on is None or phase.name in self._judged:
             return
         own = self._judge_own(phase_plan, results)
         before = self._bad_rounds.get(phase.written, {})

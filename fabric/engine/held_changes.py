@@ -184,7 +184,7 @@ class Changing:
 
 class HeldChanges:
     """
-    Holds the changes of a phase; moved on by ``take`` and ``fire``. *hosts* are those of the phase, which are watched.
+    Holds the changes of a phase, none or more; moved on by ``take`` and ``fire``. Its *hosts* are watched meanwhile.
 
     When a stop condition is met, all changes are taken back, and written down as failed, with the reason.
     """
@@ -198,7 +198,7 @@ class HeldChanges:
         executor: Executor,
         directory: RunDirectory,
         observer: Observer,
-        hosts: Collection[str] = (),
+        hosts: Collection[str],
     ) -> None:
         self._changing, self._executor, self._directory, self._observer = changing, executor, directory, observer
         self._conductor = Conductor(executor)
@@ -379,7 +379,7 @@ class HeldChanges:
             self._stopped = True
             self._conductor.wake()
 
-    def rescue(self, unheard: Iterable[Happening] = ()) -> None:
+    def rescue(self, unheard: Iterable[Happening]) -> None:
         """
         The run itself is failing: take everything back all the same, whatever else is lost.
 

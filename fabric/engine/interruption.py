@@ -3,7 +3,7 @@
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import inf
 from pathlib import Path
 from types import FrameType
@@ -39,19 +39,17 @@ class StopFile:
             self.next_s = now_s + LOOK_S
             if self._path.exists():
                 self.seen, self.next_s = True, inf
-                why = "".join(one for one in _first_line(self._path) if one.isprintable())
+                why = _first_line(self._path)
                 reason = f"the file {self._path} is there{': ' if why else ''}{why}"
                 self._directory.events.append("stop", now_s, {"reason": reason})
         return self.seen
 
 
 def _first_line(path: Path) -> str:
-    """At most 200 characters; empty where it cannot be read."""
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return file.readline(200)
-    except OSError:
-        return ""
+    """At most 200 characters that can be printed; empty where it cannot be read."""
+    with suppress(OSError), path.open(encoding="utf-8", errors="replace") as file:
+        return "".join(one for one in file.readline(200) if one.isprintable())
+    return ""
 
 
 _TOLD_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

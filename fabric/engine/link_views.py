@@ -11,10 +11,9 @@ anything, LLDP is off, and that is no cable missing.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeVar
 
-from fabric.changes.procedure import Ask
+from fabric.changes.procedure import Ask, Text
 from fabric.errors import ToolError
 from fabric.model.command import MIB, CommandResult
 from fabric.model.inventory import Inventory
@@ -38,7 +37,7 @@ class OpticsAsk:
 
     host: str
     argv: tuple[str, ...]
-    read: Callable[[CommandResult], Mapping[End, Optics]]
+    read: Callable[[Text], Mapping[End, Optics]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ class View(ABC):
         self.turn = self.looks = 0
         self.whole = True
         self.nodes: tuple[str, ...] = ()
-        self._before: list[tuple[str, str, int]] = []
+        self._before: dict[str, Text] = {}
 
     @property
     def asker(self) -> str:
@@ -80,15 +79,15 @@ class View(ABC):
         for one in answers.values():
             if one.truncated:
                 raise ToolError(f"{one.command.argv[0]} printed more than can be kept")
-        said = [(one.stdout, one.stderr, one.exit_status) for one in answers.values()]
+        said = {name: (one.stdout, one.stderr, one.exit_status) for name, one in answers.items()}
         if said == self._before:
             return None
-        found = self.read(answers)
+        found = self.read(said)
         self._before = said
         return found
 
     @abstractmethod
-    def read(self, answers: Mapping[str, CommandResult]) -> SeenLinks:
+    def read(self, answers: Mapping[str, Text]) -> SeenLinks:
         """What these say. Raises ToolError where they are none."""
 
     @abstractmethod
@@ -103,13 +102,9 @@ class View(ABC):
         """With sudo where the inventory says so."""
         return (*(("sudo", "-n") if self.inventory.changes.sudo else ()), *argv)
 
-    def mlxlink(self, end: End, host: str, argv: tuple[str, ...]) -> OpticsAsk:
-        """One port by mlxlink."""
-
-        def read(said: CommandResult) -> dict[End, Optics]:
-            return {end: mlxlink.read_optics(said.stdout, said.stderr, said.exit_status)}
-
-        return OpticsAsk(host, self.as_root(argv), read)
+    def one_port(self, end: End, host: str, argv: tuple[str, ...], read: Callable[..., Optics]) -> OpticsAsk:
+        """Asked on *host*, and read by a tool's reader."""
+        return OpticsAsk(host, self.as_root(argv), lambda said: {end: read(*said)})
 
 
 _PORTS_MOST = 254
@@ -144,7 +139,7 @@ class Subnet(View):
     def __init__(self, askers: Sequence[Asker], inventory: Inventory, nodes: Collection[str]) -> None:
         super().__init__([name for name, _ in askers], inventory)
         self._rnics, self._wanted = dict(askers), nodes
-        self._links = ""
+        self._links: Text | None = None
         self._lines: tuple[PortLine, ...] = ()
         self._ends: Mapping[tuple[int, int], End] = {}
 
@@ -172,31 +167,30 @@ class Subnet(View):
                 continue
             host = topology.hosts.get(end[0])
             if host is not None:
-                yield self.mlxlink(end, host.name, mlxlink.optics(end[1], tool=host.platform.program("mlxlink")))
+                argv = mlxlink.optics(end[1], tool=host.platform.program("mlxlink"))
+                yield self.one_port(end, host.name, argv, mlxlink.read_optics)
             elif line.end.port <= _PORTS_MOST:
                 tool = topology.hosts[self.asker].platform.program("mlxlink")
                 # LIDs are those of its subnet alone
                 argv = mlxlink.optics_in_band(line.end.lid, line.end.port, rnic.device, rnic.port, tool=tool)
-                yield self.mlxlink(end, self.asker, argv)
+                yield self.one_port(end, self.asker, argv, mlxlink.read_optics)
 
-    def _telemetry(self, said: CommandResult) -> dict[End, Optics]:
+    def _telemetry(self, said: Text) -> dict[End, Optics]:
         """What UFM tells of its ends; it names an adapter by the node, ``iblinkinfo`` by the port."""
-        found = management.read_telemetry(said.stdout, said.stderr, said.exit_status)
+        found = management.read_telemetry(*said)
         told = {
             end: found.get((guid, port)) or found.get((guid - port, port)) for (guid, port), end in self._ends.items()
         }
         return {end: optics for end, optics in told.items() if optics is not None}
 
-    def read(self, answers: Mapping[str, CommandResult]) -> SeenLinks:
+    def read(self, answers: Mapping[str, Text]) -> SeenLinks:
         """Of links that are joined as before only what was counted is read anew."""
-        links, errors = answers[_LINKS], answers[_ERRORS]
-        sweep = infiniband.read_errors(errors.stdout, errors.stderr, errors.exit_status)
-        data = answers.get(_DATA)
-        sent = {} if data is None else infiniband.read_data(data.stdout, data.stderr, data.exit_status)
-        if links.stdout != self._links:
-            lines = infiniband.read_ports(links.stdout, links.stderr, links.exit_status)
+        sweep = infiniband.read_errors(*answers[_ERRORS])
+        sent = infiniband.read_data(*answers[_DATA]) if _DATA in answers else {}
+        if answers[_LINKS] != self._links:
+            lines = infiniband.read_ports(*answers[_LINKS])
             found = ends_of(lines, self.inventory.topology)
-            self._links, self._lines = links.stdout, lines
+            self._links, self._lines = answers[_LINKS], lines
             self._ends = {port: end for port, end in found.items() if end[0] in self._wanted}
         rows: dict[End, dict[str, Value]] = {}
         for line in self._lines:
@@ -272,19 +266,18 @@ class SwitchView(View):
         """Both are read only."""
         return {_PORTS: self.question(nvue.ports()), _HEARD: self.question(nvue.neighbours())}
 
-    def read(self, answers: Mapping[str, CommandResult]) -> SeenLinks:
+    def read(self, answers: Mapping[str, Text]) -> SeenLinks:
         """A port in which a cable of the inventory was heard once is told from then on, up or down."""
-        said, heard = answers[_PORTS], answers[_HEARD]
-        ports = nvue.read_ports(said.stdout, said.stderr, said.exit_status)
-        neighbours = nvue.read_neighbours(heard.stdout, heard.stderr, heard.exit_status)
+        ports, neighbours = nvue.read_ports(*answers[_PORTS]), nvue.read_neighbours(*answers[_HEARD])
         need_heard(neighbours)
         topology = self.inventory.topology
         heard_at = {port: one for port, one in alone(neighbours).items() if port in ports}
         joined = {
-            port: (switch, one.port) for port, one in heard_at.items() if (switch := one.called(topology.switches))
+            port: (switch, one.port)
+            for port, one in heard_at.items()
+            if (switch := one.called(topology.switches)) in self._wanted
         }
         hosts = [port for port, one in heard_at.items() if one.called(topology.hosts) in self._wanted]
-        joined = {port: far for port, far in joined.items() if far[0] in self._wanted}
         self._known.update(joined, hosts)
         rows: dict[End, dict[str, Value]] = {}
         for number in sorted(self._known & ports.keys()):
@@ -299,16 +292,14 @@ class SwitchView(View):
     def optics(self) -> Iterable[OpticsAsk]:
         """All modules at once, and the bit errors of one port after the other."""
 
-        def read(said: CommandResult) -> dict[End, Optics]:
-            found = nvue.read_optics(said.stdout, said.stderr, said.exit_status)
+        def read(said: Text) -> dict[End, Optics]:
+            found = nvue.read_optics(*said)
             return {(self.asker, number): found[number] for number in sorted(self._known & found.keys())}
 
         yield OpticsAsk(self.asker, self.as_root(nvue.optics()), read)
         for number in sorted(self._known):
-            yield OpticsAsk(self.asker, self.as_root(nvue.line_errors(number)), partial(self._line_errors, number))
-
-    def _line_errors(self, number: str, said: CommandResult) -> dict[End, Optics]:
-        return {(self.asker, number): nvue.read_line_errors(said.stdout, said.stderr, said.exit_status)}
+            end = self.asker, number
+            yield self.one_port(end, self.asker, nvue.line_errors(number), nvue.read_line_errors)
 
 
 class HostView(View):
@@ -326,11 +317,10 @@ class HostView(View):
         places = sysfs.places([rnic.device for rnic in self._platform.rnics])
         return {_PORTS: self.question(places), _HEARD: self.question(interfaces.neighbours())}
 
-    def read(self, answers: Mapping[str, CommandResult]) -> SeenLinks:
+    def read(self, answers: Mapping[str, Text]) -> SeenLinks:
         """Which leaf each RNIC hears; one that hears two is not believed."""
-        said, heard = answers[_PORTS], answers[_HEARD]
-        _, ports = sysfs.read_places(said.stdout, said.stderr, said.exit_status)
-        neighbours = interfaces.read_neighbours(heard.stdout, heard.stderr, heard.exit_status)
+        _, ports = sysfs.read_places(*answers[_PORTS])
+        neighbours = interfaces.read_neighbours(*answers[_HEARD])
         need_heard(neighbours)
         by_interface, topology = alone(neighbours), self.inventory.topology
         cables: list[tuple[End, End]] = []
@@ -356,13 +346,11 @@ class HostView(View):
         """Port by port, on the host itself; at which light a module warns ethtool alone says."""
         for device, interface in self._up:
             end = self.asker, device
-            yield self.mlxlink(end, self.asker, mlxlink.optics(device, tool=self._platform.program("mlxlink")))
+            argv = mlxlink.optics(device, tool=self._platform.program("mlxlink"))
+            yield self.one_port(end, self.asker, argv, mlxlink.read_optics)
             if interface:
                 argv = ethtool.module(interface, tool=self._platform.program("ethtool"))
-                yield OpticsAsk(self.asker, self.as_root(argv), partial(self._module, end))
-
-    def _module(self, end: End, said: CommandResult) -> dict[End, Optics]:
-        return {end: ethtool.read_module(said.stdout, said.stderr, said.exit_status)}
+                yield self.one_port(end, self.asker, argv, ethtool.read_module)
 
 
 def need_heard(neighbours: Collection[Neighbour]) -> None:

@@ -84,13 +84,11 @@ class FollowUps:
     *had*: what each was given (by name) before the run was interrupted.
     """
 
-    def __init__(
-        self, parts: Sequence[FollowUp], phase_plan: PhasePlan, had: Mapping[str, Round] | None = None
-    ) -> None:
+    def __init__(self, parts: Sequence[FollowUp], phase_plan: PhasePlan, had: Mapping[str, Round]) -> None:
         self._phase_plan = phase_plan
         limited = ((part, part.limits(phase_plan)) for part in parts)
         self._parts = [(part, limits) for part, limits in limited if limits is not None]
-        self._spent = {part.name: had[part.name] for part, _ in self._parts if had and part.name in had}
+        self._spent = dict(had)
         self._known = {probe.probe_id for probe in phase_plan.planned}
 
     def next(

@@ -90,7 +90,7 @@ class PhaseRun:
         *,
         excluded: Mapping[str, str],
         interruption: Interruption,
-        changes: HeldChanges | None,
+        changes: HeldChanges,
         past: PhasePast,
     ) -> None:
         self._plan, self._phase = plan, plan.phase.name
@@ -120,12 +120,11 @@ class PhaseRun:
         try:
             return self._run()
         except BaseException:
-            if self._changes is not None:
-                self._changes.rescue(self._unheard)
+            self._changes.rescue(self._unheard)
             raise
 
     def _run(self) -> list[ProbeResult]:
-        if self._changes is not None and self._somebody_is_admitted():
+        if self._plan.changes and self._somebody_is_admitted():
             self._changes.begin()
             while not self._changes.ready:
                 self._step()
@@ -148,7 +147,7 @@ class PhaseRun:
             because, probes = self._follow_ups.next(self._results, added, self._executor.now())
             if not probes:
                 return False
-            self._directory.followed_up(probes, because, self._executor.now())
+            self._directory.replanned(probes, self._executor.now(), because=because)
             announce(probes, self._announced, self._observer)
             self._waiting.extend(probes)
             self._dispatch()
@@ -162,16 +161,14 @@ class PhaseRun:
 
     def _take_back(self) -> None:
         """Every change, whatever happened; ends only when each is back or is known to be open."""
-        if self._changes is not None:
-            self._changes.stop()
-            while self._changes.busy:
-                self._step()
-            self._directory.flush()
+        self._changes.stop()
+        while self._changes.busy:
+            self._step()
+        self._directory.flush()
 
     def _give_up_if_in_trouble(self) -> None:
         """A phase whose changes are not in force as asked measures nothing more."""
-        trouble = "" if self._changes is None else self._changes.trouble
-        if trouble:
+        if trouble := self._changes.trouble:
             self._give_up(f"not measured: {trouble}")
 
     def _give_up(self, reason: str) -> None:
@@ -181,21 +178,20 @@ class PhaseRun:
         self._given_up = reason
         for run in self._still_running():
             run.abandon(run.probe.hosts[0], reason)
-        if self._changes is not None:
-            self._changes.stop()
+        self._changes.stop()
 
     def _heed(self) -> None:
         """Somebody wants to stop: in order the first time; from the second on nothing is waited for but the undo."""
         if self._interruption.times == self._heeded:
             return
         self._heeded = self._interruption.times
-        still_open = 0 if self._changes is None else self._changes.open
+        still_open = self._changes.open
         self._observer.interrupted(still_open, self._heeded)
         if self._heeded > 1 and not still_open:
             raise KeyboardInterrupt
         self._interrupted = True
         self._give_up("the run was interrupted")
-        if self._changes is not None and self._heeded > 1:
+        if self._heeded > 1:
             self._changes.stop(hurry=True)
 
     def _step(self) -> None:
@@ -206,8 +202,7 @@ class PhaseRun:
             happening = self._unheard.popleft()
             run = self._running.get(happening.ticket)
             if run is None:
-                if self._changes is not None:
-                    self._changes.take(happening)
+                self._changes.take(happening)
                 continue
             self._running.update(dict.fromkeys(run.take(happening), run))
             if isinstance(happening, Lost):
@@ -215,9 +210,8 @@ class PhaseRun:
             self._timers.arm(run)
             if run.done:
                 finished.append(run)
-        if self._changes is not None:
-            self._changes.fire()
-            self._give_up_if_in_trouble()
+        self._changes.fire()
+        self._give_up_if_in_trouble()
         finished.extend(self._timers.fire(self._executor.now()))
         for run in finished:
             self._finish(run)
@@ -226,9 +220,8 @@ class PhaseRun:
 
     def _until_s(self) -> float:
         """When something must be done at the latest."""
-        due_s = self._timers.next_s
-        until_s = min(self._interruption.next_s, self._executor.now() + _IDLE_WAIT_S if due_s is None else due_s)
-        return until_s if self._changes is None else min(until_s, self._changes.next_s)
+        idle_s = self._executor.now() + _IDLE_WAIT_S
+        return min(idle_s, self._timers.next_s, self._interruption.next_s, self._changes.next_s)
 
     def _finish(self, run: ProbeRun) -> None:
         self._alive -= 1
@@ -258,7 +251,7 @@ class PhaseRun:
     def _may_try_again(self, run: ProbeRun) -> bool:
         """A lost session is forgiven once a probe, but not while a change may be in force on what was lost."""
         first = run.probe.probe_id not in self._first
-        return first and not self._given_up and not (self._changes is not None and self._changes.open)
+        return first and not self._given_up and not self._changes.open
 
     def _note(self, result: ProbeResult) -> None:
         self._results.append(result)
@@ -271,7 +264,7 @@ class PhaseRun:
         reason = self._health.out[name]
         self._directory.events.append("out", self._executor.now(), {"component": name, "reason": reason})
         self._observer.out_of_run(name, reason)
-        if self._changes is not None and self._changes.open and not Part.of(name).item:
+        if self._changes.open and not Part.of(name).item:
             self._give_up(f"not measured: {name} stopped answering while a change was in force: {reason}")
         for run in self._still_running():
             if name in run.probe.hosts or name in run.probe.claims:
@@ -314,30 +307,28 @@ class PhaseRun:
         if self._given_up:
             for probe in self._waiting.take_all():
                 if not self._interrupted:
-                    self._answer(probe, Outcome.ERROR, self._given_up)
+                    self._answer(probe, Refusal("", Outcome.ERROR, self._given_up))
             return
         for probe in self._waiting.refuse(self._admission.refusal, self._admission.refused_names):
             refusal = self._admission.refusal(probe)
             if refusal is not None:
-                refusal = self._replan(probe, refusal)
-                self._answer(probe, refusal.outcome, refusal.reason, refusal)
+                self._answer(probe, self._replan(probe, refusal))
 
     def _replan(self, probe: Probe, refusal: Refusal) -> Refusal:
         """A pair that lost a host may be measured in another way; returns what is to be said of the lost one."""
         refusal, instead = self._replanning.instead(probe, refusal)
         if instead is not None:
-            self._directory.replanned(instead, probe.probe_id, self._executor.now())
+            self._directory.replanned([instead], self._executor.now(), instead_of=probe.probe_id)
             self._waiting.append(instead)
         return refusal
 
-    def _answer(self, probe: Probe, outcome: Outcome, reason: str, refusal: Refusal | None = None) -> None:
+    def _answer(self, probe: Probe, refusal: Refusal) -> None:
         first = self._first.get(probe.probe_id)
         if first is not None:  # it was tried, and that is on disk already
             self._note(first)
             return
         now_s = self._executor.now()
-        result = ProbeResult(probe.probe_id, 0, (), outcome, reason, now_s, now_s)
-        if refusal is not None:
-            result = replace(result, error_host=refusal.error_host, left_out=refusal.left_out)
+        result = ProbeResult(probe.probe_id, 0, (), refusal.outcome, refusal.reason, now_s, now_s)
+        result = replace(result, error_host=refusal.error_host, left_out=refusal.left_out)
         self._directory.finished(result, ())
         self._note(result)

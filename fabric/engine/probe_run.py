@@ -2,7 +2,9 @@
 
 import heapq
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from fabric.engine.deadlines import TIMES
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable, SessionLost
@@ -75,20 +77,16 @@ class ProbeRun:
     missing: tuple[str, str] | None = None
     _read: Reading | None = None
     _commands: ProbeCommands = field(init=False)
-    _open: dict[Ticket, Command] = field(default_factory=dict)
+    _before: list[Ticket] = field(default_factory=list)  # what reads counters before, and after
+    _servers: list[Ticket] = field(default_factory=list)
+    _clients: list[Ticket] = field(default_factory=list)
+    _after: list[Ticket] = field(default_factory=list)
     _ready: int = 0
-    _client_ticket: Ticket | None = None
-    _client: CommandResult | None = None
-    _servers: list[CommandResult] = field(default_factory=list)
-    _beside: dict[Ticket, CommandResult | None] = field(default_factory=dict)
-    _counters: set[Ticket] = field(default_factory=set)
-    _before: list[CommandResult] = field(default_factory=list)
-    _after: list[CommandResult] = field(default_factory=list)
-    _outputs: list[CommandResult] = field(default_factory=list)
-    _cancelled: set[Ticket] = field(default_factory=set)
+    _open: dict[Ticket, Command] = field(default_factory=dict)
+    _unanswered: set[Ticket] = field(default_factory=set)  # cancelled or lost: what they printed is no answer
+    _printed: dict[Ticket, CommandResult] = field(default_factory=dict)
     _error: ExecutorError | None = None
-    _late: str = ""
-    _late_host: str = ""
+    _late: tuple[str, str] | None = None  # a host, and what was not waited for any longer
     _called: bool = False  # the roll
     _started_s: float = field(init=False)
 
@@ -104,13 +102,13 @@ class ProbeRun:
     @property
     def lost_midway(self) -> bool:
         """A session was lost under it, and that is all that is known: no tool has answered."""
-        client_answered = self._client is not None and self._client_ticket not in self._cancelled
-        return isinstance(self._error, SessionLost) and not client_answered and not self._servers
+        return isinstance(self._error, SessionLost) and not self._answers(self._clients[:1] + self._servers)
 
     @property
     def outputs(self) -> tuple[CommandResult, ...]:
         """Everything its commands printed, client first."""
-        return tuple(self._outputs) if self._client is None else (self._client, *self._outputs)
+        client = self._clients[:1]
+        return tuple(self._printed[ticket] for ticket in sorted(self._printed, key=lambda one: one not in client))
 
     def begin(self) -> list[Ticket]:
         """Start the servers, or the client at once when there are none; returns the tickets to listen for."""
@@ -119,28 +117,24 @@ class ProbeRun:
         except MemoryError:
             raise  # the next one would have none either
         except Exception as exc:  # noqa: BLE001 - a crash of ours is an ERROR of this probe, never of the run
-            self._late = f"its command cannot be built: {type(exc).__name__}: {exc}"
-            self._late_host = self.probe.hosts[0]
+            self._late = self.probe.hosts[0], f"its command cannot be built: {type(exc).__name__}: {exc}"
             return []
         client, *beside = (self._within_limit(one) for one in (self._commands.client, *self._commands.beside))
         self._commands = replace(self._commands, client=client, beside=tuple(beside))
-        return self._read_counters() or self._begin()
+        self._before = self._start(self._commands.counters)
+        return self._before or self._begin()
 
     def _within_limit(self, client: Command) -> Command:
         if self.limit_s is None or self.limit_s >= client.timeout_s:
             return client
         return replace(client, timeout_s=self.limit_s)
 
-    def _read_counters(self) -> list[Ticket]:
-        tickets = [self._start(command) for command in self._commands.counters]
-        self._counters.update(tickets)
-        return tickets
-
     def _begin(self) -> list[Ticket]:
         if not self._commands.servers:
             return self._start_clients()
         self.deadline_s = self.executor.now() + SERVER_READY_S
-        return [self._start(command) for command in self._commands.servers]
+        self._servers = self._start(self._commands.servers)
+        return self._servers
 
     def take(self, happening: Happening) -> list[Ticket]:
         """Move on by one happening; returns the tickets of what that made start: the client, or the roll call."""
@@ -150,33 +144,24 @@ class ProbeRun:
                 self.deadline_s = None
                 return self._start_clients()
             return []
-        if happening.ticket in self._counters:
-            return self._counted(happening)
+        command = self._open.pop(happening.ticket)
+        if isinstance(happening, Ended):
+            self._printed[happening.ticket] = happening.result
         if self._called:
-            self._answered(happening)
+            self._answered(command.host, happening)
         elif isinstance(happening, Ended):
-            self._ended(happening.ticket, happening.result)
-        else:
-            self._lost(happening)
-        once = len(self._counters) == len(self._commands.counters)
-        tickets = self._read_counters() if not self._open and once and self._measured() and not self._late else []
-        if tickets:
-            return tickets
-        return self._call_the_roll() if self._is_doubtful() else []
+            self._ended(happening.ticket)
+        elif happening.ticket not in self._after:
+            self._lost(command, happening)
+        return [] if self._open else self._go_on()
 
-    def _counted(self, happening: Happening) -> list[Ticket]:
-        """Counters were read, or could not be; after the first reading of all of them the rest begins."""
-        first = self._client_ticket is None
-        del self._open[happening.ticket]
-        if isinstance(happening, Ended) and happening.ticket not in self._cancelled:
-            (self._before if first else self._after).append(happening.result)
-            self._outputs.append(happening.result)
-        elif isinstance(happening, Lost) and first and self._error is None:
-            self._error = happening.error
-        if self._open:
-            return []
-        if first:
-            return self._begin() if self._error is None and not self._late else []
+    def _go_on(self) -> list[Ticket]:
+        """Nothing of it runs now: begin what comes next, if anything does."""
+        if not self._servers and not self._clients:  # counters were read before all else
+            return [] if self._error or self._late else self._begin()
+        if self._commands.counters and not self._after and self._measured() and not self._late:
+            self._after = self._start(self._commands.counters)
+            return self._after
         return self._call_the_roll() if self._is_doubtful() else []
 
     def _is_doubtful(self) -> bool:
@@ -185,7 +170,7 @@ class ProbeRun:
 
         Or its output has names that may be what its hosts call themselves.
         """
-        if self._open or self._called or self._late or isinstance(self._error, HostUnreachable):
+        if self._called or self._late or isinstance(self._error, HostUnreachable):
             return False
         reading = self._reading()
         return reading.ask_names or (len(self.probe.hosts) > 1 and reading.outcome is not None)
@@ -194,35 +179,30 @@ class ProbeRun:
         """Ask its hosts for one word, or for their names."""
         words = NAME_WORDS if self._reading().ask_names else WORDS
         self._called, self._read = True, None
-        return [self._start(Command(host, words, ANSWER_S)) for host in self.probe.hosts]
+        return self._start([Command(host, words, ANSWER_S) for host in self.probe.hosts])
 
-    def _answered(self, happening: Ended | Lost) -> None:
-        command = self._open.pop(happening.ticket)
-        if happening.ticket in self._cancelled:
+    def _answered(self, host: str, happening: Ended | Lost) -> None:
+        """The roll call, by one host."""
+        if happening.ticket in self._unanswered:
             return
-        if isinstance(happening, Ended):
-            self._outputs.append(happening.result)
-            why = roll_call_problem(happening.result, self.names)
-        else:
-            why = str(happening.error)
+        why = str(happening.error) if isinstance(happening, Lost) else roll_call_problem(happening.result, self.names)
         if why and self.missing is None:
-            self.missing = command.host, why
+            self.missing = host, why
 
     def overdue(self) -> None:
         """The deadline passed: end what is still running."""
         self.deadline_s = None
-        if self._client_ticket is None:
-            self._late = f"the server did not listen within {SERVER_READY_S:g} s"
-            self._late_host = self._commands.servers[0].host
+        if not self._clients:
+            self._late = self._commands.servers[0].host, f"the server did not listen within {SERVER_READY_S:g} s"
         elif self._measured() and not self._late:
-            self._late = f"the server did not end within {SERVER_END_S:g} s of its client: another may have answered"
-            self._late_host = self._commands.servers[0].host
+            why = f"the server did not end within {SERVER_END_S:g} s of its client: another may have answered"
+            self._late = self._commands.servers[0].host, why
         self._cancel_open()
 
     def abandon(self, host: str, reason: str) -> None:
         """A host of this probe is out of the run: do not wait for its deadline."""
         if self._error is None and not self._late:
-            self._late, self._late_host = f"given up: {reason}", host
+            self._late = host, f"given up: {reason}"
         self.deadline_s = None
         self._cancel_open()
 
@@ -248,10 +228,16 @@ class ProbeRun:
         if self._error is not None:
             return Reading((), Outcome.ERROR, f"{self._error}{self._why_so_soon()}")
         if self._late:
-            return Reading((), Outcome.ERROR, f"{self._late_host}: {self._late}")
+            return Reading((), Outcome.ERROR, ": ".join(self._late))
         if self._read is None or not self.done:
-            beside = [result for result in self._beside.values() if result is not None]
-            answered = Answered(self._servers, self._client, self.names, beside, self._before, self._after)
+            answered = Answered(
+                servers=self._answers(self._servers),
+                client=next(iter(self._answers(self._clients[:1])), None),
+                names=self.names,
+                beside=self._answers(self._clients[1:]),
+                before=self._answers(self._before),
+                after=self._answers(self._after),
+            )
             try:
                 self._read = KINDS[self.probe.kind].read(self.probe, self.topology, answered)
             except MemoryError:
@@ -259,6 +245,10 @@ class ProbeRun:
             except Exception as exc:  # noqa: BLE001 - a crash of ours is an ERROR of this probe, never of the run
                 self._read = Reading((), Outcome.ERROR, f"reading the output failed: {type(exc).__name__}: {exc}")
         return self._read
+
+    def _answers(self, tickets: Iterable[Ticket]) -> list[CommandResult]:
+        """What those of these commands answered that ended by themselves."""
+        return [self._printed[one] for one in tickets if one in self._printed and one not in self._unanswered]
 
     def _why_so_soon(self) -> str:
         """That a deadline was shorter than the planned one."""
@@ -272,14 +262,13 @@ class ProbeRun:
             return self._hung() if self.missing is None else self.missing[0]
         if isinstance(self._error, HostUnreachable | CommandTimeout):
             return self._error.host
-        return self._late_host or self.probe.hosts[0]
+        return self._late[0] if self._late else self.probe.hosts[0]
 
     def _hung(self) -> str | None:
         """Of several clients the only one that did not end by itself, where all others did."""
-        first = self._client is None or self._client_ticket in self._cancelled
-        beside = zip(self._commands.beside, self._beside.values(), strict=True)
-        left = [self._commands.client.host] * first + [command.host for command, result in beside if result is None]
-        return left[0] if len(left) == 1 and len(self._beside) > 1 else None
+        started = zip(self._clients, (self._commands.client, *self._commands.beside), strict=False)
+        left = [command.host for ticket, command in started if not self._answers([ticket])]
+        return left[0] if len(left) == 1 and len(self._clients) > 2 else None
 
     def _silent(self) -> NamedPart | None:
         """Of several hosts the one that is known not to answer."""
@@ -290,57 +279,49 @@ class ProbeRun:
         return None
 
     def _may_start_client(self) -> bool:
-        return self._error is None and not self._servers and not self._cancelled
+        return self._error is None and not self._answers(self._servers) and not self._unanswered
 
-    def _start(self, command: Command) -> Ticket:
-        ticket = self.executor.start(command)
-        self._open[ticket] = command
-        self.tickets.append(ticket)
-        return ticket
+    def _start(self, commands: Iterable[Command]) -> list[Ticket]:
+        started = []
+        for command in commands:
+            ticket = self.executor.start(command)
+            self._open[ticket] = command
+            started.append(ticket)
+        self.tickets += started
+        return started
 
     def _start_clients(self) -> list[Ticket]:
-        self._client_ticket = self._start(self._commands.client)
-        self._beside = dict.fromkeys(self._start(command) for command in self._commands.beside)
-        return [self._client_ticket, *self._beside]
+        self._clients = self._start((self._commands.client, *self._commands.beside))
+        return self._clients
 
     def _measured(self) -> bool:
         """Whether every client answered well."""
-        clients = (self._client, *self._beside.values())
-        return all(one is not None and one.exit_status == 0 for one in clients)
+        answers = self._answers(self._clients)
+        return 0 < len(answers) == len(self._clients) and all(one.exit_status == 0 for one in answers)
 
-    def _ended(self, ticket: Ticket, result: CommandResult) -> None:
-        del self._open[ticket]
-        if ticket == self._client_ticket:
-            self._client = result
-        else:
-            self._outputs.append(result)
-        if ticket in self._beside:
-            self._beside[ticket] = result if ticket not in self._cancelled else None
-        elif ticket != self._client_ticket and ticket not in self._cancelled:
-            self._servers.append(result)
-            if self._client_ticket is None:
-                self._cancel_open()
-        clients = {self._client_ticket, *self._beside}
-        if ticket in clients and clients.isdisjoint(self._open):
+    def _ended(self, ticket: Ticket) -> None:
+        if ticket in self._servers and not self._clients:
+            self._cancel_open()
+        elif ticket in self._clients and self._open and self._open.keys().isdisjoint(self._clients):
             grace_s = SERVER_END_S if self._measured() else SERVER_END_AFTER_FAILURE_S
-            self.deadline_s = self.executor.now() + grace_s if self._open else None
+            self.deadline_s = self.executor.now() + grace_s
 
-    def _lost(self, happening: Lost) -> None:
-        command = self._open.pop(happening.ticket)
-        error = happening.error
+    def _lost(self, command: Command, happening: Lost) -> None:
+        ticket, error = happening.ticket, happening.error
         if isinstance(error, CommandTimeout):
-            partial = CommandResult(command, 124, error.stdout, error.stderr, self._started_s, happening.at_s)
-            self._outputs.append(partial)
+            self._printed[ticket] = CommandResult(
+                command, 124, error.stdout, error.stderr, self._started_s, happening.at_s
+            )
         # A server lost after its client answered well takes nothing from what was measured.
-        if self._error is None and happening.ticket not in self._cancelled and not self._measured():
+        if self._error is None and ticket not in self._unanswered and not self._measured():
             self._error = error
+        self._unanswered.add(ticket)
         self._cancel_open()
 
     def _cancel_open(self) -> None:
-        for ticket in list(self._open):
-            if ticket not in self._cancelled:
-                self._cancelled.add(ticket)
-                self.executor.cancel(ticket)
+        for ticket in [one for one in self._open if one not in self._unanswered]:
+            self._unanswered.add(ticket)
+            self.executor.cancel(ticket)
 
 
 class Timers:
@@ -351,9 +332,9 @@ class Timers:
         self._number = 0
 
     @property
-    def next_s(self) -> float | None:
-        """The soonest deadline, executor's seconds; None when there is none."""
-        return self._heap[0][0] if self._heap else None
+    def next_s(self) -> float:
+        """The soonest deadline, executor's seconds; infinite when there is none."""
+        return self._heap[0][0] if self._heap else inf
 
     def arm(self, run: ProbeRun) -> None:
         """Note the present deadline of a probe, if it has one."""

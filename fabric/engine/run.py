@@ -27,20 +27,19 @@ def run_plan(
     directory: RunDirectory,
     observer: Observer,
     gate: Gate,
-    changing: Changing | None = None,
-    follow_ups: Sequence[FollowUp] = (),
-    progress: Progress | None = None,
-    judge_own: JudgeOwn | None = None,
+    changing: Changing,
+    follow_ups: Sequence[FollowUp],
+    progress: Progress,
+    judge_own: JudgeOwn,
 ) -> list[ProbeResult]:
     """
     Every probe's result, in order of finishing; *progress* is what was done before the run was interrupted.
 
     A phase runs only for hosts that passed every phase it needs; the others are SKIPPED and the result says why.
-    *changing* is needed where a phase has changes; *follow_ups* may want more measured in a phase. *judge_own* says how
-    hosts did by their own probes, where a phase leaves out those that fail. Raises KeyboardInterrupt after SIGINT,
-    SIGTERM or SIGHUP, once everything that ran is ended and every change is taken back.
+    *follow_ups* may want more measured in a phase. *judge_own* says how hosts did by their own probes, where a phase
+    leaves out those that fail. Raises KeyboardInterrupt after SIGINT, SIGTERM or SIGHUP, once everything that ran is
+    ended and every change is taken back.
     """
-    progress = progress or Progress()
     means = Means(topology, executor, directory, observer, follow_ups, HostHealth(progress.out), LearnedDeadlines())
     left_out = LeftOut(judge_own, directory=directory, clock=executor.now, observer=observer, progress=progress)
     run = _Run(plan, means, gate, left_out, changing, progress)
@@ -52,7 +51,7 @@ class _Run:
     """A plan while it is carried out: its results, and which hosts did not pass the phases that others need."""
 
     def __init__(
-        self, plan: Plan, means: Means, gate: Gate, left_out: LeftOut, changing: Changing | None, progress: Progress
+        self, plan: Plan, means: Means, gate: Gate, left_out: LeftOut, changing: Changing, progress: Progress
     ) -> None:
         self._plan, self._means, self._gate, self._left_out = plan, means, gate, left_out
         self._changing, self._progress = changing, progress
@@ -126,12 +125,8 @@ class _Run:
         ended = phase_plan.phase.name in self._progress.ended
         return ended or (bool(phase_plan.changes) and not past.waiting(phase_plan))
 
-    def _held(self, phase_plan: PhasePlan, number: int) -> HeldChanges | None:
-        """The changes of a phase, ready to begin; None when it has none."""
-        if not phase_plan.changes:
-            return None
-        if self._changing is None:
-            raise ValueError(f"phase {phase_plan.phase.name} has changes, and nothing to make them with")
+    def _held(self, phase_plan: PhasePlan, number: int) -> HeldChanges:
+        """The changes of a phase, ready to begin."""
         return HeldChanges(
             phase_plan.changes,
             self._changing,

@@ -28,19 +28,15 @@ from fabric.model.scenario import Scenario
 from fabric.model.text import fold
 from fabric.model.topology import Host
 from fabric.ports import TOLD_S, Executor, Happening, Lost, Sampled, Source, Ticket
-from fabric.probes.sources import SLOWLY, congestion_sources, meaning, sources_of
+from fabric.probes.sources import SLOWLY, Meaning, congestion_sources, meaning, sources_of
 from fabric.runs.samples import SAMPLES as FILE
 from fabric.runs.samples import End, LinkLog, LinkModule, SampleLog, SampleTaker
 from fabric.tools.mlxlink import Optics
 
-STEPS = {"asic_c": 2.0, "module_c": 2.0, "gpu_c": 2.0, "sm_mhz": 50.0, "rx_dbm": 0.5, "tx_dbm": 0.5}
-"""By how much a reading that wavers must move to be written down again (choice); what counts is written exactly."""
+_NEVER_READ = object()
 
 AGAIN_S = 60.0
 """After so long a host that could not be sampled is tried once more, or after five periods if that is longer."""
-
-_Key = tuple[str, str]
-_Means = tuple[_Key, float, float]
 
 
 @dataclass(slots=True)
@@ -110,8 +106,8 @@ class Watch(Beside):
         self._series: dict[Ticket, _Series] = {}
         self._again: list[tuple[float, int, _Series]] = []
         self._tries = 0
-        self._kept: dict[tuple[str, _Key], float] = {}  # of what wavers: as it was last written
-        self._meanings: dict[tuple[str, ...], list[_Means | None]] = {}
+        self._kept: dict[tuple[str, Meaning], float] = {}  # of what wavers: as it was last written
+        self._meanings: dict[tuple[str, ...], list[Meaning | None]] = {}
 
     def begin(self, hosts: Sequence[Host]) -> None:
         """Start to sample on each of these hosts."""
@@ -187,55 +183,41 @@ class Watch(Beside):
 
     def _take(self, series: _Series, sampled: Sampled) -> None:
         means = self._means(sampled.names)
-        before: tuple[Value, ...] = series.rows.get(sampled.names, ())
+        before: tuple[object, ...] = series.rows.get(sampled.names, (_NEVER_READ,) * len(sampled.names))
         for at_s, row in zip(sampled.at_s, sampled.rows, strict=True):
-            keys: list[_Key] = []
-            values: list[Value] = []
-            places = (
-                [place for place, (now, old) in enumerate(zip(row, before, strict=True)) if now != old]
-                if before
-                else range(len(row))
-            )
-            for place in places:
-                found, value = means[place], row[place]
-                if found is None:
+            readings: dict[tuple[str, str], Value] = {}
+            for found, value, old in zip(means, row, before, strict=True):
+                if value == old or found is None:
                     continue
-                key, scale, step = found
-                if value is not None and step:
-                    value = self._moved(series.host, key, value * scale, step)
-                keys.append(key)
-                values.append(value)
-            self._log.add(series.host, at_s, keys, values)
+                if value is not None and found.step:
+                    value = self._moved(series.host, found, value * found.scale)
+                readings[found.part, found.name] = value
+            self._log.add(series.host, at_s, readings)
             if self._stop is not None and self._settings.congestion_s and not self._storms.found:
                 self._look_for_storm(series.host, at_s, means, row)
-            before = row
-        series.rows[sampled.names] = before
+            before = series.rows[sampled.names] = row
 
-    def _look_for_storm(self, host: str, at_s: float, means: Sequence[_Means | None], row: Sequence[Value]) -> None:
+    def _look_for_storm(self, host: str, at_s: float, means: Sequence[Meaning | None], row: Sequence[Value]) -> None:
         """Of a whole row: what did not change says that nothing moves."""
         for found, value in zip(means, row, strict=True):
             if found is not None:
-                self._storms.take(host, *found[0], at_s, value)
+                self._storms.take(host, found.part, found.name, at_s, value)
         if self._storms.found and self._stop is not None:
             with suppress(OSError):  # a full disk is told by what is written next
                 self._stop.write_text(f"{self._storms.found}\n")
 
-    def _moved(self, host: str, key: _Key, value: float, step: float) -> float:
+    def _moved(self, host: str, what: Meaning, value: float) -> float:
         """What is written of something that wavers: the same until it has moved far enough."""
-        kept = self._kept.get((host, key))
-        if kept is not None and abs(value - kept) < step:
+        kept = self._kept.get((host, what))
+        if kept is not None and abs(value - kept) < what.step:
             return kept
-        kept = self._kept[host, key] = float(round(value)) if step >= 1.0 else round(value, 1)
+        kept = self._kept[host, what] = float(round(value)) if what.step >= 1.0 else round(value, 1)
         return kept
 
-    def _means(self, names: tuple[str, ...]) -> list[_Means | None]:
-        found = self._meanings.get(names)
-        if found is None:
-            means = [meaning(name) for name in names]
-            found = self._meanings[names] = [
-                None if one is None else ((one.part, one.name), one.scale, STEPS.get(one.name, 0.0)) for one in means
-            ]
-        return found
+    def _means(self, names: tuple[str, ...]) -> list[Meaning | None]:
+        if names not in self._meanings:
+            self._meanings[names] = [meaning(name) for name in names]
+        return self._meanings[names]
 
 
 EVERY_S = 7200.0
@@ -288,7 +270,7 @@ class OpticsWatch:
             one = queue.popleft()
             try:
                 said = yield from ask(one.host, one.argv, timeout_s=ASK_S, output_cap_bytes=_CAP_BYTES)
-                found = one.read(said)
+                found = one.read((said.stdout, said.stderr, said.exit_status))
             except (ExecutorError, ToolError) as exc:
                 failures[0] += 1
                 if failures[0] == IN_VAIN:
@@ -313,8 +295,8 @@ class OpticsWatch:
                 values[f"{way}{lane}_dbm"] = self._moved(end, f"{way}{lane}", dbm, _STEP_DBM)
         if found.temperature_c is not None:
             values["module_c"] = self._moved(end, "module", found.temperature_c, _STEP_C)
-        known = {name: value for name, value in values.items() if value is not None}
-        self._log.add(end[0], at_s, [(end[1], name) for name in known], list(known.values()))
+        known = {(end[1], name): value for name, value in values.items() if value is not None}
+        self._log.add(end[0], at_s, known)
 
     def _moved(self, end: End, name: str, value: float, step: float) -> float:
         """What is written of something that wavers: the same until it has moved far enough."""
@@ -431,17 +413,17 @@ class LinkWatch(Beside):
         seen = view.seen(answers)
         if seen is None:
             for node in view.nodes:
-                self._log.add(node, at_s, (), ())
+                self._log.add(node, at_s, {})
         else:
             self._log.joined(seen.cables)
             rows: dict[str, dict[tuple[str, str], Value]] = {}
             for (node, part), readings in seen.rows.items():
                 rows.setdefault(node, {}).update({(part, name): value for name, value in readings.items()})
             for node, of_node in rows.items():
-                self._log.add(node, at_s, list(of_node), list(of_node.values()))
+                self._log.add(node, at_s, of_node)
             view.nodes = tuple(rows)
         view.looks += 1
-        self._log.add("", at_s, [("", LOOKS)], [max(one.looks for one in self._views)])
+        self._log.add("", at_s, {("", LOOKS): max(one.looks for one in self._views)})
 
     def _begin_optics(self) -> None:
         """Ask for all light, when no look is under way and it is time; at the end unless that was lately."""
@@ -468,7 +450,7 @@ def watching(executor: Executor, folder: Path, scenario: Scenario, inventory: In
     if not able or not settings.counters:
         return watch
     links = topology.links_between(scenario.hosts)
-    nodes = {name.partition("/")[0] if "/" in name else name for link in links for name in (link.a, link.b)}
+    nodes = {name.partition("/")[0] for link in links for name in (link.a, link.b)}
     try:
         whole_s = WHOLE_S if settings.congestion_s is None else 0.0
         return LinkWatch(watch, folder, inventory, able, settings.links_s, nodes=nodes, whole_s=whole_s)

@@ -124,6 +124,14 @@ DRIFT, HEAT = "drift", "heat"
 
 
 @dataclass(frozen=True, slots=True)
+class OwnFails:
+    """*failed*: hosts with a probe of their own that was bad, and which; *well*: those whose own all did well."""
+
+    failed: Mapping[str, str]
+    well: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Suspect:
     """
     A component to act upon.

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from fabric.errors import ConfigError, Problem
+from fabric.errors import ConfigError
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import DRILLS, FilledTime, Phase, ProbeSpec, Scenario
 from fabric.model.text import duration_text
@@ -59,7 +59,7 @@ def staged(scenario: Scenario, inventory: Inventory) -> tuple[Scenario, tuple[st
     names = [phase.name for phase in phases]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         text = f"a stage and another phase are both called {', '.join(twice)}"
-        raise ConfigError([Problem(scenario.source, 0, text)])
+        raise ConfigError.at(scenario.source, text)
     return replace(scenario, phases=tuple(phases)), tuple(lines)
 
 
@@ -80,7 +80,7 @@ def _in_stages(phase: Phase, scenario: Scenario, inventory: Inventory) -> tuple[
                 routing = _routing(spec.routing, phase, inventory)
                 flows, said = burn(inventory.topology, scenario.hosts, routing=routing)
             except ValueError as exc:
-                raise ConfigError([Problem(scenario.source, 0, f"{phase.name}: {spec.name}: {exc}")]) from exc
+                raise ConfigError.at(scenario.source, f"{phase.name}: {spec.name}: {exc}") from exc
             stages += spec.changed(stages=flows, routing=routing).one_by_one()
             lines += said
     if not stages:
@@ -281,25 +281,12 @@ def rounds_alike(hosts: Sequence[str], topology: Topology) -> Callable[[Phase], 
 
 
 def longer_than_asked(plan: Plan, lasts_s: float | None) -> str | None:
-    """
-    One line where a plan takes longer than the whole run should last (seconds; None: nobody said); else None.
-
-    Phases that are not repeated, and one round of the others, are always run: that is the shortest possible.
-    """
+    """One line where a plan takes longer than the whole run should last (seconds; None: nobody said); else None."""
     if lasts_s is None or plan.duration_s <= OVER * lasts_s:
         return None
-    first: dict[str, int] = {}
-    for one in plan.phases:
-        if one.phase.fills is not None:
-            first.setdefault(one.phase.fills.name, one.phase.round)
-    shortest_s = sum(
-        one.schedule.makespan_s
-        for one in plan.phases
-        if one.phase.fills is None or one.phase.round == first[one.phase.fills.name]
-    )
     return (
-        f"this takes {duration_text(plan.duration_s)} on hardware, not {duration_text(lasts_s)}: the shortest possible "
-        f"is {duration_text(shortest_s)}, with every phase and one round of each that is repeated"
+        f"this takes {duration_text(plan.duration_s)} on hardware, not {duration_text(lasts_s)}: every phase is run, "
+        "and at least one round of each that is repeated"
     )
 
 
@@ -315,7 +302,7 @@ def _require_share(scenario: Scenario) -> None:
         f"no phase of {scenario.name} has a share of the whole run, so it would change nothing: leave it out, "
         "or give a phase a 'share' (scenarios/burn-in.yaml has one)"
     )
-    raise ConfigError([Problem("--for", 0, text)])
+    raise ConfigError.at("--for", text)
 
 
 def _check(scenario: Scenario, whole_s: float | None) -> None:
@@ -324,16 +311,16 @@ def _check(scenario: Scenario, whole_s: float | None) -> None:
     if by_name and whole_s is None:
         names = ", ".join(sorted({name for name, _ in by_name}))
         text = f"share of {names}: of what? say how long the whole run lasts: `for: 48h`, or --for 48h"
-        raise ConfigError([Problem(scenario.source, 0, text)])
+        raise ConfigError.at(scenario.source, text)
     if sum(by_name.values()) > 1.0 + 1e-9:
         text = f"the shares of the phases add up to {sum(by_name.values()):g}: expected at most 1"
-        raise ConfigError([Problem(scenario.source, 0, text)])
+        raise ConfigError.at(scenario.source, text)
 
 
 def _bounded(phase: Phase, count: int, source: str) -> None:
     if count > MOST_PHASES:
         text = f"{phase.written}: {count:,} phases in all, expected at most {MOST_PHASES:,}: let one round last longer"
-        raise ConfigError([Problem(source, 0, text)])
+        raise ConfigError.at(source, text)
 
 
 def _round(block: Sequence[Phase], number: int, fills: FilledTime) -> Iterator[Phase]:

@@ -56,8 +56,8 @@ class AgainSpec(ProbeSpec):
 
 def because_of(scenario: Scenario) -> Because | None:
     """What the evidence of a post-repair validation is from; None for any other scenario."""
-    found = [spec.because for phase in scenario.phases for spec in phase.probes if isinstance(spec, AgainSpec)]
-    return next((one for one in found if one is not None), None)
+    specs = (spec for phase in scenario.phases for spec in phase.probes if isinstance(spec, AgainSpec))
+    return next((spec.because for spec in specs if spec.because is not None), None)
 
 
 def shortened(probe: Probe, *, iterations: int, duration_s: int) -> Probe:

@@ -10,11 +10,11 @@ from typing import Annotated, ClassVar
 
 from fabric.model.command import Command
 from fabric.model.fields.scalars import Flag
-from fabric.model.probe import ParamValue, Probe, ProbeCommands
+from fabric.model.probe import Probe, ProbeCommands
 from fabric.model.scenario import LimitKey, Uses
 from fabric.model.topology import Platform, Topology
-from fabric.probes.collective import START_S, CollectiveSpec, argv, environment, timeout_s, transfer_s
-from fabric.probes.shapes import HostProbe, InHost, Name, numbers_param, repeated
+from fabric.probes.collective import START_S, CollectiveSpec, environment, timeout_s, transfer_s
+from fabric.probes.shapes import InHost, Inside, Name, numbers_param
 
 PLANNED_GBPS = 2500.0
 """Algorithm bandwidth that the plan expects; a choice: a little less than an H100 host that just meets its limit."""
@@ -30,6 +30,7 @@ class AllToAllSpec(InHost, CollectiveSpec):
     kind: ClassVar[str] = "all_to_all"
     needs: ClassVar[str] = "two GPUs"
     op: ClassVar[str] = "alltoall"
+    served: ClassVar[bool] = False  # one process drives all GPUs
     alone: ClassVar[bool] = True
     peers: ClassVar[bool] = True
 
@@ -46,19 +47,15 @@ class AllToAllSpec(InHost, CollectiveSpec):
         gpus = len(platform.gpus)
         return iter([LimitKey(self.kind, size_bytes=self.sizes_bytes[-1], ranks=gpus)] if gpus > 1 else ())
 
-    def layout(self, platform: Platform, ports: Iterator[int]) -> Iterator[HostProbe]:
-        """The whole host, then its halves: 1 + 6 on 8 GPUs. No TCP port is needed: one process drives all GPUs."""
-        duration_s = START_S + transfer_s(self.sizes_bytes, self.iterations, gbps=PLANNED_GBPS)
+    @property
+    def expected_s(self) -> float:
+        """The start, and all passes."""
+        return START_S + transfer_s(self.sizes_bytes, self.iterations, gbps=PLANNED_GBPS)
+
+    def layout(self, platform: Platform) -> Iterator[Inside]:
+        """The whole host, then its halves: 1 + 6 on 8 GPUs."""
         for label, gpus in groups([gpu.index for gpu in platform.gpus], halves=self.halves):
-            for repeat_label, series in repeated(label, self.repeat):
-                params: dict[str, ParamValue] = {
-                    "gpus": gpus,
-                    "ranks": len(gpus),
-                    "sizes_bytes": self.sizes_bytes,
-                    "iterations": self.iterations,
-                    "series": series,
-                }
-                yield HostProbe(repeat_label, tuple(f"gpu{index}" for index in gpus), duration_s, params)
+            yield label, tuple(f"gpu{index}" for index in gpus), {"gpus": gpus, "ranks": len(gpus), **self.load}
 
     @classmethod
     def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
@@ -67,7 +64,7 @@ class AllToAllSpec(InHost, CollectiveSpec):
         visible = "HIP_VISIBLE_DEVICES" if platform.amd else "CUDA_VISIBLE_DEVICES"
         client = Command(
             host=probe.hosts[0],
-            argv=argv(probe, platform, op=cls.op),
+            argv=cls.argv(probe, platform),
             timeout_s=timeout_s(probe, start_s=START_S),
             env=tuple(
                 environment(probe, platform, **{visible: ",".join(map(str, numbers_param(probe, "gpus")))}).items()

@@ -17,8 +17,8 @@ from fabric.model.probe import Answered, Measurement, ParamValue, Probe, ProbeCo
 from fabric.model.sampling import growth
 from fabric.model.scenario import LimitKey
 from fabric.model.topology import Platform, Topology
-from fabric.probes.pairwise import Plane
-from fabric.probes.perftest_pair import SETUP_S, PerftestSpec
+from fabric.probes.pairwise import Plane, planes_of
+from fabric.probes.perftest_pair import PerftestSpec
 from fabric.probes.shapes import Seconds, int_param, repeated, through_switch
 from fabric.tools import roce
 
@@ -37,10 +37,16 @@ _SETTLE_S = 1.0  # expected for reading them twice
 
 Least = Annotated[float, Decimal(0.01, 1)]
 
+Flows = Sequence[tuple[str, str]]
+"""Who sends to whom at once."""
+
+Draw = tuple[Flows, str, str, dict[str, ParamValue]]
+"""Flows; who they are about, and what tells them from others about these; parameters of their own."""
+
 
 class AtOnceSpec(PerftestSpec):
     """
-    Flows of one plane at once; a kind says who sends to whom (``flows``), and in which order its hosts are listed.
+    Flows of one plane at once; a kind says who sends to whom (``draws``), and in which order its hosts are listed.
     """
 
     some: ClassVar[bool] = True
@@ -59,46 +65,28 @@ class AtOnceSpec(PerftestSpec):
         """What is asked of the sum."""
         return {"at_least": f"{self.at_least:g}", "even": f"{self.even:g}"}
 
-    def probes_of(
-        self,
-        flows: Sequence[tuple[str, str]],
-        plane: Plane,
-        *,
-        phase: str,
-        topology: Topology,
-        label: tuple[str, str],
-        **own: ParamValue,
-    ) -> Iterator[Probe]:
-        """
-        These flows (who sends, to whom) at once, as often as that is repeated.
+    def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
+        """All flows of every plane, as often as that is repeated."""
+        for plane in planes_of(hosts, topology):
+            for flows, about, what, own in self.draws(plane, topology):
+                own |= {RAIL: plane.rail, FLOWS: len(flows), **self.own_params()}
+                names, claims = self.order(flows), claims_of(flows, plane.rail, topology)
+                for number, label in enumerate(repeated(f"rail{plane.rail}.{what}", self.repeat)):
+                    bank = 2 * plane.rail + (len(flows) + number) % 2
+                    port = FIRST_PORT + bank * (MOST_SENDERS + 1)
+                    yield self.probe(phase, about, label, hosts=names, claims=claims, port=port, **own)
 
-        *label*: who it is about, and what tells it from others about these. *own*: parameters of its own.
-        """
-        about, what = label
-        for number, (text, series) in enumerate(repeated(f"rail{plane.rail}.{what}", self.repeat)):
-            bank = 2 * plane.rail + (len(flows) + number) % 2
-            first = FIRST_PORT + bank * (MOST_SENDERS + 1)
-            yield Probe(
-                probe_id=f"{phase}/{about}/{self.name}.{text}",
-                kind=self.kind,
-                phase=phase,
-                hosts=self.order(flows),
-                claims=claims_of(flows, plane.rail, topology),
-                duration_s=self.duration_s + SETUP_S + _SETTLE_S,
-                params={
-                    RAIL: plane.rail,
-                    FLOWS: len(flows),
-                    **self.load,
-                    "port": first,
-                    "series": f"{about}/{series}",
-                    "name": self.name,
-                    **self.own_params(),
-                    **own,
-                },
-            )
+    def draws(self, plane: Plane, topology: Topology) -> Iterator[Draw]:
+        """What is measured in a plane, one after the other."""
+        raise NotImplementedError
+
+    @property
+    def expected_s(self) -> float:
+        """Reading the counters, too."""
+        return super().expected_s + _SETTLE_S
 
     @classmethod
-    def order(cls, flows: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    def order(cls, flows: Flows) -> tuple[str, ...]:
         """The hosts of a probe."""
         raise NotImplementedError
 
@@ -180,7 +168,7 @@ def _counters(name: str, rail: int, topology: Topology) -> Command:
     return Command(name, (*platform.wrapper, *roce.ask_congestion(rnic.device, rnic.port)), _READ_S)
 
 
-def claims_of(flows: Sequence[tuple[str, str]], rail: int, topology: Topology) -> tuple[str, ...]:
+def claims_of(flows: Flows, rail: int, topology: Topology) -> tuple[str, ...]:
     """The RNICs of all, the ways through their PCIe switches, and all uplinks of their leaves."""
     claims: dict[str, None] = {}
     leaves: dict[str, None] = {}
@@ -197,11 +185,9 @@ _PAUSES = ("rx_prio", "tx_prio")
 
 def _grown(before: CommandResult, after: CommandResult) -> Mapping[str, int]:
     """What one port counted meanwhile, priorities together; nothing of what was not there or was cleared."""
-    first, last = roce.read_congestion(before.stdout), roce.read_congestion(after.stdout)
+    first, last = (roce.read_congestion(told.stdout) or {} for told in (before, after))
     grown: dict[str, int] = {}
-    for name in (first or {}).keys() & (last or {}).keys():
-        assert first is not None
-        assert last is not None
+    for name in first.keys() & last.keys():
         found = growth(name, first[name], last[name])
         if not found.reset:
             plain = f"{name[:7]}{name[8:]}" if name.startswith(_PAUSES) else name

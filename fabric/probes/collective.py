@@ -16,7 +16,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import CURVE, Answered, Measurement, NamedPart, ParamValue, Probe, ProbeCommands, Reading
 from fabric.model.scenario import LimitKey, ProbeSpec, Uses
 from fabric.model.topology import NVLINK, Host, Platform, Topology, joined_by_nvlink
-from fabric.probes.shapes import Algorithm, Iterations, Launcher, Sizes, int_param, numbers_param, repeated
+from fabric.probes.shapes import Algorithm, Iterations, Launcher, Sizes, int_param, last_line, numbers_param, repeated
 from fabric.tools import launch, nccl
 from fabric.tools.driver import program, setting
 from fabric.tools.nccl import NcclRank
@@ -47,10 +47,51 @@ class CollectiveSpec(ProbeSpec):
         """All of them."""
         return self.sizes_bytes
 
+    @property
+    def load(self) -> dict[str, ParamValue]:
+        """What every probe of it is told of the traffic."""
+        return {"sizes_bytes": self.sizes_bytes, "iterations": self.iterations}
+
+    @classmethod
+    def argv(cls, probe: Probe, platform: Platform) -> tuple[str, ...]:
+        """The nccl-tests command line for this probe's sizes."""
+        name, *options = cls.asked(probe).argv()
+        return (*platform.wrapper, program(platform.program(name)), *options, *platform.nccl_tests_options)
+
+    @classmethod
+    def asked(cls, probe: Probe) -> Collective:
+        """What a probe asks of nccl-tests; one process drives all GPUs of its own host, several have one each."""
+        sizes_bytes = sizes(probe)
+        gpus = probe.params.get("gpus")
+        return Collective(
+            op=cls.op,
+            min_bytes=sizes_bytes[0],
+            max_bytes=sizes_bytes[-1],
+            factor=sizes_bytes[1] // sizes_bytes[0] if len(sizes_bytes) > 1 else 2,
+            gpus_per_process=len(gpus) if isinstance(gpus, tuple) else 1,
+            iterations=int_param(probe, "iterations"),
+        )
+
     @classmethod
     def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
-        """Bus bandwidth per size, out of place and in place, or why there is none."""
-        return read_busbw(probe, answered, op=cls.op)
+        """Bus bandwidth in Gb/s per size, out of place and in place, or why there is none."""
+        client = answered.client
+        if client is None:
+            return Reading((), Outcome.ERROR, "the test was never started")
+        host = client.command.host
+        log = nccl.parse(client.stdout + ("\n" + client.stderr if client.stderr else ""))
+        for failure in log.failures:
+            outcome = Outcome.FAIL if blames_fabric(failure.kind, failure.text) else Outcome.ERROR
+            who = failure.host or host
+            text = failure.text if failure.text.startswith(who) else f"{who}: {failure.text}"
+            return Reading((), outcome, text, failure=failure_kind(failure.kind, failure.text))
+        if client.exit_status != 0:
+            reason = f"{host}: {client.command.argv[0]} exit {client.exit_status}: {last_line(client)}"
+            return Reading((), Outcome.ERROR, reason)
+        if len(log.tests) != 1:
+            reason = f"{host}: expected the table of one test, saw {len(log.tests)}"
+            return Reading((), Outcome.ERROR, reason, _garbled(probe, host))
+        return _measured(probe, log.tests[0], host, answered.names, cls.asked(probe))
 
 
 def sizes(probe: Probe) -> tuple[int, ...]:
@@ -94,47 +135,6 @@ def environment(probe: Probe, platform: Platform, **chosen: str) -> dict[str, st
     traffic = {} if platform.traffic_class is None else {"NCCL_IB_TC": str(platform.traffic_class)}
     pairs = (line.partition("=") for line in str(probe.params.get("env", "")).split("\n") if line)
     return {**TELLING, **traffic, **dict(platform.env), **gid, **{name: value for name, _, value in pairs}, **chosen}
-
-
-def collective(probe: Probe, op: str) -> Collective:
-    """What a probe asks of nccl-tests; one process drives all GPUs of its own host, several have one each."""
-    sizes_bytes = sizes(probe)
-    gpus = probe.params.get("gpus")
-    return Collective(
-        op=op,
-        min_bytes=sizes_bytes[0],
-        max_bytes=sizes_bytes[-1],
-        factor=sizes_bytes[1] // sizes_bytes[0] if len(sizes_bytes) > 1 else 2,
-        gpus_per_process=len(gpus) if isinstance(gpus, tuple) else 1,
-        iterations=int_param(probe, "iterations"),
-    )
-
-
-def argv(probe: Probe, platform: Platform, *, op: str) -> tuple[str, ...]:
-    """The nccl-tests command line for this probe's sizes."""
-    name, *options = collective(probe, op).argv()
-    return (*platform.wrapper, program(platform.program(name)), *options, *platform.nccl_tests_options)
-
-
-def read_busbw(probe: Probe, answered: Answered, *, op: str) -> Reading:
-    """Bus bandwidth in Gb/s per size; anything that is not as asked, or does not add up, is an ERROR that says what."""
-    client = answered.client
-    if client is None:
-        return Reading((), Outcome.ERROR, "the test was never started")
-    host = client.command.host
-    log = nccl.parse(client.stdout + ("\n" + client.stderr if client.stderr else ""))
-    for failure in log.failures:
-        outcome = Outcome.FAIL if blames_fabric(failure.kind, failure.text) else Outcome.ERROR
-        who = failure.host or host
-        text = failure.text if failure.text.startswith(who) else f"{who}: {failure.text}"
-        return Reading((), outcome, text, failure=failure_kind(failure.kind, failure.text))
-    if client.exit_status != 0:
-        last = (client.stderr.strip() or client.stdout.strip() or "no output").splitlines()[-1]
-        return Reading((), Outcome.ERROR, f"{host}: {client.command.argv[0]} exit {client.exit_status}: {last[:200]}")
-    if len(log.tests) != 1:
-        reason = f"{host}: expected the table of one test, saw {len(log.tests)}"
-        return Reading((), Outcome.ERROR, reason, _garbled(probe, host))
-    return _measured(probe, log.tests[0], host, answered.names, collective(probe, op))
 
 
 def _measured(probe: Probe, test: nccl.NcclTest, host: str, names: Mapping[str, str], asked: Collective) -> Reading:
@@ -331,8 +331,7 @@ class AllReduceSpec(CollectiveSpec):
                 duration_s=start_s(len(hosts)) + transfer_s(self.sizes_bytes, self.iterations, gbps=gbps),
                 params={
                     "ranks": sum(len(host.platform.gpus) for host in hosts),
-                    "sizes_bytes": self.sizes_bytes,
-                    "iterations": self.iterations,
+                    **self.load,
                     **({"algorithm": self.algorithm} if self.algorithm else {}),
                     "launcher": self.launcher,
                     "series": f"{label}/{series}",
@@ -357,7 +356,7 @@ class AllReduceSpec(CollectiveSpec):
         own = {"NCCL_IB_HCA": "=" + ",".join(f"{rnic.device}:{rnic.port}" for rnic in platform.rnics)}
         algorithm = {"NCCL_ALGO": str(probe.params["algorithm"])} if "algorithm" in probe.params else {}
         env = environment(probe, platform, **algorithm, **(own if platform.rnics else {}))
-        words = argv(probe, platform, op=cls.op)
+        words = cls.argv(probe, platform)
         if probe.params["launcher"] == "srun":
             options, start = platform.srun_options, launch.srun
         else:

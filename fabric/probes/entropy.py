@@ -8,6 +8,7 @@ have sent and received, and whom they hear. What that says of the hash: ``judge/
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, ClassVar
 
 from fabric.errors import ToolError
@@ -96,10 +97,8 @@ def _told(answers: Sequence[CommandResult]) -> dict[str, Mapping[str, nvue.Switc
     found: dict[str, Mapping[str, nvue.SwitchPort]] = {}
     for said in answers:
         if said.command.argv == nvue.ports() and not said.truncated:
-            try:
+            with suppress(ToolError):
                 found[said.command.host] = nvue.read_ports(said.stdout, said.stderr, said.exit_status)
-            except ToolError:
-                continue
     return found
 
 
@@ -107,12 +106,10 @@ def _heard(answers: Sequence[CommandResult], switch: str, topology: Topology) ->
     """By port of a switch the switch above that it hears, and which port of that."""
     for said in answers:
         if said.command.host == switch and said.command.argv == nvue.neighbours() and not said.truncated:
-            try:
+            with suppress(ToolError):
                 heard = nvue.read_neighbours(said.stdout, said.stderr, said.exit_status)
-            except ToolError:
-                continue
-            above = topology.above.get(switch, {})
-            return {one.interface: (far, one.port) for one in heard if (far := one.called(above))}
+                above = topology.above.get(switch, {})
+                return {one.interface: (far, one.port) for one in heard if (far := one.called(above))}
     return {}
 
 

@@ -4,7 +4,7 @@ Several hosts send to one RNIC at once (one ib_write_bw each, one server port a 
 Each sender alone would fill the line, so each must be slowed down to its share.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Annotated, ClassVar
 
@@ -13,8 +13,8 @@ from pydantic import Field
 from fabric.model.fields.scalars import Whole
 from fabric.model.probe import Probe
 from fabric.model.topology import Topology
-from fabric.probes.at_once import MOST_SENDERS, AtOnceSpec
-from fabric.probes.pairwise import Plane, planes_of
+from fabric.probes.at_once import MOST_SENDERS, AtOnceSpec, Draw, Flows
+from fabric.probes.pairwise import Plane
 from fabric.probes.shapes import Name
 
 Many = Annotated[
@@ -34,21 +34,18 @@ class IncastSpec(AtOnceSpec):
     receivers: Annotated[int, Whole(1, 64)] = 1
     """How many hosts of each rail receive, in turn."""
 
-    def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
-        """Every number of senders to every receiver of every plane, senders of all leaves in turn."""
-        for plane in planes_of(hosts, topology):
-            for number in range(min(self.receivers, len(plane.hosts))):
-                receiver = plane.hosts[number * len(plane.hosts) // self.receivers]
-                others = [host for host in in_turn(plane) if host != receiver]
-                if len(others) < 2:
-                    continue
-                for count in sorted({min(count, len(others)) for count in self.senders}):
-                    flows = [(host, receiver) for host in others[:count]]
-                    label = (receiver, f"n{count}")
-                    yield from self.probes_of(flows, plane, phase=phase, topology=topology, label=label)
+    def draws(self, plane: Plane, topology: Topology) -> Iterator[Draw]:
+        """Every number of senders to every receiver, senders of all leaves in turn."""
+        for number in range(min(self.receivers, len(plane.hosts))):
+            receiver = plane.hosts[number * len(plane.hosts) // self.receivers]
+            others = [host for host in in_turn(plane) if host != receiver]
+            if len(others) < 2:
+                continue
+            for count in sorted({min(count, len(others)) for count in self.senders}):
+                yield [(host, receiver) for host in others[:count]], receiver, f"n{count}", {}
 
     @classmethod
-    def order(cls, flows: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    def order(cls, flows: Flows) -> tuple[str, ...]:
         """The senders, then who receives."""
         return (*(sender for sender, _ in flows), flows[0][1])
 

@@ -34,28 +34,28 @@ GROUP = "fabric.probes"
 FIRST_PORT = 18600
 """First TCP port given to a probe's server; perftest's default is 18515, ephemeral ports start at 32768."""
 
-_OWN: tuple[type[ProbeSpec], ...] = (
-    LoopbackSpec,
-    RnicToRnicSpec,
-    AllToAllSpec,
-    TorAllReduceSpec,
-    GroupAllReduceSpec,
-    GroupAllToAllSpec,
-    ConcurrentRingsSpec,
-    PairwiseSpec,
-    AgainSpec,
-    LinkBurnSpec,
-    LatencySpec,
-    BidirectionalSpec,
-    IncastSpec,
-    VictimSpec,
-    PermutationSpec,
-    BisectionSpec,
-    EntropySpec,
-)
-
-
-ASKED: dict[str, type[ProbeSpec]] = {kind.kind: kind for kind in _OWN}
+ASKED: dict[str, type[ProbeSpec]] = {
+    kind.kind: kind
+    for kind in (
+        LoopbackSpec,
+        RnicToRnicSpec,
+        AllToAllSpec,
+        TorAllReduceSpec,
+        GroupAllReduceSpec,
+        GroupAllToAllSpec,
+        ConcurrentRingsSpec,
+        PairwiseSpec,
+        AgainSpec,
+        LinkBurnSpec,
+        LatencySpec,
+        BidirectionalSpec,
+        IncastSpec,
+        VictimSpec,
+        PermutationSpec,
+        BisectionSpec,
+        EntropySpec,
+    )
+}
 """Every kind that a scenario may ask for."""
 
 UNUSABLE = tuple(Problem("plug-in", 0, f"probe {why}") for why in add_others(ASKED, ProbeSpec, group=GROUP).values())
@@ -69,9 +69,6 @@ REPEATED_KINDS = frozenset(kind.kind for kind in ASKED.values() if kind.alone)
 
 PEER_KINDS = frozenset(kind.kind for kind in ASKED.values() if kind.peers)
 """Kinds of which like probes are compared with each other."""
-
-PAIRED = frozenset({TorAllReduceSpec.kind})
-"""The kinds that measure neighbours of a ring, and so can be given another neighbour."""
 
 
 def expand_phase(phase: Phase, topology: Topology, hosts: Sequence[str]) -> list[Probe]:

@@ -20,7 +20,7 @@ from fabric.model.fields.entry import NotInFiles
 from fabric.model.fields.scalars import Choice, Duration
 from fabric.model.probe import SHARE, Probe
 from fabric.model.topology import Topology
-from fabric.probes.perftest_pair import SETUP_S, PerftestSpec
+from fabric.probes.perftest_pair import PerftestSpec
 from fabric.probes.shapes import Name, QueuePairs
 
 KIND = "link_burn"
@@ -88,24 +88,17 @@ class LinkBurnSpec(PerftestSpec):
     def _probe(self, flow: BurnFlow, number: int, phase: str, topology: Topology) -> Probe:
         sender, receiver = topology.hosts[flow.host].platform, topology.hosts[flow.peer].platform
         label = f"{flow.device}.{flow.peer_device}.s{number + 1}"
-        claims = [f"{flow.host}/{flow.device}:out", f"{flow.peer}/{flow.peer_device}:in"]
-        return Probe(
-            probe_id=f"{phase}/{flow.host}+{flow.peer}/{self.name}.{label}",
-            kind=self.kind,
-            phase=phase,
+        return self.probe(
+            phase,
+            f"{flow.host}+{flow.peer}",
+            (label, label),
             hosts=(flow.host,) if flow.host == flow.peer else (flow.host, flow.peer),
-            claims=tuple(claims),
-            duration_s=self.duration_s + SETUP_S,
-            params={
-                "rnic": flow.device,
-                "peer_rnic": flow.peer_device,
-                "rail": sender.rnic_by_device[flow.device].rail,
-                "stage": number,
-                **({} if flow.share == 100 else {SHARE: flow.share}),
-                **self.load,
-                "memory": self.memory,
-                "port": FIRST_PORT + receiver.rnics.index(receiver.rnic_by_device[flow.peer_device]),
-                "series": f"{flow.host}+{flow.peer}/{label}",
-                "name": self.name,
-            },
+            claims=(f"{flow.host}/{flow.device}:out", f"{flow.peer}/{flow.peer_device}:in"),
+            rnic=flow.device,
+            peer_rnic=flow.peer_device,
+            rail=sender.rnic_by_device[flow.device].rail,
+            stage=number,
+            memory=self.memory,
+            port=FIRST_PORT + receiver.rnics.index(receiver.rnic_by_device[flow.peer_device]),
+            **({} if flow.share == 100 else {SHARE: flow.share}),
         )

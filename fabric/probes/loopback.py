@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from fabric.model.command import MIB
-from fabric.model.probe import ParamValue, Probe
+from fabric.model.probe import Probe
 from fabric.model.scenario import LimitKey
 from fabric.model.topology import Endpoint, Platform, Rnic
 from fabric.probes.perftest_pair import InHostSpec
-from fabric.probes.shapes import MessageSize, Name, through_switch
+from fabric.probes.shapes import Inside, MessageSize, Name, through_switch
 
 
 class LoopbackSpec(InHostSpec):
@@ -35,13 +35,13 @@ class LoopbackSpec(InHostSpec):
         """Every GPU is an endpoint."""
         return True
 
-    def pairs(self, platform: Platform) -> Iterator[tuple[str, tuple[str, ...], dict[str, ParamValue]]]:
+    def layout(self, platform: Platform) -> Iterator[Inside]:
         """Every (RNIC, endpoint) of every host: 8 x (8 + 2) = 80 on an 8-RNIC, 8-GPU, 2-NUMA host."""
         for rnic in platform.rnics:
             for endpoint in platform.reached:
                 link_class = platform.link_class(rnic, endpoint)
-                own: dict[str, ParamValue] = {"rnic": rnic.device, "endpoint": endpoint, "link_class": link_class}
-                yield f"{rnic.device}.{endpoint}", _claims(platform, rnic, endpoint), own
+                own = {"rnic": rnic.device, "endpoint": endpoint, "link_class": link_class}
+                yield f"{rnic.device}.{endpoint}", _claims(platform, rnic, endpoint), {**own, **self.load}
 
     @classmethod
     def buffers(cls, probe: Probe, platform: Platform, rnic: Rnic) -> tuple[int | None, int]:

@@ -32,7 +32,7 @@ from fabric.model.fields.entry import NotInFiles
 from fabric.model.fields.scalars import Whole
 from fabric.model.probe import Answered, ParamValue, Probe, Reading
 from fabric.model.topology import Host, Platform, Rnic, Topology
-from fabric.probes.perftest_pair import SETUP_S, PerftestSpec
+from fabric.probes.perftest_pair import PerftestSpec
 from fabric.probes.shapes import Name, QueuePairs, Seconds, int_param, repeated, through_switch
 from fabric.tools.perftest.command import SidePlace
 
@@ -213,26 +213,19 @@ class PairSpec(PerftestSpec):
         rnics = [host.rnic(plane.rail) for host in ends]
         claims = _claims(ends, rnics, topology, self.ways)
         for label, series in repeated(f"{rnics[0].device}.t{number + 1}", self.repeat):
-            why = {"why": test.why} if test.why else {}
-            yield Probe(
-                probe_id=f"{phase}/{names[0]}+{names[1]}/{self.name}.{label}",
-                kind=self.kind,
-                phase=phase,
+            yield self.probe(
+                phase,
+                "+".join(names),
+                (label, series),
                 hosts=names,
                 claims=claims,
-                duration_s=self.duration_s + SETUP_S,
-                params={
-                    "rnic": rnics[0].device,
-                    "peer_rnic": rnics[1].device,
-                    "rail": plane.rail,
-                    "round": number,
-                    **self.load,
-                    "port": self.first_port + plane.rail * _ROUNDS_APART + number % _ROUNDS_APART,
-                    "series": f"{names[0]}+{names[1]}/{series}",
-                    "name": self.name,
-                    **self.own_params(),
-                    **why,
-                },
+                rnic=rnics[0].device,
+                peer_rnic=rnics[1].device,
+                rail=plane.rail,
+                round=number,
+                port=self.first_port + plane.rail * _ROUNDS_APART + number % _ROUNDS_APART,
+                **self.own_params(),
+                **({"why": test.why} if test.why else {}),
             )
 
 

@@ -10,7 +10,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Measurement, NamedPart, ParamValue, Probe, ProbeCommands, Reading
 from fabric.model.scenario import LimitKey, ProbeSpec, Uses
 from fabric.model.topology import Host, Platform, Rnic, Topology
-from fabric.probes.shapes import HostProbe, InHost, MessageSize, QueuePairs, Seconds, int_param, repeated
+from fabric.probes.shapes import InHost, MessageSize, QueuePairs, Seconds, int_param, last_line
 from fabric.tools import perftest
 from fabric.tools.perftest.command import SidePlace, asked, cut, otherwise, write_bw
 from fabric.tools.perftest.failures import blames_fabric, failure_kind
@@ -40,6 +40,33 @@ class PerftestSpec(ProbeSpec):
     def load(self) -> dict[str, ParamValue]:
         """What every probe of it is told of the traffic."""
         return {"size_bytes": self.size_bytes, "duration_s": self.duration_s, "queue_pairs": self.queue_pairs}
+
+    def probe(
+        self,
+        phase: str,
+        who: str,
+        label: tuple[str, str],
+        *,
+        hosts: tuple[str, ...],
+        claims: tuple[str, ...],
+        **own: ParamValue,
+    ) -> Probe:
+        """A probe of several hosts: *who* and *label* are its id, as ``repeated`` has it; *own* parameters."""
+        text, series = label
+        return Probe(
+            probe_id=f"{phase}/{who}/{self.name}.{text}",
+            kind=self.kind,
+            phase=phase,
+            hosts=hosts,
+            claims=claims,
+            duration_s=self.expected_s,
+            params={**own, **self.load, "series": f"{who}/{series}", "name": self.name},
+        )
+
+    @property
+    def expected_s(self) -> float:
+        """How long a probe probably takes: the transfer, and what is around it."""
+        return self.duration_s + SETUP_S
 
     def uses(self, platform: Platform) -> Uses | None:
         """The tool and memory for it: perftest holds a sending and a receiving half for each queue pair."""
@@ -122,8 +149,17 @@ class PerftestSpec(ProbeSpec):
         When either side failed, its own trouble counts before what it says of the other side: a client that cannot
         connect, or a server whose peer died, is the consequence.
         """
-        sides = _sides(answered, ends_of(probe))
-        return _failed(sides, answered, cls.tool) or cls.told(probe, topology, sides)
+        there, here = ends_of(probe)
+        ended = [(result, there) for result in answered.servers]
+        if answered.client is not None:
+            ended.append((answered.client, here))
+        sides = [AnsweredSide(result, device, _log(result)) for result, device in ended]
+        failures = [failure for side in sides for failure in _failures(side, cls.tool)]
+        if failures:
+            return min(failures, key=lambda failure: failure[0] in _CONSEQUENCES)[1]
+        if answered.client is None:
+            return Reading((), Outcome.ERROR, "the client was never started")
+        return cls.told(probe, topology, sides)
 
     @classmethod
     def told(cls, probe: Probe, topology: Topology, sides: Sequence[AnsweredSide]) -> Reading:
@@ -142,42 +178,17 @@ LOCAL = "127.0.0.1"
 """How a client finds the server on its own host."""
 
 
-class InHostSpec(InHost, PerftestSpec):
-    """Every pair of ends that one host has, described once per platform."""
+class InHostSpec(PerftestSpec, InHost):
+    """Every pair of ends that one host has."""
 
     alone: ClassVar[bool] = True
     peers: ClassVar[bool] = True
-
-    def pairs(self, platform: Platform) -> Iterator[tuple[str, tuple[str, ...], dict[str, ParamValue]]]:
-        """What goes into the id of each pair, its claims within the host, and its own parameters."""
-        raise NotImplementedError
-
-    def layout(self, platform: Platform, ports: Iterator[int]) -> Iterator[HostProbe]:
-        """Every pair, as often as it is repeated."""
-        for name, claims, own in self.pairs(platform):
-            for label, series in repeated(name, self.repeat):
-                params = {**own, **self.load, "port": next(ports), "series": series}
-                yield HostProbe(label, claims, self.duration_s + SETUP_S, params)
 
 
 def ends_of(probe: Probe) -> tuple[str, str]:
     """The server's RNIC and the client's, which in loopback are one."""
     here = str(probe.params["rnic"])
     return str(probe.params.get("peer_rnic", here)), here
-
-
-def _sides(answered: Answered, devices: tuple[str, str]) -> list[AnsweredSide]:
-    sides = [AnsweredSide(result, devices[0], _log(result)) for result in answered.servers]
-    return (
-        sides if answered.client is None else [*sides, AnsweredSide(answered.client, devices[1], _log(answered.client))]
-    )
-
-
-def _failed(sides: Sequence[AnsweredSide], answered: Answered, tool: str) -> Reading | None:
-    failures = [failure for side in sides for failure in _failures(side, tool)]
-    if failures:
-        return min(failures, key=lambda failure: failure[0] in _CONSEQUENCES)[1]
-    return Reading((), Outcome.ERROR, "the client was never started") if answered.client is None else None
 
 
 class AnsweredSide(NamedTuple):
@@ -211,8 +222,7 @@ def _failures(side: AnsweredSide, tool: str) -> Iterator[tuple[str, Reading]]:
         known = failure_kind(failure.kind, failure.text)
         yield failure.kind, Reading((), outcome, text, named, failure=known)
     if result.exit_status != 0:
-        last = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()[-1]
-        reason = f"{host}: {tool} exit {result.exit_status}: {last[:200]}"
+        reason = f"{host}: {tool} exit {result.exit_status}: {last_line(result)}"
         yield "exit", Reading((), Outcome.ERROR, reason)
 
 

@@ -18,9 +18,9 @@ from typing import Annotated, ClassVar
 from fabric.model.fields.scalars import Whole
 from fabric.model.probe import Probe
 from fabric.model.topology import Topology
-from fabric.probes.at_once import MOST_SENDERS, AtOnceSpec, Least
+from fabric.probes.at_once import MOST_SENDERS, AtOnceSpec, Draw, Flows, Least
 from fabric.probes.collective import shuffled
-from fabric.probes.pairwise import Plane, planes_of
+from fabric.probes.pairwise import Plane
 from fabric.probes.shapes import Name, Seed, int_param
 
 SHIFT = "shift"
@@ -43,20 +43,17 @@ class CircleSpec(AtOnceSpec):
         """The hosts in a circle, and by how many places each sends on; one round after the other."""
         raise NotImplementedError
 
-    def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
-        """All rounds of every plane; one of many hosts in parts that are measured one after the other."""
-        for plane in planes_of(hosts, topology):
-            parts = -(-len(plane.hosts) // MOST_SENDERS)
-            for part in range(parts):
-                of = plane.only(plane.hosts[part::parts])
-                for number, (circle, shift) in enumerate(self.circles(of, topology), start=1):
-                    flows = sends(circle, shift)
-                    label = (f"{circle[0]}+{len(circle) - 1}-more", f"t{number}")
-                    own = {SHIFT: shift, "round": number - 1}
-                    yield from self.probes_of(flows, of, phase=phase, topology=topology, label=label, **own)
+    def draws(self, plane: Plane, topology: Topology) -> Iterator[Draw]:
+        """All rounds; of many hosts in parts that are measured one after the other."""
+        parts = -(-len(plane.hosts) // MOST_SENDERS)
+        for part in range(parts):
+            of = plane.only(plane.hosts[part::parts])
+            for number, (circle, shift) in enumerate(self.circles(of, topology)):
+                about = f"{circle[0]}+{len(circle) - 1}-more"
+                yield sends(circle, shift), about, f"t{number + 1}", {SHIFT: shift, "round": number}
 
     @classmethod
-    def order(cls, flows: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    def order(cls, flows: Flows) -> tuple[str, ...]:
         """The circle."""
         return tuple(sender for sender, _ in flows)
 

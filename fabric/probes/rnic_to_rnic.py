@@ -21,7 +21,7 @@ from fabric.model.probe import ParamValue, Probe
 from fabric.model.scenario import LimitKey
 from fabric.model.topology import Host, Platform, Topology
 from fabric.probes.perftest_pair import InHostSpec
-from fabric.probes.shapes import Name, QueuePairs, through_switch
+from fabric.probes.shapes import Inside, Name, QueuePairs, through_switch
 
 CROSS_LEAF = "cross_leaf"
 """The link class of a pair that leaves its leaf, as baselines write it."""
@@ -58,11 +58,12 @@ class RnicToRnicSpec(InHostSpec):
                 found.setdefault(_NOT_ROUTED, []).append(host.name)
         return found
 
-    def pairs(self, platform: Platform) -> Iterator[tuple[str, tuple[str, ...], dict[str, ParamValue]]]:
+    def layout(self, platform: Platform) -> Iterator[Inside]:
         """Every ordered pair of RNICs of every host: 8 x 7 = 56."""
         for source, target in permutations(platform.rnics, 2):
             claims = source.device, target.device, *through_switch(source, "down"), *through_switch(target, "up")
-            yield f"{source.device}.{target.device}", claims, {"rnic": source.device, "peer_rnic": target.device}
+            own = {"rnic": source.device, "peer_rnic": target.device}
+            yield f"{source.device}.{target.device}", claims, {**own, **self.load}
 
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
         """Every pair that can reach each other; one that leaves its leaf holds a cable up and a cable down, or all."""

@@ -5,7 +5,7 @@ No scenario asks for these: a phase that localises does, where it is told that p
 What is read are numbers, kept as measurements: LIDs of RNICs and switches, switches above their ports, ports by LID.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from fabric.errors import ToolError, UnreadableOutput
@@ -40,13 +40,8 @@ def links_probe(plane: Plane, *, phase: str, asker: str, topology: Topology, set
     wanted = "\n".join((*plane.leaves, *above, *rnics))
     params: dict[str, ParamValue] = {"lid": 0, "wanted": wanted, "leaves": "\n".join(plane.leaves)}
     params["above"] = "\n".join(above)
-    return _probe(
-        f"{plane.name.replace(' ', '-')}.links",
-        phase,
-        asker,
-        _LINKS_S,
-        _ways(plane, asker, topology, settings) | params,
-    )
+    name = f"{plane.name.replace(' ', '-')}.links"
+    return _probe(name, phase, asker, _ways(plane, asker, topology, settings) | params)
 
 
 def _below_others(plane: Plane, topology: Topology) -> list[str]:
@@ -72,26 +67,30 @@ def table_probe(
     """Out of which port a leaf sends to each of *lids*."""
     params: dict[str, ParamValue] = {"lid": lid, "leaf": leaf, "lids": tuple(lids)}
     name = f"{plane.name.replace(' ', '-')}.{leaf}"
-    return _probe(name, phase, asker, _TABLE_S, _ways(plane, asker, topology, settings) | params)
+    return _probe(name, phase, asker, _ways(plane, asker, topology, settings) | params)
 
 
 def _ways(plane: Plane, asker: str, topology: Topology, settings: ChangeSettings) -> dict[str, ParamValue]:
-    rnic = next(rnic for rnic in topology.hosts[asker].platform.rnics if rnic.rail == plane.rail)
+    rnic = topology.hosts[asker].platform.rnic_by_rail[plane.rail]
     ways: dict[str, ParamValue]
     ways = {"plane": plane.name, "device": rnic.device, "device_port": rnic.port, "sudo": int(settings.sudo)}
     return ways if settings.m_key is None else {**ways, "m_key": settings.m_key}
 
 
-def _probe(name: str, phase: str, asker: str, timeout_s: float, params: dict[str, ParamValue]) -> Probe:
+def _probe(name: str, phase: str, asker: str, params: dict[str, ParamValue]) -> Probe:
     return Probe(
         probe_id=f"{phase}/{asker}/routes.{name}",
         kind=KIND,
         phase=phase,
         hosts=(asker,),
         claims=(),
-        duration_s=timeout_s / 10,
-        params={"name": KIND, "series": name, "timeout_s": int(timeout_s), **params},
+        duration_s=_deadline_s(params) / 10,
+        params={"name": KIND, "series": name, **params},
     )
+
+
+def _deadline_s(params: Mapping[str, ParamValue]) -> float:
+    return _TABLE_S if params["lid"] else _LINKS_S
 
 
 class RoutesSpec(ProbeSpec):
@@ -112,8 +111,7 @@ class RoutesSpec(ProbeSpec):
         else:
             words = infiniband.all_ports(through=through, tool=host.platform.program("iblinkinfo"))
         argv = (*(("sudo", "-n") if probe.params["sudo"] else ()), *words)
-        timeout_s = float(int_param(probe, "timeout_s"))
-        return ProbeCommands((), Command(host.name, argv, timeout_s, output_cap_bytes=_CAP_BYTES))
+        return ProbeCommands((), Command(host.name, argv, _deadline_s(probe.params), output_cap_bytes=_CAP_BYTES))
 
     @classmethod
     def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:

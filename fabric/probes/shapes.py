@@ -1,12 +1,11 @@
 """What several kinds of probe share: their keys, repetitions, claims, and probes that stay inside one host."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field
 
-from fabric.model.command import GIB
+from fabric.model.command import GIB, CommandResult
 from fabric.model.fields.scalars import SAFE_NAME, Choice, Duration, Size, Whole, geometric
 from fabric.model.probe import ParamValue, Probe
 from fabric.model.recorded import ALGORITHMS
@@ -44,43 +43,46 @@ Algorithm = Annotated[
 Launcher = Annotated[str, Choice(("mpirun", "srun")), Field(description="What starts the ranks: mpirun or srun.")]
 
 
-@dataclass(frozen=True, slots=True)
-class HostProbe:
-    """One probe of a host layout: its label, its claims within the host, its parameters (shared by all hosts)."""
-
-    label: str
-    claims: tuple[str, ...]
-    duration_s: float
-    params: Mapping[str, ParamValue]
+Inside = tuple[str, tuple[str, ...], dict[str, ParamValue]]
+"""A measurement inside a host: its label, its claims within the host, its parameters."""
 
 
 class InHost(ProbeSpec):
-    """Probes of one host each."""
+    """Probes of one host each, described once per platform: all its hosts share their parameters."""
 
-    def layout(self, platform: Platform, ports: Iterator[int]) -> Iterator[HostProbe]:
-        """What runs on a host of a given make; each of *ports* is given once."""
+    served: ClassVar[bool] = True
+    """Whether a server listens for each on a TCP port."""
+
+    @property
+    def expected_s(self) -> float:
+        """How long each probably takes."""
+        raise NotImplementedError
+
+    def layout(self, platform: Platform) -> Iterator[Inside]:
+        """What is measured on a host of a given make."""
         raise NotImplementedError
 
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
         """Every host has the probes of its platform; ids read ``intra-host/gpu001/loopback.mlx5_0.numa1``."""
-        layouts: dict[str, list[HostProbe]] = {}
+        layouts: dict[str, list[Inside]] = {}
+        expected_s = self.expected_s
         for host_name in hosts:
             platform = topology.hosts[host_name].platform
             if platform.name not in layouts:
-                layouts[platform.name] = list(self.layout(platform, ports))
+                layouts[platform.name] = list(self._repeated(platform, ports))
             alone = (host_name,)
             known: dict[str, str] = {}
-            for host_probe in layouts[platform.name]:
-                claims = tuple([known.setdefault(claim, f"{host_name}/{claim}") for claim in host_probe.claims])
-                yield Probe(
-                    probe_id=f"{phase}/{host_name}/{self.name}.{host_probe.label}",
-                    kind=self.kind,
-                    phase=phase,
-                    hosts=alone,
-                    claims=claims,
-                    duration_s=host_probe.duration_s,
-                    params=host_probe.params,
-                )
+            for label, own, params in layouts[platform.name]:
+                claims = tuple([known.setdefault(claim, f"{host_name}/{claim}") for claim in own])
+                probe_id = f"{phase}/{host_name}/{self.name}.{label}"
+                yield Probe(probe_id, self.kind, phase, alone, claims, expected_s, params)
+
+    def _repeated(self, platform: Platform, ports: Iterator[int]) -> Iterator[Inside]:
+        """Every measurement as often as it is repeated, each with a port of its own."""
+        for name, claims, own in self.layout(platform):
+            for label, series in repeated(name, self.repeat):
+                port = {"port": next(ports)} if self.served else {}
+                yield label, claims, {**own, **port, "series": series}
 
 
 def repeated(label: str, repeat: int) -> Iterator[tuple[str, str]]:
@@ -107,6 +109,11 @@ def int_param(probe: Probe, name: str) -> int:
     if not isinstance(value, int):
         raise TypeError(f"{probe.probe_id}: {name} is {value!r}, not a whole number")
     return value
+
+
+def last_line(result: CommandResult) -> str:
+    """The last that a program said before it gave up."""
+    return (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()[-1][:200]
 
 
 def numbers_param(probe: Probe, name: str) -> tuple[int, ...]:

@@ -91,6 +91,14 @@ class Meaning:
     name: str
     scale: float = 1.0
 
+    @property
+    def step(self) -> float:
+        """By how much it must move to be written down again; 0: it is written exactly."""
+        return STEPS.get(self.name, 0.0)
+
+
+STEPS = {"asic_c": 2.0, "module_c": 2.0, "gpu_c": 2.0, "sm_mhz": 50.0, "rx_dbm": 0.5, "tx_dbm": 0.5}
+"""By how much a reading that wavers must move to be written down again (choice); what counts is written exactly."""
 
 LEVELS = ("C", "MHz", "dBm")
 """Units of what goes up and down; everything else only grows, until somebody clears it."""
@@ -133,17 +141,15 @@ def sources_of(
         device, port = f"{ROOT}/{rnic.device}", f"{ROOT}/{rnic.device}/ports/{rnic.port}"
         names = [name for name in COUNTERS if not (ethernet and name in ("link_downed", "symbol_error"))]
         if settings.traffic:
-            often += [
-                Source(f"{port}/counters/{name}") for name in (*(one for one in names if one in JUDGED), *TRAFFIC)
-            ]
-            often += [Source(f"{device}/device/net/*/{name}") for name in NET_DEVICE if ethernet]
+            judged = [name for name in names if name in JUDGED]
+            often += [Source(f"{port}/counters/{name}") for name in (*judged, *TRAFFIC)]
         if settings.counters:
             often += [Source(f"{port}/counters/{name}") for name in names]
-            hardware = HARDWARE + (HARDWARE_ETHERNET if ethernet else ())
-            often += [
-                Source(f"{port}/hw_counters/{name}") for name in hardware if not (ethernet and settings.congestion_s)
-            ]
-            often += [Source(f"{device}/device/net/*/{name}") for name in NET_DEVICE if ethernet]
+            hardware = () if ethernet and settings.congestion_s else HARDWARE + (HARDWARE_ETHERNET if ethernet else ())
+            often += [Source(f"{port}/hw_counters/{name}") for name in hardware]
+        if ethernet and (settings.traffic or settings.counters):
+            often += [Source(f"{device}/device/net/*/{name}") for name in NET_DEVICE]
+        if settings.counters:
             slowly.append(Source(f"{port}/counters/{WAIT}"))
         if settings.temperatures:
             often += [Source(f"{device}/device/hwmon/hwmon*/temp{number}_input") for number in (1, 2)]

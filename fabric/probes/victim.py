@@ -12,9 +12,9 @@ from typing import ClassVar
 
 from fabric.model.probe import Measurement, Probe
 from fabric.model.topology import Topology
-from fabric.probes.at_once import AtOnceSpec, Least
+from fabric.probes.at_once import AtOnceSpec, Draw, Flows, Least
 from fabric.probes.incast import Many
-from fabric.probes.pairwise import planes_of
+from fabric.probes.pairwise import Plane
 from fabric.probes.shapes import Name, int_param
 
 
@@ -29,22 +29,20 @@ class VictimSpec(AtOnceSpec):
     at_least: Least = 0.5
     """The least of its bandwidth alone (alone: of its line) that it must keep."""
 
-    def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
-        """Of each plane with two such leaves: alone, then beside each number of senders."""
-        for plane in planes_of(hosts, topology):
-            full = [group for group in plane.leaves.values() if len(group) > 1]
-            if len(full) < 2:
-                continue
-            (sender, *near), (receiver, other, *_) = full[0], full[-1]
-            far = [host for group in plane.leaves.values() if group not in (full[0], full[-1]) for host in group]
-            others = [*near, *far]
-            for count in (0, *sorted({min(count, len(others)) for count in self.senders})):
-                flows = [(sender, other), *((host, receiver) for host in others[:count])]
-                label = ("+".join(flows[0]), f"n{count}")
-                yield from self.probes_of(flows, plane, phase=phase, topology=topology, label=label)
+    def draws(self, plane: Plane, topology: Topology) -> Iterator[Draw]:
+        """Where a plane has two such leaves: alone, then beside each number of senders."""
+        full = [group for group in plane.leaves.values() if len(group) > 1]
+        if len(full) < 2:
+            return
+        (sender, *near), (receiver, other, *_) = full[0], full[-1]
+        far = [host for group in plane.leaves.values() if group not in (full[0], full[-1]) for host in group]
+        others = [*near, *far]
+        for count in (0, *sorted({min(count, len(others)) for count in self.senders})):
+            flows = [(sender, other), *((host, receiver) for host in others[:count])]
+            yield flows, f"{sender}+{other}", f"n{count}", {}
 
     @classmethod
-    def order(cls, flows: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    def order(cls, flows: Flows) -> tuple[str, ...]:
         """The victim's two hosts, then the incast's senders and its receiver."""
         return (*flows[0], *(sender for sender, _ in flows[1:]), *{receiver for _, receiver in flows[1:]})
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from math import isfinite
+from math import inf
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -23,6 +23,7 @@ from fabric.model.change import Change, ChangeResult, Window
 from fabric.runs.events import Event
 from fabric.runs.line_log import Limits, Line, LineLog, read_lines
 from fabric.runs.plain_file import GIB, MIB, is_there, plain_stream, storing
+from fabric.runs.run_lock import flocked
 
 JOURNAL = "changes.jsonl"
 """Its name in a run's directory."""
@@ -109,11 +110,7 @@ def open_changes(path: Path) -> tuple[OpenChange, ...]:
 def _is_written(path: Path) -> bool:
     """Whether a living process holds the journal open for writing."""
     with storing(path, "cannot read"), plain_stream(path) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+        return not flocked(file.fileno(), fcntl.LOCK_SH)
 
 
 def journals(results: Path) -> tuple[Path, ...]:
@@ -260,7 +257,7 @@ def _ended(change: Change, events: Sequence[Event], windows: Sequence[Window]) -
     return ChangeResult(change, state, "; ".join(filter(None, reasons)), tuple(windows), growth)
 
 
-def _growth(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[str, float], list[str]]:
+def _growth(before: Mapping[str, float], after: Mapping[str, float]) -> tuple[dict[str, float], list[str]]:
     """
     By how much each counter grew, and the names of those that cannot be compared.
 
@@ -270,19 +267,12 @@ def _growth(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[s
     growth: dict[str, float] = {}
     left_out: list[str] = []
     for name, value in before.items():
-        grew = _number(after.get(name)) - _number(value)
+        grew = after.get(name, -inf) - value
         if grew >= 0.0:
-            growth[name] = grew
+            growth[name] = float(grew)
         elif after:
             left_out.append(name)
     return growth, left_out
-
-
-def _number(value: object) -> float:
-    """NaN, which compares with nothing, for what is no finite number."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
-        return float(value)
-    return float("nan")
 
 
 LEDGER = "scheduler.jsonl"

@@ -261,7 +261,7 @@ def _sync(fd: int) -> None:
         os.close(fd)
 
 
-def sync_names(path: Path, *, folders: int = RUN_FOLDERS) -> None:
-    """Make the name of a new file durable, and those of so many folders above it that may be new too."""
-    for folder in list(path.absolute().parents)[: folders + 1]:
+def sync_names(path: Path) -> None:
+    """Make the name of a new file durable, and those of the folders above it that may be new too."""
+    for folder in list(path.absolute().parents)[: RUN_FOLDERS + 1]:
         sync_folder(folder)

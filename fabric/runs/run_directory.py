@@ -265,16 +265,15 @@ class RunDirectory:
         """Note which probes begin now."""
         self.events.append("started", at_s, {"probes": [probe.probe_id for probe in probes]})
 
-    def replanned(self, probe: Probe, instead_of: str, at_s: float) -> None:
-        """Note a probe that was not in the plan: it is measured instead of another, which lost a host."""
-        self.added.append(probe)
-        self.events.append("replanned", at_s, {"instead_of": instead_of, **planned_fields(probe)})
+    def replanned(self, probes: Sequence[Probe], at_s: float, **why: str) -> None:
+        """
+        Note probes that were not in the plan, and why they are measured.
 
-    def followed_up(self, probes: Sequence[Probe], because: str, at_s: float) -> None:
-        """Note probes that were not in the plan: *because* names the follow-up that asked for them."""
+        *instead_of*: instead of this one, which lost a host; *because*: a follow-up of this name asked for them.
+        """
         self.added.extend(probes)
         for probe in probes:
-            self.events.append("replanned", at_s, {"because": because, **planned_fields(probe)})
+            self.events.append("replanned", at_s, {**why, **planned_fields(probe)})
 
     def finished(self, result: ProbeResult, outputs: Sequence[CommandResult], *, again: bool = False) -> None:
         """

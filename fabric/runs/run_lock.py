@@ -62,7 +62,7 @@ def holder_of(path: Path) -> Holder | None:
     """Who holds a lock; None when nobody does. One that is flocked and cannot be read holds its scenario's folder."""
     try:
         with plain_stream(path, _MOST_BYTES) as file:
-            free = _flocked(file.fileno(), fcntl.LOCK_SH)
+            free = flocked(file.fileno(), fcntl.LOCK_SH)
             body = orjson.loads(file.read())
         holder = Holder(**{**body, "hosts": tuple(body["hosts"])})
     except (FileNotFoundError, NotADirectoryError, NotPlain):
@@ -123,7 +123,7 @@ def _taken(path: Path, mode: int) -> int:
     """A descriptor of the flocked file; StoreError where somebody else has it for long."""
     fd, until_s = open_plain(path, os.O_RDWR | os.O_CREAT, mode), time.monotonic() + _TAKING_S
     try:
-        while not _flocked(fd, fcntl.LOCK_EX):
+        while not flocked(fd, fcntl.LOCK_EX):
             if time.monotonic() > until_s:
                 raise StoreError(f"{path}: somebody holds it for more than {_TAKING_S:g} s")
             time.sleep(_LOOK_S)
@@ -133,7 +133,7 @@ def _taken(path: Path, mode: int) -> int:
     return fd
 
 
-def _flocked(fd: int, how: int) -> bool:
+def flocked(fd: int, how: int) -> bool:
     """False when somebody else holds it; a file system that cannot say is no reason to refuse."""
     try:
         fcntl.flock(fd, how | fcntl.LOCK_NB)

@@ -12,7 +12,7 @@ the switch or the host, its *part* the number of the switch's port or the RNIC. 
 found, which port is joined with which, and why a look at them failed.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -35,6 +35,9 @@ WAIT_S = 30.0
 ALIVE_S = 600.0
 """A host of which nothing changed is noted after so long: that it was asked."""
 
+Readings = Mapping[tuple[str, str], Value]
+"""Of one host or switch: by part and name, what was read."""
+
 Keep = Callable[[CounterReading], bool]
 Change = tuple[CounterReading, float, Value]
 """At this time (seconds) a reading became this."""
@@ -52,8 +55,8 @@ class _Written:
 class SampleTaker(Protocol):
     """Takes what is sampled; ``SampleLog`` writes it down."""
 
-    def add(self, host: str, at_s: float, keys: Sequence[tuple[str, str]], values: Sequence[Value]) -> None:
-        """A row: parts and names of what has changed, and their values."""
+    def add(self, host: str, at_s: float, readings: Readings) -> None:
+        """A row: what has changed."""
 
     def gone(self, host: str, at_s: float) -> None:
         """Nothing is known of the host from here on."""
@@ -75,11 +78,11 @@ class SampleLog:
         """Write down something beside the samples (JSON-able)."""
         self._log.add({"note": kind, "said": said})
 
-    def add(self, host: str, at_s: float, keys: Sequence[tuple[str, str]], values: Sequence[Value]) -> None:
-        """Take one row: parts and names, and their values in the same order. Raises StoreError when the disk is bad."""
+    def add(self, host: str, at_s: float, readings: Readings) -> None:
+        """Take one row. Raises StoreError when the disk is bad."""
         known = self._hosts.setdefault(host, _Written(at_s))
         last, changed = known.values, dict[str, dict[str, Value]]()
-        for key, value in zip(keys, values, strict=True):
+        for key, value in readings.items():
             if key not in last or last[key] != value:
                 last[key] = value
                 changed.setdefault(key[0], {})[key[1]] = value

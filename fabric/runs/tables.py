@@ -170,12 +170,9 @@ def read_table(run: Path, name: str, only: Sequence[str] | None = None) -> pa.Ta
 
     path = run / TABLES[name].file
     try:
-        file = _opened(path, name)
-        if file is not None:
-            return file.read(only, use_threads=False)
+        return _opened(path, name).read(only, use_threads=False)
     except (OSError, pa.ArrowException, ValueError) as exc:
         raise StoreError(f"{path}: not as this version writes it") from exc
-    raise StoreError(f"{path}: not as this version writes it")
 
 
 def have_tables(run: Path) -> bool:
@@ -183,21 +180,24 @@ def have_tables(run: Path) -> bool:
     import pyarrow as pa
 
     try:
-        return all(_opened(run / kind.file, name) is not None for name, kind in TABLES.items())
+        for name, kind in TABLES.items():
+            _opened(run / kind.file, name)
     except (OSError, pa.ArrowException, ValueError):
         return False
+    return True
 
 
-def _opened(path: Path, name: str) -> pq.ParquetFile | None:
-    """None where its columns are others, or it holds more than any run writes: what a file tells is not believed."""
+def _opened(path: Path, name: str) -> pq.ParquetFile:
+    """ValueError where its columns are others, or it holds more than any run writes: what it tells is not believed."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     file = pq.ParquetFile(pa.BufferReader(read_plain(path, MOST_BYTES)))
     told = file.metadata
     size = sum(told.row_group(number).total_byte_size for number in range(told.num_row_groups))
-    fits = told.num_rows <= MOST_ROWS and size <= MOST_BYTES
-    return file if fits and file.schema_arrow == schema_of(name) else None
+    if told.num_rows > MOST_ROWS or size > MOST_BYTES or file.schema_arrow != schema_of(name):
+        raise ValueError(path)
+    return file
 
 
 class WallClock:

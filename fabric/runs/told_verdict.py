@@ -16,7 +16,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.repair import Decision
 from fabric.model.verdict import Suspect
 from fabric.runs.events import EVENTS
-from fabric.runs.plain_file import MIB, read_plain, storing
+from fabric.runs.plain_file import MIB, read_plain, storing, write_durably
 
 VERDICT = "verdict.json"
 
@@ -176,14 +176,10 @@ def decision_in(directory: Path) -> Decision | None:
     return None
 
 
-def acceptance_bytes(document: Mapping[str, Any]) -> bytes:
-    """What is in acceptance.json."""
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n"
-
-
-def is_kept(directory: Path, document: Mapping[str, Any]) -> bool:
-    """Whether acceptance.json says just this already."""
-    try:
-        return read_plain(directory / DECISION, MOST_DECISION_BYTES) == acceptance_bytes(document)
-    except OSError:
-        return False
+def tell_decision(directory: Path, document: Mapping[str, Any]) -> None:
+    """Write acceptance.json unless it says just this already. Raises OSError."""
+    data = orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n"
+    with suppress(OSError):
+        if read_plain(directory / DECISION, MOST_DECISION_BYTES) == data:
+            return
+    write_durably(directory / DECISION, data)

@@ -86,7 +86,7 @@ def test_a_counter_that_grows_each_second_is_told_when_it_has_doubled() -> None:
     fleet, told = Fleet(list(RACK.hosts.values()), 1.0, 0.0), 0
     for second in range(1, 65):
         for host in RACK.hosts:
-            fleet.add(host, float(second), [("mlx5_0", "link_error_recovery")], [second if host == "gpu001" else 0])
+            fleet.add(host, float(second), {("mlx5_0", "link_error_recovery"): second if host == "gpu001" else 0})
         told += len(list(fleet.step(float(second))))
     assert 6 <= told <= 8
     assert fleet.bad == {"gpu001/mlx5_0:port": Outcome.MARGINAL}
@@ -97,12 +97,12 @@ def test_a_counter_that_grows_each_second_is_told_when_it_has_doubled() -> None:
 def test_what_was_counted_while_a_host_was_away_is_not_known() -> None:
     """Nor is a row that a burst's has overtaken believed."""
     fleet = Fleet(list(RACK.hosts.values()), 1.0, 0.0)
-    fleet.add("gpu001", 1.0, [("mlx5_0", "link_downed")], [0])
+    fleet.add("gpu001", 1.0, {("mlx5_0", "link_downed"): 0})
     fleet.gone("gpu001", 2.0)
-    fleet.add("gpu001", 60.0, [("mlx5_0", "link_downed")], [3])
+    fleet.add("gpu001", 60.0, {("mlx5_0", "link_downed"): 3})
     assert [one.kind for one in fleet.step(61.0)] == ["host"]  # the others
-    fleet.add("gpu001", 62.0, [("mlx5_0", "link_downed")], [4])
-    fleet.add("gpu001", 61.5, [("mlx5_0", "link_downed")], [3])
+    fleet.add("gpu001", 62.0, {("mlx5_0", "link_downed"): 4})
+    fleet.add("gpu001", 61.5, {("mlx5_0", "link_downed"): 3})
     (found,) = fleet.step(63.0)
     assert (found.outcome, found.said.split(" after ")[0]) == (Outcome.FAIL, "1 time down")
 

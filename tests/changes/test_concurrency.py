@@ -153,7 +153,9 @@ def test_the_changes_of_a_phase_know_each_other(tmp_path: Path) -> None:
     changing = Changing(Context(topology(), WIDE), Journal(tmp_path / JOURNAL), owner="test/1", token="t")
     directory: Any = SimpleNamespace(events=SimpleNamespace(append=lambda event, at_s, fields: None))
     both = (closed("mlx5_0"), closed("mlx5_1"))
-    held = HeldChanges(both, changing, phase_number=1, executor=executor, directory=directory, observer=watcher)
+    held = HeldChanges(
+        both, changing, phase_number=1, executor=executor, directory=directory, observer=watcher, hosts=()
+    )
     held.begin()
     while not held.ready:
         for happening in executor.wait(min(held.next_s, executor.now() + 60.0)):
@@ -162,7 +164,7 @@ def test_the_changes_of_a_phase_know_each_other(tmp_path: Path) -> None:
     assert "last active path" in held.trouble
     ports = world.rack.ports
     assert any(ports.of_adapter("gpu001", device).admin_up for device in ("mlx5_0", "mlx5_1"))
-    held.rescue()
+    held.rescue(())
     assert all(ports.of_adapter("gpu001", device).admin_up for device in ("mlx5_0", "mlx5_1"))
 
 

@@ -1,12 +1,25 @@
-"""A hand-driven executor in simulated time, for engine tests."""
+"""A hand-driven executor in simulated time, for engine tests, and a plan without changes that is carried out on it."""
 
 import heapq
 from collections.abc import Callable, Sequence
 
+from fabric.changes.kind import Context
+from fabric.engine.held_changes import Changing
+from fabric.engine.observer import FollowUp, Observer
 from fabric.engine.probe_run import WORDS
+from fabric.engine.run import Gate, run_plan
 from fabric.errors import CommandTimeout, ExecutorError, SessionLost
+from fabric.model.change import ChangeSettings
 from fabric.model.command import Command, CommandResult
+from fabric.model.probe import ProbeResult
+from fabric.model.topology import Topology
+from fabric.model.verdict import OwnFails
+from fabric.plan.plan import Plan
 from fabric.ports import Ended, Happening, Lost, Ready, Ticket
+from fabric.runs.events import Progress
+from fabric.runs.journal import JOURNAL, Journal
+from fabric.runs.run_directory import RunDirectory
+from tests.builders import Watcher
 
 Script = Callable[[Command], tuple[float, str | ExecutorError | None]]
 """
@@ -93,3 +106,29 @@ class ScriptedExecutor:
     def _push(self, at_s: float, happening: Happening) -> None:
         self._number += 1
         heapq.heappush(self._heap, (at_s, self._number, happening))
+
+
+def carried_out(
+    plan: Plan,
+    topology: Topology,
+    executor: ScriptedExecutor,
+    directory: RunDirectory,
+    *,
+    observer: Observer | None = None,
+    gate: Gate = lambda _plan, _results: {},
+    follow_ups: Sequence[FollowUp] = (),
+    progress: Progress | None = None,
+) -> list[ProbeResult]:
+    """Every probe's result of a plan without changes; no host is left out for what its own probes say."""
+    return run_plan(
+        plan,
+        topology=topology,
+        executor=executor,
+        directory=directory,
+        observer=observer or Watcher(),
+        gate=gate,
+        changing=Changing(Context(topology, ChangeSettings()), Journal(directory.path / JOURNAL), "test/1", "t"),
+        follow_ups=follow_ups,
+        progress=progress or Progress(),
+        judge_own=lambda _plan, _results: OwnFails({}, frozenset()),
+    )

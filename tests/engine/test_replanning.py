@@ -9,7 +9,6 @@ import pytest
 from benchmarks.measured_rack import rack_topology
 from fabric.engine.deadlines import RoundClock
 from fabric.engine.observer import FollowUp
-from fabric.engine.run import run_plan
 from fabric.errors import HostUnreachable
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
@@ -22,8 +21,7 @@ from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from fabric.runs.events import Progress, history_of, progress_of, read_events, replanned
 from fabric.runs.run_directory import RunDirectory
-from tests.builders import Watcher
-from tests.engine.scripted import ScriptedExecutor
+from tests.engine.scripted import ScriptedExecutor, carried_out
 from tests.engine.test_run_plan import good, run
 
 PHASES = [Phase("a", (LoopbackSpec(),)), Phase("b", (TorAllReduceSpec(repeat=2),), needs=("a",))]
@@ -251,15 +249,7 @@ def run_followed(tmp_path: Path, *follow_ups: FollowUp) -> tuple[list[ProbeResul
     made = [Phase(name, (LoopbackSpec(),)) for name in "ab"]
     plan = Plan(tuple(PhasePlan(p, schedule(expand_phase(p, topology, tuple(topology.hosts))), ()) for p in made))
     executor, directory = ScriptedExecutor(good), RunDirectory.create(tmp_path, "t", {})
-    results = run_plan(
-        plan,
-        topology=topology,
-        executor=executor,
-        directory=directory,
-        observer=Watcher(),
-        gate=lambda _plan, _results: {},
-        follow_ups=follow_ups,
-    )
+    results = carried_out(plan, topology, executor, directory, follow_ups=follow_ups)
     directory.close()
     return results, executor
 
@@ -348,16 +338,8 @@ def test_who_remembers_is_told_of_phases_from_before_an_interruption(tmp_path: P
     made = [Phase(name, (LoopbackSpec(),)) for name in "ab"]
     plan = Plan(tuple(PhasePlan(p, schedule(expand_phase(p, topology, tuple(topology.hosts))), ()) for p in made))
     past, executor = progress_of(events), ScriptedExecutor(good)
-    run_plan(
-        plan,
-        topology=topology,
-        executor=executor,
-        directory=RunDirectory(tmp_path / "t" / "latest", added=past.added),
-        observer=Watcher(),
-        gate=lambda _plan, _results: {},
-        follow_ups=(later,),
-        progress=past,
-    )
+    directory = RunDirectory(tmp_path / "t" / "latest", added=past.added)
+    carried_out(plan, topology, executor, directory, follow_ups=(later,), progress=past)
     assert later.told == first.told
 
 
@@ -367,12 +349,11 @@ def test_hosts_that_are_left_out_stay_out(tmp_path: Path) -> None:
     phases = [Phase("z", (LoopbackSpec(),)), Phase("a", (LoopbackSpec(),), needs=("z",))]
     plan = Plan(tuple(PhasePlan(p, schedule(expand_phase(p, topology, tuple(topology.hosts))), ()) for p in phases))
     directory = RunDirectory.create(tmp_path, "t", {})
-    results = run_plan(
+    results = carried_out(
         plan,
-        topology=topology,
-        executor=ScriptedExecutor(good),
-        directory=directory,
-        observer=Watcher(),
+        topology,
+        ScriptedExecutor(good),
+        directory,
         gate=lambda _plan, _results: {"gpu001": "slow"},
         follow_ups=(Wants("more", for_ever),),
     )

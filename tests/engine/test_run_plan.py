@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.measured_rack import rack_topology
-from fabric.engine.run import run_plan
 from fabric.errors import HostUnreachable
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
@@ -23,7 +22,7 @@ from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from fabric.runs.events import read_events
 from fabric.runs.run_directory import RunDirectory
 from tests.builders import Watcher
-from tests.engine.scripted import Script, ScriptedExecutor
+from tests.engine.scripted import Script, ScriptedExecutor, carried_out
 
 PAGE = """\
 ---------------------------------------------------------------------------------------
@@ -70,13 +69,9 @@ def run(
     plans = tuple(PhasePlan(p, schedule(expand_phase(p, topology, tuple(topology.hosts))), ()) for p in phases)
     executor, watcher = ScriptedExecutor(script), Watcher()
     directory = RunDirectory.create(tmp_path, "t", {})
-    results = run_plan(
-        Plan(plans),
-        topology=topology,
-        executor=executor,
-        directory=directory,
-        observer=watcher,
-        gate=lambda plan, results: gate or {},
+    failed = gate or {}
+    results = carried_out(
+        Plan(plans), topology, executor, directory, observer=watcher, gate=lambda _plan, _results: failed
     )
     directory.close()
     by_id = {result.probe_id: result for result in results}
@@ -111,14 +106,7 @@ def look_ups_of(hosts: int, folder: Path) -> int:
     plan = PhasePlan(LOOPBACK, schedule([counted(p, n) for own in by_host.values() for n, p in enumerate(own[:4])]), ())
     executor, directory = ScriptedExecutor(good), RunDirectory.create(folder, f"of-{hosts}", {})
     Claim.looked_up = 0
-    results = run_plan(
-        Plan((plan,)),
-        topology=topology,
-        executor=executor,
-        directory=directory,
-        observer=Watcher(),
-        gate=lambda plan, results: {},
-    )
+    results = carried_out(Plan((plan,)), topology, executor, directory)
     directory.close()
     assert len(results) == 4 * hosts
     return Claim.looked_up

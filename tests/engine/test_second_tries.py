@@ -12,11 +12,11 @@ from benchmarks.measured_rack import rack_topology
 from fabric.engine.admission import HostHealth, LeftOut, ProbeAdmission, Waiting
 from fabric.engine.deadlines import MARGIN_S, TIMES, LearnedDeadlines
 from fabric.errors import ExecutorError, SessionLost
-from fabric.judge.verdict.during_run import OwnFails
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.scenario import FilledTime, Phase, ProbeSpec
+from fabric.model.verdict import OwnFails
 from fabric.plan.plan import PhasePlan, schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
@@ -358,7 +358,7 @@ LEFT_OUT = {"gpu001": "did not pass intra-host: 1 loopback fail"}
 
 
 def test_a_slow_host_that_was_left_out_may_still_read_tables_of_switches() -> None:
-    admission = ProbeAdmission(LEFT_OUT, HostHealth())
+    admission = ProbeAdmission(LEFT_OUT, HostHealth({}))
     assert admission.refusal(ROUTES) is None
     assert admission.refusal(replace(ROUTES, kind="loopback")) is not None
 

@@ -129,3 +129,15 @@ def test_a_host_without_the_program_is_there_and_its_name_stays_unknown() -> Non
     """It answered; what it calls itself is not guessed."""
     names: dict[str, str] = {}
     assert (answered(names, "gpu001", 127, ""), names) == ("", {})
+
+
+def test_a_server_that_ends_before_the_clients_begin_is_an_error_of_nobody_known(topology: Topology) -> None:
+    """No client is started, and its hosts are all there."""
+
+    def script(command: Command) -> tuple[float, str]:
+        return (0.05 if kind(command) == "server" else 0.5, "whole\n" if kind(command) == "counters" else "fatal: no\n")
+
+    run, executor = played(topology, script)
+    result = run.result()
+    assert clients_of(executor) == executor.open == []
+    assert (result.outcome, result.error_host) == (Outcome.ERROR, None)

@@ -59,7 +59,6 @@ def numbers(plan: Plan) -> list[object]:
         (
             one.phase,
             one.probes_by_kind,
-            one.busiest_host,
             one.notes,
             one.schedule.makespan_s,
             one.schedule.rounds,
@@ -135,22 +134,16 @@ def test_a_time_that_cannot_be_is_refused(phases: tuple[Phase, ...], lasts_s: fl
         timed(scenario, inventory)
 
 
-def test_a_plan_that_is_longer_than_asked_says_so_and_the_shortest_possible() -> None:
-    """All phases, and one round of what is repeated; of one that fits nothing is said."""
-    once = Phase("check", (LoopbackSpec(),))
-    scenario, inventory = asked(once, Phase("soak", (LoopbackSpec(),), for_s=1.0))
+def test_a_plan_that_is_longer_than_asked_says_so() -> None:
+    """Of one that fits nothing is said."""
+    scenario, inventory = asked(Phase("check", (LoopbackSpec(),)), Phase("soak", (LoopbackSpec(),), for_s=1.0))
     shortest = plan_scenario(timed(scenario, inventory)[0], inventory)
     line = longer_than_asked(shortest, 1.0)
     assert line is not None
     whole = duration_text(shortest.duration_s)
-    assert line.startswith(f"this takes {whole} on hardware, not 1 s: the shortest possible is {whole}")
+    assert line.startswith(f"this takes {whole} on hardware, not 1 s: every phase is run")
     assert longer_than_asked(shortest, shortest.duration_s) is None
     assert longer_than_asked(shortest, None) is None
-    scenario, inventory = asked(once, Phase("soak", (LoopbackSpec(),), for_s=10 * shortest.duration_s))
-    more = longer_than_asked(plan_scenario(timed(scenario, inventory)[0], inventory), 2.0)
-    assert more is not None
-    assert f"the shortest possible is {whole}" in more
-    assert not more.startswith(f"this takes {whole}")
 
 
 BURN_IN = SCENARIOS / "burn-in.yaml"

@@ -15,7 +15,6 @@ from fabric.model.sampling import SampleSettings
 from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.topology import Platform, Topology
 from fabric.probes.all_to_all import AllToAllSpec
-from fabric.probes.collective import read_busbw
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
 from fabric.probes.kinds import KINDS, expand_phase, in_host_memory, left_out
@@ -222,7 +221,7 @@ PARAMS: dict[str, ParamValue] = {"sizes_bytes": (1 << 30,), "ranks": 16, "iterat
 def test_nonsense_with_exit_0_is_the_host_that_started_the_job(hosts: tuple[str, ...], said: str) -> None:
     probe = Probe("p", "tor_all_reduce", "tor", hosts, (), 1.0, PARAMS)
     client = CommandResult(Command("gpu001", ("mpirun",), 1.0), 0, said, "", 0.0, 1.0)
-    reading = read_busbw(probe, Answered((), client), op="all_reduce")
+    reading = TorAllReduceSpec.read(probe, rack_topology(2), Answered((), client))
     assert reading.outcome is Outcome.ERROR
     assert reading.named == (NamedPart("gpu001", "garbled") if len(hosts) > 1 else None)
 
@@ -230,7 +229,7 @@ def test_nonsense_with_exit_0_is_the_host_that_started_the_job(hosts: tuple[str,
 def test_a_job_that_ended_with_an_error_is_nobodys_yet() -> None:
     probe = Probe("p", "tor_all_reduce", "tor", ("gpu001", "gpu002"), (), 1.0, PARAMS)
     client = CommandResult(Command("gpu001", ("mpirun",), 1.0), 1, "", "ssh: no route", 0.0, 1.0)
-    reading = read_busbw(probe, Answered((), client), op="all_reduce")
+    reading = TorAllReduceSpec.read(probe, rack_topology(2), Answered((), client))
     assert (reading.outcome, reading.named) == (Outcome.ERROR, None)
 
 

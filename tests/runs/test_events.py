@@ -264,7 +264,7 @@ def written(folder: Path, rows: Rows, every_s: float = 10.0) -> Path:
     """One host, a row every period."""
     log = SampleLog(folder / FILE, every_s)
     for number, row in enumerate(rows):
-        log.add("gpu001", number * every_s, KEYS, row)
+        log.add("gpu001", number * every_s, dict(zip(KEYS, row, strict=True)))
     log.close()
     return folder / FILE
 
@@ -285,9 +285,10 @@ def test_every_value_comes_back_at_its_time(rows: Rows) -> None:
 def test_a_host_that_went_away_has_no_values_until_it_is_back(tmp_path: Path) -> None:
     """Not the last ones for ever."""
     log = SampleLog(tmp_path / FILE, 10.0)
-    log.add("gpu001", 0.0, KEYS, [1, 2, 3])
+    row = dict(zip(KEYS, (1, 2, 3), strict=True))
+    log.add("gpu001", 0.0, row)
     log.gone("gpu001", 15.0)
-    log.add("gpu001", 100.0, KEYS, [1, 2, 3])
+    log.add("gpu001", 100.0, row)
     log.close()
     course = read_samples(tmp_path).courses[CounterReading("gpu001", *KEYS[0])]
     assert [course.value_at(at_s) for at_s in (5.0, 50.0, 105.0)] == [1, None, 1]
@@ -299,8 +300,8 @@ READINGS = (("mlx5_0", "link_downed"), ("mlx5_1", "link_downed"))
 def session(run: Path, host: str, at_s: float) -> int:
     """Two samples of one host; returns the length of the file."""
     log = SampleLog(run / FILE, 1.0)
-    log.add(host, at_s, READINGS, (1, 2))
-    log.add(host, at_s + 5.0, READINGS, (3, 2))
+    log.add(host, at_s, {READINGS[0]: 1, READINGS[1]: 2})
+    log.add(host, at_s + 5.0, {READINGS[0]: 3, READINGS[1]: 2})
     log.close()
     return (run / FILE).stat().st_size
 

@@ -148,7 +148,7 @@ def test_counters_have_a_row_a_change_with_what_it_grew_by(tmp_path: Path) -> No
     history(tmp_path, ("run_started", 0.0, {}))
     log = SampleLog(tmp_path / FILE, 10.0)
     for at, (downs, celsius) in enumerate([(2, 40), (2, 38.5), (5, 38.5), (1, 38.5)]):
-        log.add("gpu001", at * 10.0, KEYS, [downs, celsius])
+        log.add("gpu001", at * 10.0, dict(zip(KEYS, (downs, celsius), strict=True)))
     log.gone("gpu001", 40.0)
     log.close()
     (table,) = counters(tmp_path, WallClock(tmp_path, "20260101-000000"))
@@ -167,7 +167,7 @@ def test_counters_have_a_row_a_change_with_what_it_grew_by(tmp_path: Path) -> No
 def test_a_counter_beyond_what_a_number_holds_exactly_is_read_all_the_same(tmp_path: Path) -> None:
     history(tmp_path, ("run_started", 0.0, {}))
     log = SampleLog(tmp_path / FILE, 10.0)
-    log.add("gpu001", 0.0, KEYS[:1], [2**53 + 1])
+    log.add("gpu001", 0.0, {KEYS[0]: 2**53 + 1})
     log.close()
     (table,) = counters(tmp_path, WallClock(tmp_path, "20260101-000000"))
     assert table["value"].to_pylist() == [2.0**53]

@@ -11,8 +11,8 @@ What is asked while a run goes on: who goes on to a phase that needs an earlier 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ from fabric.model.part import Part
 from fabric.model.probe import FollowUpLimits, Probe, ProbeResult, Results
 from fabric.model.scenario import Phase, Scenario
 from fabric.model.topology import Topology
-from fabric.model.verdict import ProbeVerdict, Recurrence, Verdicts
+from fabric.model.verdict import OwnFails, ProbeVerdict, Recurrence, Verdicts
 from fabric.plan.plan import PhasePlan
 from fabric.probes.again import AgainSpec
 from fabric.probes.kinds import REPEATED_KINDS
@@ -119,14 +119,6 @@ def _counted(bad: Iterable[_Failure]) -> dict[str, str]:
     return {
         host: ", ".join(f"{count} {kind} {outcome}" for (_, kind, outcome), count in own) for host, own in hosts.items()
     }
-
-
-@dataclass(frozen=True, slots=True)
-class OwnFails:
-    """*failed*: hosts with a probe of their own that was bad, and which; *well*: those whose own all did well."""
-
-    failed: Mapping[str, str]
-    well: frozenset[str]
 
 
 def own_fails(probes: Sequence[Probe], results: Results, *, judge: Judge) -> OwnFails:
