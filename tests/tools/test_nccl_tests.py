@@ -226,11 +226,6 @@ def test_an_altered_bus_bandwidth_breaks_the_ratio() -> None:
     assert problems(text) == ["busbw/algbw is not the 1.75 of all_reduce of 8 ranks at 32M, 64M"]
 
 
-def test_an_altered_time_breaks_size_over_time() -> None:
-    """Algorithm bandwidth is size/time."""
-    assert problems(TWO_TESTS.replace("279.32", "379.32", 1)) == ["algbw is not size/time at 64M"]
-
-
 def test_altered_rows_of_an_unknown_collective_are_noticed() -> None:
     """Their ratio differs from the others'."""
     text = (FOLDER / "side-work-copybw.txt").read_text().replace("   none  ", "   what  ").replace("163.63", "153.63")
@@ -254,12 +249,12 @@ def test_out_of_bounds_values_are_wrong_results() -> None:
 
 
 def test_a_lost_digit_is_noticed() -> None:
-    """Of any time or bandwidth: its row is narrower than the others, whatever else still adds up."""
+    """Of any bandwidth or count of wrong elements; a time is not judged."""
     first = TWO_TESTS[: TWO_TESTS.index("Avg bus bandwidth") + 40]
     unseen, tried = [], 0
     for row in re.finditer(r"^ +[0-9]{7,} .*$", first, re.MULTILINE):
-        cells = [found.span() for found in re.finditer(r"[0-9.]+", row[0])][3:]
-        for start, end in cells:
+        cells = [found.span() for found in re.finditer(r"[0-9.]+", row[0])]
+        for start, end in cells[4:7] + cells[8:]:
             for place in range(row.start() + start, row.start() + end):
                 tried += first[place] != "."
                 if first[place] != "." and not problems(first[:place] + first[place + 1 :]):

@@ -58,8 +58,8 @@ class NcclTest:
     were not. *wrong* says which results were wrong, None when none were. *line* is where its list of devices begins,
     or else its table (1-based).
 
-    While its lines arrive: the *stage* that it has reached, its *columns*, the cells of its *first_row*, the text of
-    its last row that is its kind, and how wide the rows behind their size are printed, up to the last count.
+    While its lines arrive: the *stage* that it has reached, its *columns*, the cells of its *first_row*, and the text
+    of its last row that is its kind.
     """
 
     line: int = field(default=1, compare=False)
@@ -77,7 +77,6 @@ class NcclTest:
     columns: Columns | None = None
     first_row: list[str] = field(default_factory=list)
     kind_text: str = ""
-    widths: list[int] = field(default_factory=list)
     below_own_limit: bool = False
 
     @property
@@ -100,7 +99,6 @@ class NcclTest:
         if not self.rows:
             self.first_row = found[0].split()
         self.rows.append(row(found, at))
-        self.widths.append(found.end(found.re.groups) - found.end(1))
         if found[2] != self.kind_text:
             self.kind_text, kind = found[2], tuple(found[2].split())
             if kind not in self.kinds and len(self.kinds) < _PROBLEMS_KEPT:
@@ -307,20 +305,11 @@ def _finish(test: NcclTest) -> None:
     unseen = None in out_of_place or (test.op not in UNCHECKED_IN_PLACE and None in in_place)
     test.unchecked = at.counts_wrong and unseen
     test.problems += [
-        *_narrow(test),
-        *disagreements(test.rows, op=test.op, ranks=test.ranks, average=test.average, timed=at.timed),
+        *disagreements(test.rows, op=test.op, ranks=test.ranks, average=test.average),
         *([test.wrong] if test.wrong else []),
         *(["the average is below NCCL_TESTS_MIN_BW, says the tool"] if test.below_own_limit else []),
         *([] if test.rows or test.complete else ["no result row"]),
     ]
-
-
-def _narrow(test: NcclTest) -> Iterator[str]:
-    """A row that lacks one character where all others are equally wide, as nccl-tests prints them: it lost a digit."""
-    counts = Counter(test.widths).most_common()
-    if len(counts) == 2 and counts[1] == (counts[0][0] - 1, 1) and counts[0][1] > 1:
-        number = test.widths.index(counts[1][0])
-        yield f"the row of {test.rows[number].size_bytes} bytes is narrower than the others: a digit was lost"
 
 
 def _listed(listed: Sequence[NcclRank]) -> int | None:
