@@ -8,6 +8,7 @@ guessed; nothing is altered anywhere.
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from fabric.checks.kind import Answers, Argv, HostAnswer, ask_all, parsed, quoted
@@ -21,8 +22,9 @@ from fabric.model.topology import Host, Topology
 from fabric.ports import Executor
 from fabric.runs.run_document import write_identity
 from fabric.tools import host_parts, infiniband, interfaces, mlxlink, sysfs
+from fabric.tools.host_parts import Vpd
 from fabric.tools.infiniband import PortLine, switch_name
-from fabric.tools.sysfs import RdmaDevice, RdmaPort
+from fabric.tools.sysfs import RdmaDevice
 
 
 def identify(executor: Executor, topology: Topology, hosts: Sequence[str]) -> dict[str, HostIdentity]:
@@ -61,21 +63,12 @@ def _rnic_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIde
     vpd = parsed(answers[_vpd(host)], host_parts.read_rnics, "serial numbers of RNICs", unread) or {}
     parts = []
     for rnic in host.platform.rnics:
-        device = devices.get(rnic.device)
-        if devices and device is None:
+        if device := devices.get(rnic.device):
+            data = vpd.get(device.pci_address or "", Vpd(part_number=device.board_id))
+            numbers = data.serial, data.part_number, device.firmware, device.node_guid
+            parts.append(PartIdentity(rnic.device, "rnic", *numbers))
+        elif devices:
             unread.append(f"{rnic.device}: no such device")
-        data = vpd.get(device.pci_address or "") if device else None
-        if device:
-            parts.append(
-                PartIdentity(
-                    part=rnic.device,
-                    kind="rnic",
-                    serial=data.serial if data else None,
-                    part_number=data.part_number if data else device.board_id,
-                    firmware=device.firmware,
-                    unique=device.node_guid,
-                )
-            )
         module = parsed(answers[_module(host, rnic.device)], mlxlink.read_module, f"module of {rnic.device}", unread)
         if module is not None:
             parts.append(
@@ -84,7 +77,7 @@ def _rnic_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIde
     return parts
 
 
-def _gpu_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIdentity]:
+def _gpu_parts(host: Host, answers: Answers, unread: list[str]) -> Sequence[PartIdentity]:
     if not host.platform.gpus:
         return []
     if host.platform.amd:
@@ -96,7 +89,7 @@ def _gpu_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIden
     if len(found) != len(host.platform.gpus):  # the driver numbers those that are there: the others' names would shift
         unread.append(f"GPUs: the driver has {len(found)}, the inventory {len(host.platform.gpus)}")
         return []
-    return [PartIdentity(f"gpu{gpu.index}", "gpu", gpu.serial, None, gpu.vbios, gpu.uuid) for gpu in found]
+    return found
 
 
 def _files(host: Host) -> Argv:
@@ -195,27 +188,27 @@ def _natural(name: str) -> tuple[str, int]:
     return letters, int(name[len(letters) :] or 0)
 
 
-def _seen(
-    answers: Answers, devices: Sequence[str], unread: list[str]
-) -> tuple[Mapping[str, RdmaDevice], Mapping[str, int], Mapping[tuple[str, int], RdmaPort]]:
-    """Devices, their NUMA nodes and their ports, by the kernel's files."""
-    if not devices:
-        return {}, {}, {}
+def _rnics(answers: Answers, devices: Sequence[str], unread: list[str]) -> Iterator[FoundRnic]:
+    """The ports of devices, by the kernel's files; without those that no inventory can describe, which is told."""
     who = parsed(answers[sysfs.identity(devices)], sysfs.read_identity, "devices", unread) or {}
-    return who, *(parsed(answers[sysfs.places(devices)], sysfs.read_places, "ports", unread) or ({}, {}))
+    ports = parsed(answers[sysfs.places(devices)], sysfs.read_places, "ports", unread) or {}
+    odd = [one for one in ports.values() if not _is_describable(one)]
+    if odd:
+        names = ", ".join(f"{one.device} ({one.link_layer})" for one in odd)
+        unread.append(f"left out, for an inventory has no such RNIC: {quoted(names)}")
+    for port in ports.values():
+        if port not in odd:
+            known = who.get(port.device, RdmaDevice())
+            yield replace(port, pci_address=known.pci_address, board_id=known.board_id, firmware=known.firmware)
 
 
 def _host(host: Host, answers: Answers, devices: Sequence[str]) -> FoundHost:
     unread: list[str] = []
     listed = answers[_LIST]
-    who, numa, ports = _seen(answers, devices, unread)
     if not devices:
         silent = listed.lost or listed.exit_status not in (0, 2)
         return FoundHost(host.name, unread=(quoted(listed.lost or listed.text) if silent else "it has no RDMA device",))
-    odd = [of for of in ports if not _is_describable(of[0], ports[of].link_layer)]
-    if odd:
-        names = ", ".join(f"{device} ({ports[device, number].link_layer})" for device, number in odd)
-        unread.append(f"left out, for an inventory has no such RNIC: {quoted(names)}")
+    rnics = tuple(_rnics(answers, devices, unread))
     amd, matrix = answers.get(host_parts.AMD_NUMA), None
     if amd is None or amd.exit_status == NOT_FOUND:
         matrix = parsed(answers[_matrix(host)], host_parts.read_topology, "GPUs (nvidia-smi topo -m)", unread)
@@ -224,11 +217,7 @@ def _host(host: Host, answers: Answers, devices: Sequence[str]) -> FoundHost:
     nodes = answers[_NODES].stdout.strip().rpartition("-")[2].rpartition(",")[2]
     return FoundHost(
         host.name,
-        tuple(
-            _rnic(port, number, who.get(port), numa.get(port), ports[port, number])
-            for port, number in ports
-            if (port, number) not in odd
-        ),
+        rnics,
         tuple(cards),
         matrix.distance if matrix else {},
         matrix.numa if matrix else {name: node for name, node in cards.items() if node is not None},
@@ -238,25 +227,9 @@ def _host(host: Host, answers: Answers, devices: Sequence[str]) -> FoundHost:
     )
 
 
-def _is_describable(device: str, link_layer: str | None) -> bool:
+def _is_describable(rnic: FoundRnic) -> bool:
     """Whether an inventory knows such an RNIC: not ``siw0``, nor a link layer that the kernel calls unspecified."""
-    return re.fullmatch(DEVICE.pattern, device) is not None and link_layer in (None, "infiniband", "ethernet")
-
-
-def _rnic(device: str, number: int, who: RdmaDevice | None, numa: int | None, port: RdmaPort) -> FoundRnic:
-    return FoundRnic(
-        device=device,
-        port=number,
-        guid=port.guid,
-        active=port.active,
-        rate_gbps=port.rate_gbps,
-        link_layer=port.link_layer or "infiniband",
-        numa=numa,
-        pci_address=who.pci_address if who else None,
-        board_id=who.board_id if who else None,
-        firmware=who.firmware if who else None,
-        netdev=port.netdev,
-    )
+    return re.fullmatch(DEVICE.pattern, rnic.device) is not None and rnic.link_layer in ("infiniband", "ethernet")
 
 
 class _Walks:

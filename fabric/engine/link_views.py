@@ -329,7 +329,7 @@ class HostView(View):
     def read(self, answers: Mapping[str, CommandResult]) -> SeenLinks:
         """Which leaf each RNIC hears; one that hears two is not believed."""
         said, heard = answers[_PORTS], answers[_HEARD]
-        _, ports = sysfs.read_places(said.stdout, said.stderr, said.exit_status)
+        ports = sysfs.read_places(said.stdout, said.stderr, said.exit_status)
         neighbours = interfaces.read_neighbours(heard.stdout, heard.stderr, heard.exit_status)
         need_heard(neighbours)
         by_interface, topology = alone(neighbours), self.inventory.topology

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from fabric.errors import ToolError, UnreadableOutput
+from fabric.model.repair import PartIdentity
 from fabric.tools.driver import need_success, plain, program, whole_lines
 
 NVIDIA = "15b3:"
@@ -25,8 +26,8 @@ _SIMPLE = re.compile(r"[!-~]+(?: [!-~]+)*")
 class Vpd:
     """Vital product data of one device; None: it does not say."""
 
-    part_number: str | None
-    serial: str | None
+    part_number: str | None = None
+    serial: str | None = None
 
 
 def ask_rnics(tool: str = "lspci") -> tuple[str, ...]:
@@ -82,37 +83,30 @@ _UUID = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _PLAIN = re.compile(r"[!-~]{1,64}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class GpuIdentity:
-    """One GPU as the driver numbers it; None: not supported (consumer boards have no serial number)."""
-
-    index: int
-    uuid: str
-    serial: str | None
-    vbios: str | None
-    pci_address: str | None
-
-
 def ask_gpus(tool: str = "nvidia-smi") -> tuple[str, ...]:
     """All GPUs, one line each."""
     return (program(tool), f"--query-gpu={','.join(FIELDS)}", "--format=csv,noheader")
 
 
-def read_gpus(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[GpuIdentity, ...]:
-    """The GPUs as listed. Raises ToolError with the tool's own words, UnreadableOutput for a line that is no GPU."""
+def read_gpus(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[PartIdentity, ...]:
+    """
+    The GPUs as the driver numbers and lists them; consumer boards have no serial number.
+
+    Raises ToolError with the tool's own words, UnreadableOutput for a line that is no GPU.
+    """
     need_success("nvidia-smi", stdout, stderr, exit_status)
     return tuple(_gpu(line) for line in whole_lines(stdout) if line.strip())
 
 
-def _gpu(line: str) -> GpuIdentity:
+def _gpu(line: str) -> PartIdentity:
     try:
         values = [value.strip() for value in next(csv.reader([line]))]
     except csv.Error as exc:
         raise UnreadableOutput(f"nvidia-smi: not a line of values: {line[:80]!r}") from exc
     if len(values) != len(FIELDS) or not _INDEX.fullmatch(values[0]) or not _UUID.fullmatch(values[1]):
         raise UnreadableOutput(f"nvidia-smi: not {len(FIELDS)} values of a GPU: {line[:80]!r}")
-    serial, vbios, address = (_optional(value, line) for value in values[2:])
-    return GpuIdentity(int(values[0]), values[1], serial, vbios, address)
+    serial, vbios, _ = (_optional(value, line) for value in values[2:])
+    return PartIdentity(f"gpu{int(values[0])}", "gpu", serial, None, vbios, values[1])
 
 
 def _optional(value: str, line: str) -> str | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fabric.errors import ToolError, UnreadableOutput
+from fabric.model.found import FoundRnic
 from fabric.tools.driver import complaint, need, need_success, whole, whole_lines, word
 from fabric.tools.infiniband import PHYSICAL_STATES, PortState
 
@@ -51,10 +52,10 @@ class RdmaDevice:
     Its fields are in the order of ``_SHAPES``.
     """
 
-    node_guid: str | None
-    firmware: str | None
-    board_id: str | None
-    pci_address: str | None
+    node_guid: str | None = None
+    firmware: str | None = None
+    board_id: str | None = None
+    pci_address: str | None = None
 
 
 def port_state(device: str, port: int) -> tuple[str, ...]:
@@ -176,28 +177,15 @@ def read_identity(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[s
     return {device: RdmaDevice(*(got.get(name) for name in _SHAPES)) for device, got in said.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class RdmaPort:
-    """One port; None: its file is not there. *netdev*: the interface of a RoCE port."""
-
-    active: bool
-    rate_gbps: float | None
-    link_layer: str | None
-    guid: int | None
-    netdev: str | None
-
-
 def places(devices: Sequence[str]) -> tuple[str, ...]:
     """Ask for what ``read_places`` reads."""
     ports = (f"ports/{number}/{name}" for number in range(1, PORTS_MOST + 1) for name in OF_PORT)
     return _grep(devices, (*PLACE, *ports))
 
 
-def read_places(
-    stdout: str, stderr: str = "", exit_status: int = 0
-) -> tuple[dict[str, int], dict[tuple[str, int], RdmaPort]]:
+def read_places(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[tuple[str, int], FoundRnic]:
     """
-    The NUMA node of each device (none where the kernel says -1), and the ports that are there.
+    The ports that are there, by device and number; without a NUMA node where the kernel says -1.
 
     Raises ToolError when nothing could be read, UnreadableOutput for a line that is none of these files.
     """
@@ -210,17 +198,20 @@ def read_places(
             numa[device] = int(value)
     if not said:
         raise ToolError(f"grep: exit {exit_status}: {complaint(stdout, stderr)}")
-    return numa, {port: _port(got) for port, got in said.items()}
+    return {(device, port): _rnic(device, port, numa.get(device), got) for (device, port), got in said.items()}
 
 
-def _port(said: Mapping[str, str]) -> RdmaPort:
+def _rnic(device: str, port: int, numa: int | None, said: Mapping[str, str]) -> FoundRnic:
     rate, gid = _RATE.fullmatch(said.get("rate", "")), _GID.fullmatch(said.get("gids/0", ""))
     netdev = said.get("gid_attrs/ndevs/0", "")
-    return RdmaPort(
+    return FoundRnic(
+        device,
+        port,
+        guid=(int(gid[1].replace(":", ""), 16) or None) if gid else None,
         active=said.get("state", "").endswith(": ACTIVE"),
         rate_gbps=float(rate[1]) if rate else None,
-        link_layer=said.get("link_layer", "").lower() or None,
-        guid=(int(gid[1].replace(":", ""), 16) or None) if gid else None,
+        link_layer=said.get("link_layer", "").lower() or "infiniband",
+        numa=numa,
         netdev=netdev if _NAME.fullmatch(netdev) else None,
     )
 
