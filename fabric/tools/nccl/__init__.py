@@ -58,8 +58,7 @@ class NcclTest:
     were not. *wrong* says which results were wrong, None when none were. *line* is where its list of devices begins,
     or else its table (1-based).
 
-    While its lines arrive: the *stage* that it has reached, its *columns*, the cells of its *first_row*, and the text
-    of its last row that is its kind.
+    While its lines arrive: the *stage* that it has reached, its *columns*, and the cells of its *first_row*.
     """
 
     line: int = field(default=1, compare=False)
@@ -76,7 +75,6 @@ class NcclTest:
     wrong: str | None = None
     columns: Columns | None = None
     first_row: list[str] = field(default_factory=list)
-    kind_text: str = ""
     below_own_limit: bool = False
 
     @property
@@ -99,10 +97,9 @@ class NcclTest:
         if not self.rows:
             self.first_row = found[0].split()
         self.rows.append(row(found, at))
-        if found[2] != self.kind_text:
-            self.kind_text, kind = found[2], tuple(found[2].split())
-            if kind not in self.kinds and len(self.kinds) < _PROBLEMS_KEPT:
-                self.kinds.append(kind)
+        kind = tuple(found[2].split())
+        if kind not in self.kinds and len(self.kinds) < _PROBLEMS_KEPT:
+            self.kinds.append(kind)
 
     def say(self, problem: str) -> None:
         """Note a problem, up to a bound."""
