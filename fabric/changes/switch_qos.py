@@ -22,7 +22,7 @@ from fabric.model.change import Alteration, Change, Check
 from fabric.model.fields.folded import some
 from fabric.model.fields.scalars import Choice, OnOff, Whole
 from fabric.tools import switch_qos
-from fabric.tools.nvue import WORDS, Setting, commands
+from fabric.tools.nvue import COMMANDS, WORDS, Setting
 from fabric.tools.switch_qos import GLOBAL, PortQos
 
 Class = Annotated[int, Whole(0, 7)]
@@ -75,8 +75,8 @@ class SwitchQos(Kind):
         yield from nvue.confirm_told(alterations, context, self._look, on=self.on)
 
     def _look(self, name: str, context: Context) -> Procedure[tuple[SwitchKey, ...]]:
-        table = yield from context.look(name, switch_qos.roce(), timeout_s=LOOK_S)
-        lines = yield from context.look(name, commands(), timeout_s=LOOK_S)
+        table = yield from context.look(name, switch_qos.ROCE, timeout_s=LOOK_S)
+        lines = yield from context.look(name, COMMANDS, timeout_s=LOOK_S)
         with said_by(name):
             usual = switch_qos.read_roce(*table)
             known = switch_qos.read_global(self.profile, self.queue, *lines)
@@ -100,7 +100,7 @@ class SwitchQos(Kind):
             with said_by(name):
                 line = switch_qos.shown(label, *table)
             checks = (
-                Check(switch_qos.roce(), (line,)),
+                Check(switch_qos.ROCE, (line,)),
                 Check(shell("seen", path, key, setting.value, back), (f"nv {back} .* {key}",)),
             )
             found.append(SwitchKey(" ".join(path), setting, explicit is not None, checks))

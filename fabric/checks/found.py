@@ -146,7 +146,7 @@ def discover(
     first = ask_all(executor, {name: (*asked, _matrix(host)) for name, host in hosts.items()})
     devices = {name: _devices(answers[_LIST]) for name, answers in first.items()}
     further = {
-        name: (sysfs.identity(there), sysfs.places(there), *((interfaces.neighbours(),) if there else ()))
+        name: (sysfs.identity(there), sysfs.places(there), *((interfaces.NEIGHBOURS,) if there else ()))
         for name, there in devices.items()
         if there
     }
@@ -324,7 +324,7 @@ def _heard(
     *silent* takes why LLDP told nothing, and on which hosts.
     """
     for name, host in found.items():
-        asked = answers.get(name, {}).get(interfaces.neighbours())
+        asked = answers.get(name, {}).get(interfaces.NEIGHBOURS)
         if asked is None or all(rnic.link_layer != "ethernet" for rnic in host.rnics):
             continue
         unread: list[str] = []

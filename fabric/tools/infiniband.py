@@ -50,6 +50,10 @@ class PortState:
         return f"{self.state}/{self.physical_state}"
 
 
+ACTIVE = PortState("Active", "LinkUp")
+"""How a port is through which traffic passes."""
+
+
 @dataclass(frozen=True, slots=True)
 class End:
     """One end of a cable; *guid* is the port's on an adapter, the node's on a switch."""
@@ -70,14 +74,8 @@ class PortLine:
 
     end: End
     speed: str
-    state: str
-    physical_state: str
+    state: PortState
     peer: End | None
-
-    @property
-    def active(self) -> bool:
-        """Traffic passes."""
-        return self.state == "Active" and self.physical_state == "LinkUp"
 
     @property
     def lanes(self) -> tuple[int | None, float | None]:
@@ -142,7 +140,7 @@ def _port_line(line: str) -> PortLine:
     peer = None
     if found["far_guid"]:
         peer = End(int(found["far_guid"], 16), found["far"].strip(), int(found["far_lid"]), int(found["far_port"]))
-    return PortLine(near, " ".join(found["speed"].split()), found["state"], found["physical"], peer)
+    return PortLine(near, " ".join(found["speed"].split()), PortState(found["state"], found["physical"]), peer)
 
 
 OPERATIONS = ("disable", "on")
@@ -417,8 +415,8 @@ def _link_line(line: str) -> PortLine:
         return End(int(guid, 16), name.strip("'").strip(), int(lid), int(port))
 
     if not names:
-        return PortLine(end("near", found["name"] or ""), found["speed"], "Down", "Polling", None)
-    return PortLine(end("near", names[0]), found["speed"], "Active", "LinkUp", end("far", names[1]))
+        return PortLine(end("near", found["name"] or ""), found["speed"], PortState("Down", "Polling"), None)
+    return PortLine(end("near", names[0]), found["speed"], ACTIVE, end("far", names[1]))
 
 
 _UFM_PORT = re.compile(r"(?P<guid>[0-9a-f]{16})_(?P<port>\d{1,4})", re.ASCII)
@@ -440,7 +438,7 @@ def read_ufm(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[PortL
     lines = []
     for link in told:
         here, there = _ufm_end(link, "source"), _ufm_end(link, "destination")
-        lines += [PortLine(a, "", "Active", "LinkUp", b) for a, b in ((here, there), (there, here))]
+        lines += [PortLine(here, "", ACTIVE, there), PortLine(there, "", ACTIVE, here)]
     return tuple(lines)
 
 

@@ -125,9 +125,8 @@ class Neighbour:
         return next((one for one in (name, name.partition(".")[0]) if one in known), "")
 
 
-def neighbours(*, tool: str = "lldpctl") -> tuple[str, ...]:
-    """Ask lldpd for all neighbours."""
-    return (program(tool), "-f", "json")
+NEIGHBOURS = ("lldpctl", "-f", "json")
+"""Asks lldpd for all neighbours."""
 
 
 def read_neighbours(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[Neighbour, ...]:

@@ -6,7 +6,7 @@ import csv
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from fabric.errors import ToolError, UnreadableOutput
@@ -97,17 +97,17 @@ def read_log(stdout: str, stderr: str = "", exit_status: int = 0) -> ManagerLog:
     At INFO, which is logged unless it was switched off (osm_ucast_mgr.c, osm_opensm.c). Raises ToolError.
     """
     need_success("the log", stdout, stderr, exit_status)
-    told, unknown = ManagerLog(), list[str]()
+    told = ManagerLog()
     for line in stdout.splitlines():
         if "-> OpenSM " in line:
-            told, unknown = ManagerLog(), []
+            told = ManagerLog()
         elif "Entering " in line:
-            told = ManagerLog("Entering MASTER" in line, told.engine)
+            told = replace(told, master="Entering MASTER" in line)
         elif found := _CONFIGURED.search(line):
-            told = ManagerLog(told.master, found[1])
-        elif missing := _UNKNOWN.search(line):
-            unknown.append(missing[1])
-    return ManagerLog(told.master, told.engine, tuple(dict.fromkeys(unknown)))
+            told = replace(told, engine=found[1])
+        elif found := _UNKNOWN.search(line):
+            told = replace(told, unknown=(*told.unknown, found[1]))
+    return replace(told, unknown=tuple(dict.fromkeys(told.unknown)))
 
 
 SM_PATH = "/ufmRest/app/smconf"

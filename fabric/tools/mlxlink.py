@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.tools.driver import complaint, need, need_success, plain, program, whole, whole_lines, word
+from fabric.tools.driver import complaint, label, need, need_success, plain, program, whole, whole_lines, word
 
 _ROW = re.compile(r"(\S.*?)\s*:\s(.*)")
 _COUNTERS = "Physical Counters and BER Info"
@@ -121,12 +121,8 @@ def _module(found: Mapping[str, Rows]) -> Module:
     if _MODULE not in found:
         raise UnreadableOutput(f"mlxlink: no section {_MODULE!r}")
     rows = found[_MODULE]
-    return Module(
-        vendor=_text(rows, "Vendor Name"),
-        part_number=_text(rows, "Vendor Part Number"),
-        serial=_text(rows, "Vendor Serial Number"),
-        firmware=_text(rows, "FW Version"),
-    )
+    names = ("Vendor Name", "Vendor Part Number", "Vendor Serial Number", "FW Version")
+    return Module(*(label("mlxlink", name, rows.get(name, "")) for name in names))
 
 
 _LIGHT = re.compile(r"(-?[\d.]+(?:,-?[\d.]+)*)\s*\[(-?[\d.]+)\.\.(-?[\d.]+)\]", re.ASCII)
@@ -273,13 +269,6 @@ def _count(text: str) -> int | None:
     if text == "N/A":
         return None
     return int(need(re.fullmatch(r"[0-9]{1,20}", text, re.ASCII), f"mlxlink: {text[:60]!r} is no count")[0])
-
-
-def _text(rows: Mapping[str, str], name: str) -> str | None:
-    value = rows.get(name, "").strip()
-    if not value.isprintable() or len(value) > 64:
-        raise UnreadableOutput(f"mlxlink: {name} is {value[:60]!r}")
-    return None if value in ("", "N/A") else value
 
 
 # Device:, then the setting's row; a * before it says that the next boot brings another value.

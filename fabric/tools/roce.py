@@ -5,7 +5,7 @@ Each is asked by one shell text.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fabric.tools.driver import plain, whole, whole_lines, word
@@ -37,6 +37,7 @@ _SIZES = re.compile(r"Receive buffer size \(bytes\): ((?:[0-9]{1,9},){8})", re.A
 _CABLE = re.compile(r"Cable len: ([0-9]{1,4})", re.ASCII)
 _CLASS = re.compile(r"Global tclass=([0-9]{1,3})", re.ASCII)
 _FILE = re.compile(r"(/sys/kernel/debug/mlx5/[^/]+/cc_params/\w+|/sys/[^:]+):(.*)")  # a PCI address has colons
+_GID_TYPE = re.compile(r"/gid_attrs/types/([0-9]{1,3})$", re.ASCII)
 _KNOB = re.compile(r"(?:/sys/kernel/debug/mlx5/[^/]+/cc_params|/sys/class/net/[^/]+/ecn/roce_[nr]p)/(\w{1,40})")
 
 
@@ -113,7 +114,7 @@ def _port(device: str, interface: str, lines: list[str]) -> RocePort:
         }
         or _dcb_map(text),
         ecn={side: frozenset(on) for side in ("roce_np", "roce_rp") if (on := _ecn(files, side)) is not None},
-        gid_types={int(at): kind for at, kind in _types(files)},
+        gid_types={int(at[1]): kind.strip() for name, kind in files.items() if (at := _GID_TYPE.search(name))},
         host_class=_whole(_CLASS.search(named.get("traffic_class", ""))),
         rdma_cm_class=_whole(re.fullmatch("([0-9]{1,3})", named.get("default_roce_tos", ""), re.ASCII)),
         dcbx=found[1].strip() if (found := _DCBX.search(text)) else None,
@@ -144,13 +145,6 @@ def _whole(found: re.Match[str] | None) -> int | None:
 def _ecn(files: Mapping[str, str], side: str) -> list[int] | None:
     told = {name[-1]: value for name, value in files.items() if f"/ecn/{side}/enable/" in name}
     return [int(priority) for priority, value in told.items() if value.strip() == "1"] if told else None
-
-
-def _types(files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for name, kind in files.items():
-        found = re.search(r"/gid_attrs/types/([0-9]{1,3})$", name, re.ASCII)
-        if found:
-            yield found[1], kind.strip()
 
 
 CONGESTION_NAME = "fabric-congestion"

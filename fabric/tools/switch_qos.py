@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from fabric.errors import UnreadableOutput
 from fabric.tools.driver import need, need_success, plain
-from fabric.tools.nvue import unfolded
+from fabric.tools.nvue import command_lines, unfolded
 
 _UNITS = {"B": 1, "Bytes": 1, "KB": 1 << 10, "MB": 1 << 20}  # 146.48 KB is 150,000 bytes
 _PROFILE_CABLE_M = 10
@@ -55,9 +55,8 @@ class PortQos:
     xoff_bytes: int | None = None
 
 
-def roce() -> tuple[str, ...]:
-    """Ask how the switch as a whole treats RoCE."""
-    return ("nv", "show", "qos", "roce")
+ROCE = ("nv", "show", "qos", "roce")
+"""Asks how the switch as a whole treats RoCE."""
 
 
 def read_roce(stdout: str, stderr: str = "", exit_status: int = 0) -> PortQos:
@@ -147,13 +146,10 @@ def read_global(kind: str, queue: int | None, stdout: str, stderr: str = "", exi
 
     Raises ToolError with the tool's own words, UnreadableOutput for a text without a ``nv set``.
     """
-    need_success("nv config show", stdout, stderr, exit_status)
-    lines = [line.strip() for line in plain(stdout).splitlines()]
-    need([line for line in lines if line.startswith("nv set ")], f"nv config show: no command in {stdout[:120]!r}")
     said: dict[str, str] = {}
     apart: list[str] = []
     together = ""
-    for line in lines:
+    for line in command_lines(stdout, stderr, exit_status):
         if (found := _PROFILE.fullmatch(line)) and found[1] == kind and found[2] == GLOBAL:
             words = found[3].split()
             if queue is not None and words[0] == "traffic-class":

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.ports import SchedulerNode
 from fabric.tools import ethtool, host_parts, infiniband, interfaces, launch, slurm
-from fabric.tools.infiniband import End, PortLine
+from fabric.tools.infiniband import ACTIVE, End, PortLine
 from fabric.tools.mlxlink import Light, Module
 from fabric.tools.records import Record, UnreadableLines, read_records
 from tests.builders import accepted
@@ -321,7 +321,7 @@ def test_recorded_distances() -> None:
 def test_recorded_links() -> None:
     """Real switches: names without quotes, blanks in names, ports without a speed."""
     lines = infiniband.read_links(LINKS)
-    kinds = Counter((line.active, line.peer is not None) for line in lines)
+    kinds = Counter((line.state.active, line.peer is not None) for line in lines)
     assert kinds.keys() == {(True, True), (False, False)}
     first = lines[0]
     assert (first.end.description, first.end.lid, first.speed) == ("o0001 HCA-1", 134, "4x EDR")
@@ -336,7 +336,7 @@ def test_links_as_ufm_tells_them() -> None:
     """NVIDIA's example; what is a port's label is not of its switch's name, and a page of links is no list of them."""
     text = sample("ufm/links-docs-6.20.json")
     here, there = infiniband.read_ufm(text)
-    assert here == PortLine(End(0x900A840300AC8C40, "sw-ufm-ndr03", 0, 5), "", "Active", "LinkUp", there.end)
+    assert here == PortLine(End(0x900A840300AC8C40, "sw-ufm-ndr03", 0, 5), "", ACTIVE, there.end)
     assert (there.end, there.peer) == (End(0x9C0591030085ABC0, "sw-ufm-ndr04", 0, 5), here.end)
     for wrong in ("[]", f'{{"data": {text}}}', text.replace("_5", "_6"), text.replace("source_port_name", "name")):
         with pytest.raises(UnreadableOutput, match=r"UFM: no (list of links|end of a link in source_port_name)"):
@@ -369,7 +369,6 @@ def test_any_links_of_ufm_come_back(links: list[Any]) -> None:
 
 def test_the_commands() -> None:
     """Nothing else than these words."""
-    assert interfaces.neighbours() == ("lldpctl", "-f", "json")
     assert host_parts.topology() == ("nvidia-smi", "topo", "-m")
 
 

@@ -53,7 +53,7 @@ def ask_switches(topology: Topology, asked: Iterable[str]) -> dict[str, tuple[Ar
     """Every switch of an Ethernet fabric that NVUE configures, when any of the *asked* hosts is on one; read only."""
     if not any(topology.hosts[name].platform.link_layer == "ethernet" for name in asked):
         return {}
-    argvs = (switch_qos.roce(), nvue.commands(), nvue.ports(), nvue.neighbours())
+    argvs = (switch_qos.ROCE, nvue.COMMANDS, nvue.PORTS, nvue.NEIGHBOURS)
     logins = ((name, topology.switches[name].login) for name in topology.switches)
     return {
         name: argvs
@@ -81,7 +81,7 @@ def ends(hosts: Mapping[str, Looked], switches: Mapping[str, Answers], unread: l
     names = {*hosts, *switches}
     for switch, answers in switches.items():
         reasons: list[str] = []
-        heard = parsed(answers[nvue.neighbours()], nvue.read_neighbours, "neighbours", reasons) or ()
+        heard = parsed(answers[nvue.NEIGHBOURS], nvue.read_neighbours, "neighbours", reasons) or ()
         peers = {one.interface: (one.called(names), one.port) for one in heard}
         peers = {port: peer for port, peer in peers.items() if peer[0]}
         if not peers and not reasons:
@@ -138,15 +138,15 @@ def _of_switch(
     if any(answer.truncated for answer in answers.values()):
         unread.append("an answer is cut")
         return
-    usual = parsed(answers[switch_qos.roce()], switch_qos.read_roce, "RoCE", unread)
-    ports = parsed(answers[nvue.ports()], nvue.read_ports, "ports", unread)
+    usual = parsed(answers[switch_qos.ROCE], switch_qos.read_roce, "RoCE", unread)
+    ports = parsed(answers[nvue.PORTS], nvue.read_ports, "ports", unread)
     if usual is None or ports is None:
         return
 
     def read(stdout: str, stderr: str, status: int) -> tuple[PortQos, dict[str, PortQos]]:
         return switch_qos.read_ports(usual, stdout, stderr, status)
 
-    configured = parsed(answers[nvue.commands()], read, "profiles", unread)
+    configured = parsed(answers[nvue.COMMANDS], read, "profiles", unread)
     if configured is None:
         return
     others, own = configured

@@ -28,10 +28,9 @@ from fabric.tools.perftest.failures import complains
 FORMATS = ("csv", "nccl-tests", "perftest")
 
 _MARKS: tuple[tuple[str, Callable[[str], object]], ...] = (
-    ("csv", csv.is_heading),  # first, for a table has no end of lines to look through
+    ("csv", csv.has_heading),  # first, for a table has no end of lines to look through
     ("perftest", re.compile(r"BW average\[|local address:.*QPN").search),
     ("nccl-tests", re.compile(r"#\s+Rank\s+\d+|nccl-tests version|algbw\s+busbw|Test NCCL failure").search),
-    ("csv", csv.has_heading),
     ("perftest", complains),  # a log that holds nothing but a failure; tables of others may quote its words
 )
 
