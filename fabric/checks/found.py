@@ -7,6 +7,7 @@ guessed; nothing is altered anywhere.
 """
 
 import re
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -156,19 +157,17 @@ def discover(
     for name, more in ask_all(executor, dict.fromkeys(no_smi, (host_parts.AMD_NUMA,))).items():
         answers[name] |= more
     found = {name: _host(host, answers[name], devices[name]) for name, host in hosts.items()}
-    walks = _Walks(executor, hosts, m_key=m_key, sudo=sudo)
-    walks.lines |= {(line.end.guid, line.end.port): line for line in listed}
-    if not listed:
-        walks.all(found)
+    unread: list[str] = []
+    lines = listed or _walked(executor, hosts, found, unread, m_key=m_key, sudo=sudo)
     silent: dict[str, list[str]] = {}
     heard = list(_heard(found, second, silent))
-    cables, switches, strangers = cables_of(walks.lines.values(), found)
+    cables, switches, strangers = cables_of(lines, found)
     return FoundFabric(
         found,
         (*cables, *heard),
         frozenset({*switches, *(cable.b.node for cable in heard)}),
         frozenset(strangers),
-        (*walks.unread, *(f"{fold(names)}: {reason}" for reason, names in silent.items())),
+        (*unread, *(f"{fold(names)}: {reason}" for reason, names in silent.items())),
     )
 
 
@@ -178,7 +177,7 @@ def _matrix(host: Host) -> Argv:
 
 def _devices(answer: HostAnswer) -> tuple[str, ...]:
     """RDMA devices in the order of their numbers; none where the answer is no list of them."""
-    names = answer.stdout.split() if not answer.lost and answer.exit_status == 0 else []
+    names = answer.stdout.split() if answer.exit_status == 0 else []
     return tuple(sorted((name for name in names if _is_name(name)), key=_natural))
 
 
@@ -206,7 +205,7 @@ def _host(host: Host, answers: Answers, devices: Sequence[str]) -> FoundHost:
     unread: list[str] = []
     listed = answers[_LIST]
     if not devices:
-        silent = listed.lost or listed.exit_status not in (0, 2)
+        silent = listed.exit_status not in (0, 2)
         return FoundHost(host.name, unread=(quoted(listed.lost or listed.text) if silent else "it has no RDMA device",))
     rnics = tuple(_rnics(answers, devices, unread))
     amd, matrix = answers.get(host_parts.AMD_NUMA), None
@@ -232,40 +231,39 @@ def _is_describable(rnic: FoundRnic) -> bool:
     return re.fullmatch(DEVICE.pattern, rnic.device) is not None and rnic.link_layer in ("infiniband", "ethernet")
 
 
-class _Walks:
-    """Walks over InfiniBand subnets until every active port of the hosts was seen in one of them."""
+def _walked(
+    executor: Executor,
+    hosts: Mapping[str, Host],
+    found: Mapping[str, FoundHost],
+    unread: list[str],
+    *,
+    m_key: str | None,
+    sudo: bool,
+) -> list[PortLine]:
+    """
+    The ports of every InfiniBand subnet: a walk begins at the first port that none has seen.
 
-    def __init__(self, executor: Executor, hosts: Mapping[str, Host], *, m_key: str | None, sudo: bool) -> None:
-        self._executor, self._hosts, self._m_key, self._sudo = executor, hosts, m_key, sudo
-        self.lines: dict[tuple[int, int], PortLine] = {}
-        self._done = 0
-        self.unread: list[str] = []
-
-    def all(self, found: Mapping[str, FoundHost]) -> None:
-        """Walk from the first port that no walk has seen; of a subnet three hosts are tried."""
-        failed: dict[str, int] = {}
-        seen: set[int | None] = {None}
-        for host in found.values():
-            for rnic in host.rnics:
-                is_open = rnic.active and rnic.link_layer == "infiniband" and rnic.guid not in seen
-                if not is_open or failed.get(rnic.device, 0) >= 3 or self._done >= WALKS_MOST:
-                    continue
-                if self._walk(host.name, rnic):
-                    self._done += 1
-                    seen |= {guid for guid, _ in self.lines}
-                else:
-                    failed[rnic.device] = failed.get(rnic.device, 0) + 1
-
-    def _walk(self, host: str, rnic: FoundRnic) -> bool:
-        through = infiniband.through(rnic.device, rnic.port, self._m_key)
-        words = infiniband.all_ports(through=through, tool=self._hosts[host].platform.program("iblinkinfo"))
-        argv = ("sudo", "-n", *words) if self._sudo else words
-        asked = ask_all(self._executor, {host: (argv,)}, timeout_s=WALK_S, output_most_bytes=WALK_MOST_BYTES)
-        unread: list[str] = []
-        lines = parsed(asked[host][argv], infiniband.read_ports, f"cables as seen from {host}/{rnic.device}", unread)
-        self.unread += unread
-        self.lines |= {(line.end.guid, line.end.port): line for line in lines or ()}
-        return lines is not None
+    Of a subnet three hosts are tried. *unread* takes why a walk told nothing.
+    """
+    lines: list[PortLine] = []
+    seen: set[int | None] = {None}
+    failed, done = Counter[str](), 0
+    for host, rnic in ((host, rnic) for host, told in found.items() for rnic in told.rnics):
+        is_open = rnic.active and rnic.link_layer == "infiniband" and rnic.guid not in seen
+        if not is_open or failed[rnic.device] >= 3 or done >= WALKS_MOST:
+            continue
+        through, tool = infiniband.through(rnic.device, rnic.port, m_key), hosts[host].platform.program("iblinkinfo")
+        words = infiniband.all_ports(through=through, tool=tool)
+        argv = ("sudo", "-n", *words) if sudo else words
+        asked = ask_all(executor, {host: (argv,)}, timeout_s=WALK_S, output_most_bytes=WALK_MOST_BYTES)
+        ports = parsed(asked[host][argv], infiniband.read_ports, f"cables as seen from {host}/{rnic.device}", unread)
+        if ports is None:
+            failed[rnic.device] += 1
+            continue
+        done += 1
+        lines += ports
+        seen |= {line.end.guid for line in ports}
+    return lines
 
 
 def cables_of(lines: Iterable[PortLine], hosts: Mapping[str, FoundHost]) -> tuple[list[FoundCable], set[str], set[str]]:
@@ -308,9 +306,9 @@ def cables_of(lines: Iterable[PortLine], hosts: Mapping[str, FoundHost]) -> tupl
 def _switch_names(lines: Iterable[PortLine], hosts: Container[str]) -> dict[int, str]:
     """A name for each GUID; a switch that calls itself like another one, or like a host, is named by its GUID."""
     named = {line.end.guid: switch_name(line.end.description) for line in lines}
-    alike = [name for name in named.values()]
+    alike = Counter(named.values())
     return {
-        guid: name if alike.count(name) == 1 and _is_name(name) and name not in hosts else f"switch-{guid:016x}"
+        guid: name if alike[name] == 1 and _is_name(name) and name not in hosts else f"switch-{guid:016x}"
         for guid, name in named.items()
     }
 

@@ -287,7 +287,7 @@ def _misplaced(wrong: Mapping[str, FoundEnd], wanted: Mapping[str, str], topolog
 
 def _moved_hosts(left: dict[str, FoundEnd], topology: Topology) -> Iterator[Finding]:
     """Hosts all of whose cables are in the leaves of another group, in rail order; theirs are taken out of *left*."""
-    groups = {host.leaves: host.leaves for host in topology.hosts.values()}
+    groups = {host.leaves for host in topology.hosts.values()}
     at: dict[str, tuple[str, ...]] = {}
     for name in dict.fromkeys(one.partition("/")[0] for one in left):
         host = topology.hosts[name]
