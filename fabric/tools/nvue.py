@@ -17,7 +17,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from fabric.errors import UnreadableOutput
@@ -28,10 +27,11 @@ from fabric.tools.mlxlink import Light, Module, Optics
 AR = ("router", "adaptive-routing")
 """Where adaptive routing is in NVUE's tree; below an interface as well."""
 
-WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {"enable": ("off", "on"), "state": ("disabled", "enabled")}
-    | dict.fromkeys(("ecn", "tx", "rx"), ("disable", "enable"))
-)
+WORDS: Mapping[str, tuple[str, str]] = {
+    "enable": ("off", "on"),
+    "state": ("disabled", "enabled"),
+    **dict.fromkeys(("ecn", "tx", "rx"), ("disable", "enable")),
+}
 """Keys that are switched, and their values for off and on."""
 
 OF_RELEASES = ("enable", "state")

@@ -8,6 +8,7 @@ Both ends of every cable as they told to be set are joined: host ports by one sh
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from fabric.checks.kind import (
     Answers,
@@ -54,19 +55,15 @@ def ask_switches(topology: Topology, asked: Iterable[str]) -> dict[str, tuple[Ar
     if not any(topology.hosts[name].platform.link_layer == "ethernet" for name in asked):
         return {}
     argvs = (switch_qos.ROCE, nvue.COMMANDS, nvue.PORTS, nvue.NEIGHBOURS)
-    logins = ((name, topology.switches[name].login) for name in topology.switches)
-    return {
-        name: argvs
-        for name, login in logins
-        if login is not None and login.management == "nvue" and name in topology.ethernet_switches
-    }
+    managed = (name for name, login in topology.logins.items() if login.management == "nvue")
+    return {name: argvs for name in managed if name in topology.ethernet_switches}
 
 
 def told_by(looked: Looked) -> dict[str, RocePort] | None:
     """What the ports of a host told, by device; None when that cannot be read."""
     asked = ask_host(looked.host, looked.needs)
     answer = looked.answers.get(asked[0]) if asked else None
-    return None if answer is None or answer.lost else roce.read(answer.stdout)
+    return None if answer is None else roce.read(answer.stdout)
 
 
 def ends(hosts: Mapping[str, Looked], switches: Mapping[str, Answers], unread: list[tuple[str, str]]) -> list[RoceEnd]:
@@ -142,11 +139,7 @@ def _of_switch(
     ports = parsed(answers[nvue.PORTS], nvue.read_ports, "ports", unread)
     if usual is None or ports is None:
         return
-
-    def read(stdout: str, stderr: str, status: int) -> tuple[PortQos, dict[str, PortQos]]:
-        return switch_qos.read_ports(usual, stdout, stderr, status)
-
-    configured = parsed(answers[nvue.COMMANDS], read, "profiles", unread)
+    configured = parsed(answers[nvue.COMMANDS], partial(switch_qos.read_ports, usual), "profiles", unread)
     if configured is None:
         return
     others, own = configured
@@ -165,8 +158,6 @@ def _most(values: Iterable[int | None]) -> int | None:
     told = Counter(value for value in values if value is not None)
     return min(told, key=lambda value: (-told[value], value)) if told else None
 
-
-__all__ = ["ROCE", "ask_switches", "roce_check"]
 
 CABLES_MOST = 4
 """So many cables of one finding are named (choice: two lines)."""
@@ -189,7 +180,7 @@ def _findings(hosts: Mapping[str, Looked], switches: Mapping[str, Answers]) -> I
             ports = told_by(looked)
             if ports is None:
                 answer = looked.answers[asked[0]]
-                said = excuse(answer) if answer.lost or answer.exit_status else "the answer is cut"
+                said = excuse(answer) if answer.exit_status else "the answer is cut"
                 yield _unread(said, "mlnx_qos -i INTERFACE there", name)
             else:
                 yield from (replace(one, hosts=(name,)) for one in _classes(looked.host, ports))

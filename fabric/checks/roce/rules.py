@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TypeVar
 
 from fabric.checks.kind import quoted
@@ -90,80 +89,76 @@ def _about(size_bytes: int | None) -> str:
     return "a size not told" if size_bytes is None else f"{float(f'{size_bytes:.2g}') / 1000:g} kB"
 
 
-SETTINGS: Mapping[str, RoceSetting] = MappingProxyType(
-    {
-        "mtu": RoceSetting(
-            "MTU", lambda end: end.mtu, "ip link set {port} mtu 9000", "nv set interface {port} link mtu 9216"
-        ),
-        "trust": RoceSetting(
-            "trust",
-            lambda end: end.told.trust,
-            "mlnx_qos -i {port} --trust dscp (of mlnx-tools)",
-            "nv set qos mapping PROFILE trust both" + _PROFILE + "mapping",
-        ),
-        "priority": RoceSetting(
-            "priority",
-            lambda end: end.priority if end.wanted is not None else None,
-            "mlnx_qos -i {port} --dscp2prio set,DSCP,PRIORITY; or correct traffic_class in the inventory",
-            "nv set qos mapping PROFILE dscp N switch-priority P" + _PROFILE + "mapping",
-        ),
-        "pfc": RoceSetting(
-            "PFC on priorities",
-            lambda end: end.told.pfc,
-            "mlnx_qos -i {port} --pfc with a 1 in the place of priority {priority}",
-            "nv set qos roce" + _PROFILE + "pfc",
-        ),
-        "far": RoceSetting("other end", None, "systemctl enable --now lldpd; or have the RNIC's firmware send LLDP"),
-        "buffer": RoceSetting("buffer", None, "mlnx_qos -i {port} --cable_len METRES, or --buffer_size"),
-        "cable": RoceSetting(
-            "cable length in m",
-            lambda end: end.told.cable_m,
-            "mlnx_qos -i {port} --cable_len METRES",
-            "nv set qos pfc PROFILE cable-length METRES" + _PROFILE + "pfc",
-        ),
-        "ecn_np": RoceSetting(
-            "ECN (NP) on priorities",
-            _of_kind(RocePort, lambda port: port.ecn.get("roce_np")),
-            "echo 1 > /sys/class/net/{port}/ecn/roce_np/enable/{priority}",
-        ),
-        "ecn_rp": RoceSetting(
-            "ECN (RP) on priorities",
-            _of_kind(RocePort, lambda port: port.ecn.get("roce_rp")),
-            "echo 1 > /sys/class/net/{port}/ecn/roce_rp/enable/{priority}",
-        ),
-        "ecn": RoceSetting(
-            "ECN",
-            _of_kind(PortQos, lambda port: None if port.marks is None else _marked(port.marks)),
-            at_switch="nv set qos congestion-control PROFILE traffic-class N ecn enable, min-threshold BYTES, "
-            "max-threshold BYTES" + _PROFILE + "congestion-control",
-        ),
-        "xoff": RoceSetting(
-            "Xoff",
-            _of_kind(PortQos, lambda port: port.xoff_bytes),
-            at_switch="nv set qos pfc PROFILE xoff-threshold BYTES" + _PROFILE + "pfc",
-        ),
-        "cnp": RoceSetting(
-            "DSCP of CNP",
-            _of_kind(RocePort, lambda port: port.cnp_dscp),
-            "echo 48 > /sys/class/net/{port}/ecn/roce_np/cnp_dscp",
-            "nv set qos mapping PROFILE dscp N switch-priority P" + _PROFILE + "mapping",
-        ),
-        "host_class": RoceSetting(
-            "traffic class of the host",
-            _of_kind(RocePort, lambda port: port.host_class),
-            "echo CLASS > /sys/class/infiniband/DEVICE/tc/1/traffic_class; or correct the inventory",
-        ),
-        "rdma_cm": RoceSetting(
-            "traffic class of rdma_cm",
-            _of_kind(RocePort, lambda port: port.rdma_cm_class),
-            "cma_roce_tos -d DEVICE -t CLASS",
-        ),
-        "gid": RoceSetting(
-            "GID type", _gid_type, "write the right gid_index in the platform (show_gids; v2 is often 3)"
-        ),
-        "dcbx": RoceSetting("DCBX", None, "mlnx_qos -i {port} -d os"),
-    }
-)
+SETTINGS: Mapping[str, RoceSetting] = {
+    "mtu": RoceSetting(
+        "MTU", lambda end: end.mtu, "ip link set {port} mtu 9000", "nv set interface {port} link mtu 9216"
+    ),
+    "trust": RoceSetting(
+        "trust",
+        lambda end: end.told.trust,
+        "mlnx_qos -i {port} --trust dscp (of mlnx-tools)",
+        "nv set qos mapping PROFILE trust both" + _PROFILE + "mapping",
+    ),
+    "priority": RoceSetting(
+        "priority",
+        lambda end: end.priority if end.wanted is not None else None,
+        "mlnx_qos -i {port} --dscp2prio set,DSCP,PRIORITY; or correct traffic_class in the inventory",
+        "nv set qos mapping PROFILE dscp N switch-priority P" + _PROFILE + "mapping",
+    ),
+    "pfc": RoceSetting(
+        "PFC on priorities",
+        lambda end: end.told.pfc,
+        "mlnx_qos -i {port} --pfc with a 1 in the place of priority {priority}",
+        "nv set qos roce" + _PROFILE + "pfc",
+    ),
+    "far": RoceSetting("other end", None, "systemctl enable --now lldpd; or have the RNIC's firmware send LLDP"),
+    "buffer": RoceSetting("buffer", None, "mlnx_qos -i {port} --cable_len METRES, or --buffer_size"),
+    "cable": RoceSetting(
+        "cable length in m",
+        lambda end: end.told.cable_m,
+        "mlnx_qos -i {port} --cable_len METRES",
+        "nv set qos pfc PROFILE cable-length METRES" + _PROFILE + "pfc",
+    ),
+    "ecn_np": RoceSetting(
+        "ECN (NP) on priorities",
+        _of_kind(RocePort, lambda port: port.ecn.get("roce_np")),
+        "echo 1 > /sys/class/net/{port}/ecn/roce_np/enable/{priority}",
+    ),
+    "ecn_rp": RoceSetting(
+        "ECN (RP) on priorities",
+        _of_kind(RocePort, lambda port: port.ecn.get("roce_rp")),
+        "echo 1 > /sys/class/net/{port}/ecn/roce_rp/enable/{priority}",
+    ),
+    "ecn": RoceSetting(
+        "ECN",
+        _of_kind(PortQos, lambda port: None if port.marks is None else _marked(port.marks)),
+        at_switch="nv set qos congestion-control PROFILE traffic-class N ecn enable, min-threshold BYTES, "
+        "max-threshold BYTES" + _PROFILE + "congestion-control",
+    ),
+    "xoff": RoceSetting(
+        "Xoff",
+        _of_kind(PortQos, lambda port: port.xoff_bytes),
+        at_switch="nv set qos pfc PROFILE xoff-threshold BYTES" + _PROFILE + "pfc",
+    ),
+    "cnp": RoceSetting(
+        "DSCP of CNP",
+        _of_kind(RocePort, lambda port: port.cnp_dscp),
+        "echo 48 > /sys/class/net/{port}/ecn/roce_np/cnp_dscp",
+        "nv set qos mapping PROFILE dscp N switch-priority P" + _PROFILE + "mapping",
+    ),
+    "host_class": RoceSetting(
+        "traffic class of the host",
+        _of_kind(RocePort, lambda port: port.host_class),
+        "echo CLASS > /sys/class/infiniband/DEVICE/tc/1/traffic_class; or correct the inventory",
+    ),
+    "rdma_cm": RoceSetting(
+        "traffic class of rdma_cm",
+        _of_kind(RocePort, lambda port: port.rdma_cm_class),
+        "cma_roce_tos -d DEVICE -t CLASS",
+    ),
+    "gid": RoceSetting("GID type", _gid_type, "write the right gid_index in the platform (show_gids; v2 is often 3)"),
+    "dcbx": RoceSetting("DCBX", None, "mlnx_qos -i {port} -d os"),
+}
 """By the word that rules call them."""
 
 
@@ -219,6 +214,11 @@ def trusts_dscp(end: RoceEnd) -> bool | None:
     return None if end.told.trust is None else "dscp" in end.told.trust
 
 
+def _decided(end: RoceEnd) -> bool:
+    """Whether the DSCP of the class that is measured in decides about its queue."""
+    return end.wanted is not None and trusts_dscp(end) is True
+
+
 def paused(end: RoceEnd) -> bool | None:
     """Whether the class that is measured in is lossless at this end; None: not told."""
     told = end.told
@@ -237,13 +237,7 @@ def _one_end(end: RoceEnd) -> str:
 
 def _two_priorities(end: RoceEnd) -> str:
     far = end.far
-    if (
-        far is None
-        or end.wanted is None
-        or not trusts_dscp(end)
-        or not trusts_dscp(far)
-        or end.priority == far.priority
-    ):
+    if far is None or not _decided(end) or not trusts_dscp(far) or end.priority == far.priority:
         return ""
     if not end.told.pfc or end.priority in end.told.pfc:
         return ""  # told of the end where the class is not lossless
@@ -252,12 +246,9 @@ def _two_priorities(end: RoceEnd) -> str:
 
 def _two_mtus(end: RoceEnd) -> str:
     """A switch's may be larger than a host's (9216 and 9000 are usual); a smaller one drops."""
-    far = end.far
-    return f"MTU {end.mtu}, and {far.mtu} at the other end" if far and end.mtu and far.mtu and _drops(end, far) else ""
-
-
-def _drops(end: RoceEnd, far: RoceEnd) -> bool:
-    return end.mtu is not None and far.mtu is not None and end.host is None and end.mtu < far.mtu
+    far_mtu = end.far.mtu if end.far else None
+    drops = end.host is None and end.mtu is not None and far_mtu is not None and end.mtu < far_mtu
+    return f"MTU {end.mtu}, and {far_mtu} at the other end" if drops else ""
 
 
 def _class(end: RoceEnd) -> str:
@@ -272,14 +263,14 @@ def _untrusted(end: RoceEnd) -> str:
 
 
 def _not_lossless(end: RoceEnd) -> str:
-    if end.wanted is None or not end.told.pfc or end.priority in end.told.pfc or not trusts_dscp(end):
+    if not _decided(end) or not end.told.pfc or end.priority in end.told.pfc:
         return ""
     on = ", ".join(map(str, sorted(end.told.pfc)))
     return f"{_class(end)} is priority {end.priority}; PFC is on for {on} only"
 
 
 def _no_pfc(end: RoceEnd) -> str:
-    if end.wanted is None or end.told.pfc is None or end.told.pfc or not trusts_dscp(end):
+    if not _decided(end) or end.told.pfc is None or end.told.pfc:
         return ""
     return f"{_class(end)} is priority {end.priority}, which has no PFC"
 
@@ -302,13 +293,10 @@ def needed_bytes(rate_gbps: float, cable_m: int, mtu: int) -> int:
 
 
 def _no_headroom(end: RoceEnd) -> str:
-    told = _host(end)
-    if told is None or not paused(end) or None in (told.cable_m, end.mtu, end.rate_gbps):
+    told, mtu, rate_gbps = _host(end), end.mtu, end.rate_gbps
+    if told is None or told.cable_m is None or mtu is None or rate_gbps is None or not paused(end):
         return ""
-    size, needed = (
-        told.buffer_bytes.get(end.priority),
-        needed_bytes(end.rate_gbps or 0, told.cable_m or 0, end.mtu or 0),
-    )
+    size, needed = told.buffer_bytes.get(end.priority), needed_bytes(rate_gbps, told.cable_m, mtu)
     if size is None or size >= needed:
         return ""
     return f"priority {end.priority} has PFC and {size:,} bytes of buffer; {needed:,} are needed at {told.cable_m} m"
@@ -317,7 +305,7 @@ def _no_headroom(end: RoceEnd) -> str:
 def _off(side: str, what: str) -> Callable[[RoceEnd], str]:
     def wrong(end: RoceEnd) -> str:
         told = _host(end)
-        if told is None or end.wanted is None or not end.slowed_down or side not in told.ecn or not trusts_dscp(end):
+        if told is None or not _decided(end) or not end.slowed_down or side not in told.ecn:
             return ""
         if told.pfc and end.priority not in told.pfc:
             return ""  # another row
@@ -336,8 +324,9 @@ def _unmarked(end: RoceEnd) -> str:
 
 def _marking(end: RoceEnd) -> Marking:
     told = _switch(end)
-    marks = told.marks if told is not None and end.wanted is not None else None
-    return marks.get(told.queue_of.get(end.priority, -1), Marking()) if told and marks else Marking()
+    if told is None or not told.marks or end.wanted is None:
+        return Marking()
+    return told.marks.get(told.queue_of.get(end.priority, -1), Marking())
 
 
 def _thresholds(end: RoceEnd) -> str:
@@ -355,7 +344,7 @@ def _late(end: RoceEnd) -> str:
 
 def _cnp(end: RoceEnd) -> str:
     """At hosts by priority, at switches by queue."""
-    if end.cnp_dscp is None or end.wanted is None or not trusts_dscp(end) or not end.slowed_down:
+    if end.cnp_dscp is None or not _decided(end) or not end.slowed_down:
         return ""
     priority, told = end.told.priority_of.get(end.cnp_dscp, end.cnp_dscp >> 3), _switch(end)
     shared = priority == end.priority
