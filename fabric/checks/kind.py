@@ -41,7 +41,11 @@ _MOST = 160  # characters of a quoted line
 
 @dataclass(frozen=True, slots=True)
 class HostAnswer(CommandResult):
-    """How one command ended; *lost* says why there is no answer, and is empty when there is one."""
+    """
+    How one command ended; *lost* says why there is no answer, and is empty when there is one.
+
+    One that is lost has no output, and status -1.
+    """
 
     lost: str = ""
 
@@ -53,7 +57,7 @@ class HostAnswer(CommandResult):
     @property
     def absent(self) -> bool:
         """The program is not there, or not the libraries it needs."""
-        return not self.lost and self.exit_status == 127
+        return self.exit_status == 127
 
 
 Answers = Mapping[Argv, HostAnswer]
@@ -169,19 +173,11 @@ def host_needs(
     Without a scenario: what is true of every measurement on these hosts, but no program.
     """
     specs = [spec for phase in scenario.phases for spec in phase.probes] if scenario else []
-    alters = altering(scenario, inventory) if scenario else {}
+    alters = _altering(scenario, inventory) if scenario else {}
     common = HostNeeds(sudo=inventory.changes.sudo, ssh=backend == "ssh")
-    made: dict[str, HostNeeds] = {}
-    by_platform: dict[int, HostNeeds] = {}
-    for name in hosts:
-        platform = inventory.topology.hosts[name].platform
-        needs = by_platform.get(id(platform))
-        if needs is None:
-            needs = by_platform[id(platform)] = _of_platform(specs, platform, common)
-        made[name] = replace(needs, alters=alters[name]) if name in alters else needs
+    made = {name: _of_platform(specs, inventory.topology.hosts[name].platform, common) for name in hosts}
     for name, what in alters.items():
-        if name not in made:
-            made[name] = replace(common, measured=False, alters=what)
+        made[name] = replace(made.get(name, replace(common, measured=False)), alters=what)
     via = inventory.changes.via
     if via in made:
         asked = [*_reaching(Context(inventory.topology, inventory.changes))] if via in alters else []
@@ -228,7 +224,7 @@ def _of_platform(specs: list[ProbeSpec], platform: Platform, common: HostNeeds) 
     )
 
 
-def altering(scenario: Scenario, inventory: Inventory) -> dict[str, Alters]:
+def _altering(scenario: Scenario, inventory: Inventory) -> dict[str, Alters]:
     """The hosts that carry out changes of a scenario, or read light levels, and what they need as root for it."""
     made: dict[str, Alters] = {}
     for host, more in _needs(scenario, inventory):
@@ -253,10 +249,7 @@ def _needs(scenario: Scenario, inventory: Inventory) -> Iterator[tuple[str | Non
 
 
 def _joined(one: Alters, other: Alters) -> Alters:
-    return Alters(
-        tuple(dict.fromkeys(one.programs + other.programs)),
-        one.guarded or other.guarded,
-    )
+    return Alters(tuple(dict.fromkeys(one.programs + other.programs)), one.guarded or other.guarded)
 
 
 GROUP = "fabric.checks"
