@@ -94,10 +94,6 @@ class Columns:
         return re.compile(rf"\s*(\d{{1,15}})\s+\d+{kind}(?:{place}|{_BLANK_PLACE}){place}{last}", re.ASCII)
 
 
-UNKNOWN = Columns(_LEADING, width=4, wrong_at=3, counts_wrong=False, trailing=0)
-"""The layout of every release with default options; for rows whose heading is not in the log."""
-
-
 @lru_cache(maxsize=64)
 def columns(*heading: str) -> Columns | None:
     """The layout that a heading (its words after ``#``) announces, None when it is none that we know."""
@@ -120,18 +116,14 @@ def columns(*heading: str) -> Columns | None:
 
 def row(found: re.Match[str], at: Columns) -> NcclRow:
     """The row that the *pattern* of its columns found."""
-    size, _, out_time, out_alg, out_bus, out_wrong, time, alg, bus, wrong = found.groups()
-    out_of_place = (
-        NcclPlace(float(out_time), float(out_alg) * GBPS, float(out_bus) * GBPS, _count(out_wrong, at))
-        if out_time
-        else None
-    )
-    in_place = NcclPlace(float(time), float(alg) * GBPS, float(bus) * GBPS, _count(wrong, at))
-    return NcclRow(int(size), out_of_place, in_place)
+    size, _, *cells = found.groups()
+    return NcclRow(int(size), _place(cells[:4], at) if cells[0] else None, _place(cells[4:], at))
 
 
-def _count(wrong: str, at: Columns) -> int | None:
-    return None if wrong == "N/A" or not at.counts_wrong else int(float(wrong))
+def _place(cells: Sequence[str], at: Columns) -> NcclPlace:
+    time, alg, bus, wrong = cells
+    count = None if wrong == "N/A" or not at.counts_wrong else int(float(wrong))
+    return NcclPlace(float(time), float(alg) * GBPS, float(bus) * GBPS, count)
 
 
 def looks_like_row(cells: list[str]) -> bool:
