@@ -23,7 +23,7 @@ from fabric.model.topology import Host, Topology
 from fabric.ports import Executor
 from fabric.runs.run_document import write_identity
 from fabric.tools import host_parts, infiniband, interfaces, mlxlink, sysfs
-from fabric.tools.host_parts import Vpd
+from fabric.tools.host_parts import GpuTopology, Vpd
 from fabric.tools.infiniband import PortLine, switch_name
 from fabric.tools.sysfs import RdmaDevice
 
@@ -208,21 +208,23 @@ def _host(host: Host, answers: Answers, devices: Sequence[str]) -> FoundHost:
         silent = listed.exit_status not in (0, 2)
         return FoundHost(host.name, unread=(quoted(listed.lost or listed.text) if silent else "it has no RDMA device",))
     rnics = tuple(_rnics(answers, devices, unread))
-    amd, matrix = answers.get(host_parts.AMD_NUMA), None
-    if amd is None or amd.exit_status == NOT_FOUND:
-        matrix = parsed(answers[_matrix(host)], host_parts.read_topology, "GPUs (nvidia-smi topo -m)", unread)
-    cards = parsed(amd, host_parts.read_amd_numa, "GPUs (rocm-smi)", unread) if amd and not matrix else None
-    cards = cards or dict.fromkeys(part for part in (matrix.parts if matrix else ()) if part.startswith("GPU"))
+    amd, gpus = answers.get(host_parts.AMD_NUMA), None
+    of_nvidia = amd is None or amd.exit_status == NOT_FOUND
+    if of_nvidia:
+        gpus = parsed(answers[_matrix(host)], host_parts.read_topology, "GPUs (nvidia-smi topo -m)", unread)
+    if amd and not gpus:
+        gpus = parsed(amd, host_parts.read_amd_numa, "GPUs (rocm-smi)", unread)
+    gpus = gpus or GpuTopology()
     nodes = answers[_NODES].stdout.strip().rpartition("-")[2].rpartition(",")[2]
     return FoundHost(
         host.name,
         rnics,
-        tuple(cards),
-        matrix.distance if matrix else {},
-        matrix.numa if matrix else {name: node for name, node in cards.items() if node is not None},
+        gpus.gpus,
+        gpus.distance,
+        gpus.numa,
         int(nodes) + 1 if nodes.isascii() and nodes.isdigit() and len(nodes) < 4 else None,
         tuple(unread),
-        gpu_maker="nvidia" if amd is None or amd.exit_status == NOT_FOUND else "amd",
+        gpu_maker="nvidia" if of_nvidia else "amd",
     )
 
 

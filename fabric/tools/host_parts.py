@@ -8,7 +8,7 @@ import csv
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.model.repair import PartIdentity
@@ -126,18 +126,16 @@ _TITLES = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 @dataclass(frozen=True, slots=True)
 class GpuTopology:
     """
-    *distance*: ``PIX``, ``NV18`` and so on, by a pair of ``GPU0`` and RDMA devices, both ways round.
+    The *gpus* as they are called, ``GPU0``, and where they are.
+
+    *distance*: ``PIX``, ``NV18`` and so on, by a pair of GPUs and RDMA devices, both ways round; AMD does not say it.
 
     *numa*: the memory node of each GPU, without those that were not said. On GB200 all is SYS: nothing follows from it.
     """
 
-    distance: Mapping[tuple[str, str], str]
-    numa: Mapping[str, int]
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """GPUs and RDMA devices, as the columns are."""
-        return tuple(dict.fromkeys(one for pair in self.distance for one in pair))
+    gpus: tuple[str, ...] = ()
+    distance: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    numa: Mapping[str, int] = field(default_factory=dict)
 
 
 def topology(*, tool: str = "nvidia-smi") -> tuple[str, ...]:
@@ -167,7 +165,8 @@ def read_topology(stdout: str, stderr: str = "", exit_status: int = 0) -> GpuTop
             if distance.setdefault(pair, cell) != cell or distance.setdefault(pair[::-1], cell) != cell:
                 raise UnreadableOutput(f"nvidia-smi: {name} and {other} are {cell} and {distance[pair[::-1]]}")
     numa = {name: found for name, cells in rows.items() if (found := _numa(cells[len(columns) :])) is not None}
-    return GpuTopology({pair: cell for pair, cell in distance.items() if cell != "X"}, numa)
+    gpus = tuple(name for name in columns if name.startswith("GPU"))
+    return GpuTopology(gpus, {pair: cell for pair, cell in distance.items() if cell != "X"}, numa)
 
 
 AMD_NUMA = ("rocm-smi", "--showtoponuma", "--json")
@@ -176,8 +175,8 @@ AMD_NUMA = ("rocm-smi", "--showtoponuma", "--json")
 _CARD = re.compile(r"card([0-9]{1,3})", re.ASCII)
 
 
-def read_amd_numa(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, int | None]:
-    """The memory node of ``GPU0`` and so on, in order; None where it says -1. Warnings may stand before the JSON."""
+def read_amd_numa(stdout: str, stderr: str = "", exit_status: int = 0) -> GpuTopology:
+    """The GPUs in order, and the memory nodes that are not -1. Warnings may stand before the JSON."""
     need_success("rocm-smi", stdout, stderr, exit_status)
     try:
         told = json.loads(stdout[stdout.index("{") :])
@@ -187,7 +186,8 @@ def read_amd_numa(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[s
         raise UnreadableOutput(f"rocm-smi: not the memory nodes of GPUs: {stdout[:120]!r}") from exc
     if not numa or not all(-1 <= node < 1000 for node in numa.values()):
         raise UnreadableOutput(f"rocm-smi: not the memory nodes of GPUs: {stdout[:120]!r}")
-    return {f"GPU{number}": numa[number] if numa[number] >= 0 else None for number in sorted(numa)}
+    gpus = {f"GPU{number}": numa[number] for number in sorted(numa)}
+    return GpuTopology(tuple(gpus), numa={name: node for name, node in gpus.items() if node >= 0})
 
 
 def _parts_of(text: str) -> tuple[list[str], dict[str, list[str]], dict[str, str]]:
