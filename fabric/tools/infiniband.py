@@ -143,9 +143,6 @@ def _port_line(line: str) -> PortLine:
     return PortLine(near, " ".join(found["speed"].split()), PortState(found["state"], found["physical"]), peer)
 
 
-OPERATIONS = ("disable", "on")
-"""``on`` opens a port only if it is closed; ``enable``, which is not used, takes an open link down for a moment."""
-
 STATES = ("Down", "Initialize", "Armed", "Active")
 PHYSICAL_STATES = (
     *("No state change", "Sleep", "Polling", "Disabled"),
@@ -168,11 +165,13 @@ def port_info(lid: int, number: int, *, through: Words = (), tool: str = "smpque
     return (program(tool), *through, "portinfo", *_place(lid, number))
 
 
-def port(lid: int, number: int, operation: str, *, through: Words = (), tool: str = "ibportstate") -> Words:
-    """Close or open a port of the node with a LID."""
-    if operation not in OPERATIONS:
-        raise ValueError(f"{operation!r} is not one of {', '.join(OPERATIONS)}")
-    return (program(tool), *through, *_place(lid, number), operation)
+def port(lid: int, number: int, *, up: bool, through: Words = (), tool: str = "ibportstate") -> Words:
+    """
+    Close or open a port of the node with a LID.
+
+    ``on`` opens a port only if it is closed; ``enable`` takes an open link down for a moment.
+    """
+    return (program(tool), *through, *_place(lid, number), "on" if up else "disable")
 
 
 def read_port(stdout: str, stderr: str = "", exit_status: int = 0) -> PortState:
