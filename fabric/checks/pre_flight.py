@@ -17,9 +17,9 @@ from fabric.checks.kind import (
     HostCheck,
     HostNeeds,
     Looked,
+    altering,
     ask_all,
     excuse,
-    needs_via,
     problem,
     quoted,
     signed,
@@ -257,7 +257,7 @@ def _paramiko(version: str | None) -> Iterator[Finding]:
 
 def told_by_inventory(scenario: Scenario, inventory: Inventory) -> Iterator[Finding]:
     """What the scenario's changes need to be told by the inventory."""
-    if inventory.changes.via is None and needs_via(scenario, inventory):
+    if inventory.changes.via is None and None in altering(scenario, inventory):
         yield problem(
             "the inventory names no host from which switches are reached",
             "the scenario's changes close ports of switches, or read their counters",

@@ -312,20 +312,32 @@ def read_errors(stdout: str, stderr: str = "", exit_status: int = 0) -> ErrorSwe
     Raises ToolError with the tool's own words, UnreadableOutput without its summary, or when who was mute is not said.
     """
     need_success("ibqueryerrors", stdout, stderr, 0 if exit_status == 1 else exit_status)
-    found: dict[tuple[int, int], dict[str, int]] = {}
-    whole_scan, unasked = False, 0
-    for line in whole_lines(stdout):
-        if (row := _OF_NODE.fullmatch(line.rstrip())) and row[2] != "ALL":
-            numbers = {COUNTED[name]: int(value) for name, value in _NONZERO.findall(row[3]) if name in COUNTED}
-            found[int(row[1], 16), int(row[2])] = numbers
-        whole_scan = whole_scan or _SUMMARY.fullmatch(line.rstrip()) is not None
-        if failed := _UNASKED.fullmatch(line.rstrip()):
-            unasked = int(failed[1])
+    lines = _scanned(stdout)
+    found = {
+        port: {COUNTED[name]: count for name, count in counts.items() if name in COUNTED}
+        for port, counts in _counts(lines).items()
+    }
     mute = frozenset(int(lid) for lid in _MUTE.findall(stderr))
-    if not whole_scan or (unasked and not mute):
-        what = f"{unasked} queries failed, of which ports is not said" if unasked else f"no summary in {stdout[-80:]!r}"
-        raise UnreadableOutput(f"ibqueryerrors: {what}")
+    unasked = sum(int(failed[1]) for failed in map(_UNASKED.fullmatch, lines) if failed)
+    if unasked and not mute:
+        raise UnreadableOutput(f"ibqueryerrors: {unasked} queries failed, of which ports is not said")
     return ErrorSweep(found, mute)
+
+
+def _scanned(stdout: str) -> list[str]:
+    """The lines of a scan that came to its end."""
+    lines = [line.rstrip() for line in whole_lines(stdout)]
+    if not any(map(_SUMMARY.fullmatch, lines)):
+        raise UnreadableOutput(f"ibqueryerrors: no summary in {stdout[-80:]!r}")
+    return lines
+
+
+def _counts(lines: Iterable[str]) -> dict[tuple[int, int], dict[str, int]]:
+    """What each port counted that is not 0, by GUID and number, in the tool's words."""
+    rows = (row for line in lines if (row := _OF_NODE.fullmatch(line)) and row[2] != "ALL")
+    return {
+        (int(row[1], 16), int(row[2])): {name: int(count) for name, count in _NONZERO.findall(row[3])} for row in rows
+    }
 
 
 def data(*, through: Words = (), tool: str = "ibqueryerrors") -> Words:
@@ -340,12 +352,8 @@ def read_data(stdout: str, stderr: str = "", exit_status: int = 0) -> Mapping[tu
     Raises ToolError with the tool's own words, UnreadableOutput without its summary.
     """
     need_success("ibqueryerrors", stdout, stderr, exit_status)
-    lines = [line.rstrip() for line in whole_lines(stdout)]
-    if not any(map(_SUMMARY.fullmatch, lines)):
-        raise UnreadableOutput(f"ibqueryerrors --counters: no summary in {stdout[-80:]!r}")
-    rows = [row for line in lines if (row := _OF_NODE.fullmatch(line)) and row[2] != "ALL"]
-    sent = {(int(row[1], 16), int(row[2])): dict(_NONZERO.findall(row[3])).get("PortXmitData") for row in rows}
-    return {port: int(words) for port, words in sent.items() if words is not None and int(words) != _FULL}
+    sent = {port: counts.get("PortXmitData", _FULL) for port, counts in _counts(_scanned(stdout)).items()}
+    return {port: words for port, words in sent.items() if words != _FULL}
 
 
 _FULL = 0xFFFFFFFF

@@ -32,9 +32,9 @@ class Interface:
         return "LOWER_UP" in self.flags and "NO-CARRIER" not in self.flags
 
 
-def show(interface: str | None = None, *, tool: str = "ip") -> tuple[str, ...]:
-    """Ask for one interface, or for all."""
-    return (program(tool), "-o", "link", "show", *(() if interface is None else ("dev", word(interface, "interface"))))
+def show(interface: str, *, tool: str = "ip") -> tuple[str, ...]:
+    """Ask for one interface."""
+    return (program(tool), "-o", "link", "show", "dev", word(interface, "interface"))
 
 
 def switch(interface: str, *, up: bool, tool: str = "ip") -> tuple[str, ...]:

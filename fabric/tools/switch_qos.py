@@ -103,17 +103,17 @@ def read_ports(
     Raises ToolError with the tool's own words, UnreadableOutput for a value of a profile in use that is not understood.
     """
     need_success("nv config show", stdout, stderr, exit_status)
-    profiles: dict[tuple[str, str], list[str]] = {}
+    profiles: dict[tuple[str, str], list[list[str]]] = {}
     used: dict[str, dict[str, str]] = {}
     for line in (one.strip() for one in plain(stdout).splitlines()):
         if found := _PROFILE.fullmatch(line):
-            profiles.setdefault((found[1], found[2]), []).append(found[3])
+            profiles.setdefault((found[1], found[2]), []).append(found[3].split())
         elif found := _INTERFACE.fullmatch(line):
             for port in unfolded(found[1]):
                 used.setdefault(port, {})[found[2]] = found[3]
 
     def applied(port: PortQos, kind: str, name: str) -> PortQos:
-        return _APPLY[kind](port, [one.split() for one in profiles.get((kind, name), [])])
+        return _APPLY[kind](port, profiles.get((kind, name), []))
 
     if usual.pfc is None:
         usual = replace(usual, pfc=frozenset())

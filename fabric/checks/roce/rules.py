@@ -405,6 +405,8 @@ _PROBLEM, _WARNING = Severity.PROBLEM, Severity.WARNING
 _CUMULUS = "NVIDIA, Cumulus Linux 5.15 User Guide, RoCE"
 _OFED = "NVIDIA, MLNX_OFED manual; mlnx_qos of mlnx-tools"
 _PFC = "NVIDIA, Cumulus Linux 5.15 User Guide, Priority Flow Control"
+_MLX5 = "Linux, mlx5/core/en/port_buffer.c"
+_GUO = "Guo 2016 (RDMA over commodity Ethernet)"
 _DCQCN = "Zhu 2015 (DCQCN)"
 _NCCL = "nccl issue 2383"
 _BY_DESIGN = "; fine where the fabric is lossy by design"
@@ -424,20 +426,8 @@ RULES: tuple[Rule, ...] = (
     Rule("priority", _PROBLEM, _not_lossless, LOSSY, _NCCL),
     # Whether that queue is lossless.
     Rule("pfc", _WARNING, _no_pfc, LOSSY + _BY_DESIGN, _CUMULUS),
-    Rule(
-        "buffer",
-        _PROBLEM,
-        _no_headroom,
-        "what is under way when it pauses is dropped",
-        "Linux, mlx5/core/en/port_buffer.c",
-    ),
-    Rule(
-        "pfc",
-        _WARNING,
-        _many_lossless,
-        "each takes headroom from what all share",
-        "Guo 2016 (RDMA over commodity Ethernet)",
-    ),
+    Rule("buffer", _PROBLEM, _no_headroom, "what is under way when it pauses is dropped", _MLX5),
+    Rule("pfc", _WARNING, _many_lossless, "each takes headroom from what all share", _GUO),
     # Whether senders slow down before they are paused.
     Rule("ecn_np", _WARNING, _off("roce_np", "NP: it does not answer marks"), _STORM, _DCQCN),
     Rule("ecn_rp", _WARNING, _off("roce_rp", "RP: it does not slow down"), _STORM, _DCQCN),
