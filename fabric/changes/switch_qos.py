@@ -23,7 +23,8 @@ from fabric.model.fields.folded import some
 from fabric.model.fields.scalars import Choice, OnOff, Whole
 from fabric.tools import switch_qos
 from fabric.tools.nvue import COMMANDS, WORDS, Setting
-from fabric.tools.switch_qos import GLOBAL, PortQos
+from fabric.tools.roce import RocePort
+from fabric.tools.switch_qos import GLOBAL
 
 Class = Annotated[int, Whole(0, 7)]
 
@@ -43,7 +44,7 @@ class SwitchQos(Kind):
         """The queue of which the keys are; None where they are of the profile as a whole."""
         return None
 
-    def now(self, name: str, usual: PortQos) -> Mapping[str, tuple[str, bool | None]]:
+    def now(self, name: str, usual: RocePort) -> Mapping[str, tuple[str, bool | None]]:
         """Each key, what ``nv show qos roce`` of a switch calls it, and whether it is on; Refused where none may be."""
         raise NotImplementedError
 
@@ -133,7 +134,7 @@ class Ecn(SwitchQos):
         """The class."""
         return self.traffic_class
 
-    def now(self, name: str, usual: PortQos) -> Mapping[str, tuple[str, bool | None]]:
+    def now(self, name: str, usual: RocePort) -> Mapping[str, tuple[str, bool | None]]:
         """Whether its queue is among those that are marked."""
         return {"ecn": ("enabled-tc", None if usual.marks is None else self.traffic_class in usual.marks)}
 
@@ -159,7 +160,7 @@ class SwitchPfc(SwitchQos):
     def __str__(self) -> str:
         return f"PFC of priority {self.priority} {'on' if self.on else 'off'} at switches"
 
-    def now(self, name: str, usual: PortQos) -> Mapping[str, tuple[str, bool | None]]:
+    def now(self, name: str, usual: RocePort) -> Mapping[str, tuple[str, bool | None]]:
         """Both directions; the switches have one setting for all priorities, so there may be no other one."""
         if usual.pfc != frozenset({self.priority}):
             told = ", ".join(map(str, sorted(usual.pfc or ()))) or "none"

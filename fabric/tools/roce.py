@@ -42,31 +42,49 @@ _KNOB = re.compile(r"(?:/sys/kernel/debug/mlx5/[^/]+/cc_params|/sys/class/net/[^
 
 
 @dataclass(frozen=True, slots=True)
+class Marking:
+    """How a queue is marked (ECN): from *kmin_bytes* on by chance, beyond *kmax_bytes* always; None: not told."""
+
+    kmin_bytes: int | None = None
+    kmax_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RocePort:
     """
-    What one port told; None, or a key that is missing, is what it did not tell.
+    How one port of a host or a switch treats RoCE; None, or a key that is missing, is what was not told.
 
-    *pfc* are the priorities that are paused, not dropped; *buffer_bytes*: the receive buffer of each priority. *ecn*:
-    for ``roce_np`` (who answers a marked packet) and ``roce_rp`` (who slows down) the priorities with it. *knobs*: what
-    DCQCN is set to. *host_class* overrides what programs ask for, *rdma_cm_class* what those ask for that use rdma_cm.
-    *dcbx*: who decides about priorities.
+    *trust*: by what a packet's priority is told, as ``dscp``; *priority_of*: by DSCP. *pfc* are the priorities that are
+    paused, not dropped. *interface*: what a host's own tools call it.
+
+    Hosts alone tell *buffer_bytes*: the receive buffer of each priority; *ecn*: for ``roce_np`` (who answers a marked
+    packet) and ``roce_rp`` (who slows down) the priorities with it; *knobs*: what DCQCN is set to; *host_class*, which
+    overrides what programs ask for, *rdma_cm_class* what those ask for that use rdma_cm; *dcbx*: who decides about
+    priorities.
+
+    Switches alone tell *queue_of*: by priority; *marks*: by queue; *sends*, *obeys*: whether it sends pauses, and stops
+    when it gets any; *xoff_bytes*: where it pauses, when that is set by hand.
     """
 
-    device: str
     interface: str = ""
-    address: str | None = None
     mtu: int | None = None
     trust: str | None = None
-    pfc: frozenset[int] | None = None
     priority_of: Mapping[int, int] = field(default_factory=dict)
+    pfc: frozenset[int] | None = None
+    cable_m: int | None = None
+    address: str | None = None
+    buffer_bytes: Mapping[int, int] = field(default_factory=dict)
     ecn: Mapping[str, frozenset[int]] = field(default_factory=dict)
     gid_types: Mapping[int, str] = field(default_factory=dict)
     host_class: int | None = None
     rdma_cm_class: int | None = None
     dcbx: str | None = None
-    cable_m: int | None = None
-    buffer_bytes: Mapping[int, int] = field(default_factory=dict)
     knobs: Mapping[str, int] = field(default_factory=dict)
+    queue_of: Mapping[int, int] = field(default_factory=dict)
+    marks: Mapping[int, Marking] | None = None
+    sends: bool | None = None
+    obeys: bool | None = None
+    xoff_bytes: int | None = None
 
     @property
     def cnp_dscp(self) -> int | None:
@@ -91,10 +109,10 @@ def read(stdout: str) -> dict[str, RocePort] | None:
             blocks[device, interface] = block = []
         elif blocks:
             block.append(line)
-    return {device: _port(device, interface, block) for (device, interface), block in blocks.items()}
+    return {device: _port(interface, block) for (device, interface), block in blocks.items()}
 
 
-def _port(device: str, interface: str, lines: list[str]) -> RocePort:
+def _port(interface: str, lines: list[str]) -> RocePort:
     text = "\n".join(lines)
     files = {found[1]: found[2] for line in lines if (found := _FILE.fullmatch(line))}
     named = {name.rpartition("/")[2]: value.strip() for name, value in files.items()}
@@ -103,7 +121,6 @@ def _port(device: str, interface: str, lines: list[str]) -> RocePort:
     size = [int(one) for one in sizes[1].split(",")[:-1]] if sizes else []
     knobs = {found[1]: value.strip() for name, value in files.items() if (found := _KNOB.fullmatch(name))}
     return RocePort(
-        device,
         interface,
         address=named.get("address"),
         mtu=_whole(re.fullmatch("([0-9]{2,5})", named.get("mtu", ""), re.ASCII)),

@@ -29,7 +29,6 @@ from fabric.model.text import fold
 from fabric.model.topology import Host, Platform, Topology
 from fabric.tools import nvue, roce, switch_qos
 from fabric.tools.roce import RocePort
-from fabric.tools.switch_qos import PortQos
 
 TO_HOSTS = "ports to hosts"
 """Of these only those to RNICs are of interest: a host's other ports may be in the same switch."""
@@ -72,7 +71,7 @@ def ends(hosts: Mapping[str, Looked], switches: Mapping[str, Answers], unread: l
     wanted = _most(class_of(platform) for platform in platforms)
     slowed = not platforms or any(platform.congestion_control == "dcqcn" for platform in platforms)
     found = {(end.node, end.port): end for name, looked in hosts.items() for end in _of_host(name, looked)}
-    cnp_dscp = _most(end.told.cnp_dscp for end in found.values() if isinstance(end.told, RocePort))
+    cnp_dscp = _most(end.told.cnp_dscp for end in found.values())
     cables: list[tuple[tuple[str, str], tuple[str, str]]] = []
     by_address = {(end.node, word): key for key, end in found.items() for word in _called(end.told)}
     names = {*hosts, *switches}
@@ -112,11 +111,9 @@ def _of_host(name: str, looked: Looked) -> Iterator[RoceEnd]:
         yield RoceEnd(
             name,
             device,
-            told.interface,
             f"platform {platform.name}",
             told,
             class_of(platform),
-            mtu=told.mtu,
             rate_gbps=rnic.line_rate_gbps if rnic else None,
             host=looked.host,
             cnp_dscp=told.cnp_dscp,
@@ -145,13 +142,13 @@ def _of_switch(
     others, own = configured
     for port in (port for port in ports if port in peers):
         alike = TO_HOSTS if peers[port][0] in hosts else "ports to switches"
-        told = own.get(port, others)
-        yield RoceEnd(name, port, port, alike, told, None, mtu=ports[port].mtu, rate_gbps=ports[port].speed_gbps)
+        told = replace(own.get(port, others), interface=port, mtu=ports[port].mtu)
+        yield RoceEnd(name, port, alike, told, None, rate_gbps=ports[port].speed_gbps)
 
 
-def _called(told: RocePort | PortQos) -> tuple[str, ...]:
+def _called(told: RocePort) -> Iterator[str]:
     """What lldpd may call a host's port: its MAC address, or the interface."""
-    return tuple(word.lower() for word in (told.address, told.interface) if word) if isinstance(told, RocePort) else ()
+    return (word.lower() for word in (told.address, told.interface) if word)
 
 
 def _most(values: Iterable[int | None]) -> int | None:
@@ -198,7 +195,10 @@ def _rows(told: Iterable[tuple[RoceEnd, Finding]]) -> Iterator[Finding]:
         of_node.setdefault((one, end.node), []).append(end)
     alike: dict[tuple[Finding, str, str, int], list[RoceEnd]] = {}
     for (one, _), those in of_node.items():
-        ports, interfaces = fold(end.port for end in those), fold(end.interface for end in those if end.interface)
+        ports, interfaces = (
+            fold(end.port for end in those),
+            fold(end.told.interface for end in those if end.told.interface),
+        )
         alike.setdefault((one, ports, interfaces, those[0].priority), []).extend(those)
     for (one, ports, interfaces, priority), those in alike.items():
         advice = one.advice.format(port="IF" if interfaces == "none" else interfaces, priority=priority)

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from fabric.checks.kind import quoted
 from fabric.model.finding import Severity
 from fabric.model.topology import Host
-from fabric.tools.roce import RocePort
-from fabric.tools.switch_qos import Marking, PortQos
+from fabric.tools.roce import Marking, RocePort
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +19,15 @@ class RoceEnd:
     """
     One port: what it told, the *class* that is measured in, and the other end of its cable where somebody heard it.
 
-    *host* is None at a switch; *alike* says which ports it is compared with, *interface* what its own tools call it;
-    *heard*: False where its leaf told whom it hears, and did not hear it.
+    *host* is None at a switch; *alike* says which ports it is compared with. *heard*: False where its leaf told whom it
+    hears, and did not hear it.
     """
 
     node: str
     port: str
-    interface: str
     alike: str
-    told: RocePort | PortQos
+    told: RocePort
     wanted: int | None
-    mtu: int | None = None
     rate_gbps: float | None = None
     host: Host | None = None
     far: RoceEnd | None = field(default=None, compare=False)
@@ -51,7 +47,6 @@ class RoceEnd:
         return self.told.priority_of.get(wanted >> 2, wanted >> 5)
 
 
-_Told = TypeVar("_Told", RocePort, PortQos)
 _PROFILE = "; where it follows a profile of its own: nv unset interface {port} qos "
 
 
@@ -69,14 +64,8 @@ class RoceSetting:
     at_switch: str = ""
 
 
-def _of_kind(kind: type[_Told], read: Callable[[_Told], object]) -> Callable[[RoceEnd], object]:
-    """What only ports of one kind tell."""
-    return lambda end: read(end.told) if isinstance(end.told, kind) else None
-
-
 def _gid_type(end: RoceEnd) -> object:
-    index = (end.host.platform.gid_index if end.host else None) or 0
-    return end.told.gid_types.get(index) if isinstance(end.told, RocePort) else None
+    return end.told.gid_types.get((end.host.platform.gid_index if end.host else None) or 0)
 
 
 def _marked(marks: Mapping[int, Marking]) -> str:
@@ -91,7 +80,7 @@ def _about(size_bytes: int | None) -> str:
 
 SETTINGS: Mapping[str, RoceSetting] = {
     "mtu": RoceSetting(
-        "MTU", lambda end: end.mtu, "ip link set {port} mtu 9000", "nv set interface {port} link mtu 9216"
+        "MTU", lambda end: end.told.mtu, "ip link set {port} mtu 9000", "nv set interface {port} link mtu 9216"
     ),
     "trust": RoceSetting(
         "trust",
@@ -121,39 +110,39 @@ SETTINGS: Mapping[str, RoceSetting] = {
     ),
     "ecn_np": RoceSetting(
         "ECN (NP) on priorities",
-        _of_kind(RocePort, lambda port: port.ecn.get("roce_np")),
+        lambda end: end.told.ecn.get("roce_np"),
         "echo 1 > /sys/class/net/{port}/ecn/roce_np/enable/{priority}",
     ),
     "ecn_rp": RoceSetting(
         "ECN (RP) on priorities",
-        _of_kind(RocePort, lambda port: port.ecn.get("roce_rp")),
+        lambda end: end.told.ecn.get("roce_rp"),
         "echo 1 > /sys/class/net/{port}/ecn/roce_rp/enable/{priority}",
     ),
     "ecn": RoceSetting(
         "ECN",
-        _of_kind(PortQos, lambda port: None if port.marks is None else _marked(port.marks)),
+        lambda end: None if end.told.marks is None else _marked(end.told.marks),
         at_switch="nv set qos congestion-control PROFILE traffic-class N ecn enable, min-threshold BYTES, "
         "max-threshold BYTES" + _PROFILE + "congestion-control",
     ),
     "xoff": RoceSetting(
         "Xoff",
-        _of_kind(PortQos, lambda port: port.xoff_bytes),
+        lambda end: end.told.xoff_bytes,
         at_switch="nv set qos pfc PROFILE xoff-threshold BYTES" + _PROFILE + "pfc",
     ),
     "cnp": RoceSetting(
         "DSCP of CNP",
-        _of_kind(RocePort, lambda port: port.cnp_dscp),
+        lambda end: end.told.cnp_dscp,
         "echo 48 > /sys/class/net/{port}/ecn/roce_np/cnp_dscp",
         "nv set qos mapping PROFILE dscp N switch-priority P" + _PROFILE + "mapping",
     ),
     "host_class": RoceSetting(
         "traffic class of the host",
-        _of_kind(RocePort, lambda port: port.host_class),
+        lambda end: end.told.host_class,
         "echo CLASS > /sys/class/infiniband/DEVICE/tc/1/traffic_class; or correct the inventory",
     ),
     "rdma_cm": RoceSetting(
         "traffic class of rdma_cm",
-        _of_kind(RocePort, lambda port: port.rdma_cm_class),
+        lambda end: end.told.rdma_cm_class,
         "cma_roce_tos -d DEVICE -t CLASS",
     ),
     "gid": RoceSetting("GID type", _gid_type, "write the right gid_index in the platform (show_gids; v2 is often 3)"),
@@ -164,11 +153,11 @@ SETTINGS: Mapping[str, RoceSetting] = {
 
 def with_knobs(found: Iterable[RoceEnd]) -> dict[str, RoceSetting]:
     """These, and each knob of DCQCN that some port told, by itself."""
-    names = {name for end in found if isinstance(end.told, RocePort) for name in end.told.knobs}
+    names = {name for end in found for name in end.told.knobs}
 
     def knob(name: str) -> RoceSetting:
         fix = f"write {name} in cc_params (debugfs) or ecn (sysfs)"
-        return RoceSetting(name, _of_kind(RocePort, lambda port: port.knobs.get(name)), fix)
+        return RoceSetting(name, lambda end: end.told.knobs.get(name), fix)
 
     return {**SETTINGS, **{name: knob(name) for name in sorted(names) if not name.endswith("cnp_dscp")}}
 
@@ -201,14 +190,6 @@ class Rule:
     source: str
 
 
-def _host(end: RoceEnd) -> RocePort | None:
-    return end.told if isinstance(end.told, RocePort) else None
-
-
-def _switch(end: RoceEnd) -> PortQos | None:
-    return end.told if isinstance(end.told, PortQos) else None
-
-
 def trusts_dscp(end: RoceEnd) -> bool | None:
     """Whether the DSCP of a packet counts; None: not told."""
     return None if end.told.trust is None else "dscp" in end.told.trust
@@ -224,7 +205,7 @@ def paused(end: RoceEnd) -> bool | None:
     told = end.told
     if told.pfc is None or end.wanted is None:
         return None
-    return end.priority in told.pfc and not (isinstance(told, PortQos) and False in (told.sends, told.obeys))
+    return end.priority in told.pfc and False not in (told.sends, told.obeys)
 
 
 def _one_end(end: RoceEnd) -> str:
@@ -246,9 +227,9 @@ def _two_priorities(end: RoceEnd) -> str:
 
 def _two_mtus(end: RoceEnd) -> str:
     """A switch's may be larger than a host's (9216 and 9000 are usual); a smaller one drops."""
-    far_mtu = end.far.mtu if end.far else None
-    drops = end.host is None and end.mtu is not None and far_mtu is not None and end.mtu < far_mtu
-    return f"MTU {end.mtu}, and {far_mtu} at the other end" if drops else ""
+    far_mtu = end.far.told.mtu if end.far else None
+    drops = end.host is None and end.told.mtu is not None and far_mtu is not None and end.told.mtu < far_mtu
+    return f"MTU {end.told.mtu}, and {far_mtu} at the other end" if drops else ""
 
 
 def _class(end: RoceEnd) -> str:
@@ -276,10 +257,9 @@ def _no_pfc(end: RoceEnd) -> str:
 
 
 def _one_way(end: RoceEnd) -> str:
-    told = _switch(end)
-    if told is None or not told.pfc or {told.sends, told.obeys} != {True, False}:
+    if not end.told.pfc or {end.told.sends, end.told.obeys} != {True, False}:
         return ""
-    return f"PFC is on one way only: {'rx' if told.sends else 'tx'} is disabled"
+    return f"PFC is on one way only: {'rx' if end.told.sends else 'tx'} is disabled"
 
 
 def _many_lossless(end: RoceEnd) -> str:
@@ -293,19 +273,19 @@ def needed_bytes(rate_gbps: float, cable_m: int, mtu: int) -> int:
 
 
 def _no_headroom(end: RoceEnd) -> str:
-    told, mtu, rate_gbps = _host(end), end.mtu, end.rate_gbps
-    if told is None or told.cable_m is None or mtu is None or rate_gbps is None or not paused(end):
+    told, size = end.told, end.told.buffer_bytes.get(end.priority)
+    if size is None or told.cable_m is None or told.mtu is None or end.rate_gbps is None or not paused(end):
         return ""
-    size, needed = told.buffer_bytes.get(end.priority), needed_bytes(rate_gbps, told.cable_m, mtu)
-    if size is None or size >= needed:
+    needed = needed_bytes(end.rate_gbps, told.cable_m, told.mtu)
+    if size >= needed:
         return ""
     return f"priority {end.priority} has PFC and {size:,} bytes of buffer; {needed:,} are needed at {told.cable_m} m"
 
 
 def _off(side: str, what: str) -> Callable[[RoceEnd], str]:
     def wrong(end: RoceEnd) -> str:
-        told = _host(end)
-        if told is None or not _decided(end) or not end.slowed_down or side not in told.ecn:
+        told = end.told
+        if not _decided(end) or not end.slowed_down or side not in told.ecn:
             return ""
         if told.pfc and end.priority not in told.pfc:
             return ""  # another row
@@ -315,18 +295,17 @@ def _off(side: str, what: str) -> Callable[[RoceEnd], str]:
 
 
 def _unmarked(end: RoceEnd) -> str:
-    told = _switch(end)
-    if told is None or told.marks is None or not paused(end) or not end.slowed_down:
+    told = end.told
+    if told.marks is None or not paused(end) or not end.slowed_down:
         return ""
     queue = told.queue_of.get(end.priority)
     return "" if queue is None or queue in told.marks else f"ECN is off for queue {queue}, which is lossless"
 
 
 def _marking(end: RoceEnd) -> Marking:
-    told = _switch(end)
-    if told is None or not told.marks or end.wanted is None:
+    if not end.told.marks or end.wanted is None:
         return Marking()
-    return told.marks.get(told.queue_of.get(end.priority, -1), Marking())
+    return end.told.marks.get(end.told.queue_of.get(end.priority, -1), Marking())
 
 
 def _thresholds(end: RoceEnd) -> str:
@@ -336,64 +315,61 @@ def _thresholds(end: RoceEnd) -> str:
 
 
 def _late(end: RoceEnd) -> str:
-    told, kmax = _switch(end), _marking(end).kmax_bytes
-    if told is None or told.xoff_bytes is None or kmax is None or kmax <= told.xoff_bytes:
+    xoff, kmax = end.told.xoff_bytes, _marking(end).kmax_bytes
+    if xoff is None or kmax is None or kmax <= xoff:
         return ""
-    return f"ECN marks always from {kmax:,} bytes (Kmax), and PFC pauses from {told.xoff_bytes:,} (Xoff)"
+    return f"ECN marks always from {kmax:,} bytes (Kmax), and PFC pauses from {xoff:,} (Xoff)"
 
 
 def _cnp(end: RoceEnd) -> str:
     """At hosts by priority, at switches by queue."""
     if end.cnp_dscp is None or not _decided(end) or not end.slowed_down:
         return ""
-    priority, told = end.told.priority_of.get(end.cnp_dscp, end.cnp_dscp >> 3), _switch(end)
+    priority, queue_of = end.told.priority_of.get(end.cnp_dscp, end.cnp_dscp >> 3), end.told.queue_of
     shared = priority == end.priority
-    if told is not None:
-        shared = priority in told.queue_of and told.queue_of[priority] == told.queue_of.get(end.priority)
+    if end.host is None:
+        shared = priority in queue_of and queue_of[priority] == queue_of.get(end.priority)
     return f"CNP (DSCP {end.cnp_dscp}) wait in the queue of data (priority {end.priority})" if shared else ""
 
 
 def _small_mtu(end: RoceEnd) -> str:
-    small = end.mtu is not None and end.mtu < MTU_LEAST
-    return f"MTU {end.mtu}: packets carry less than 4096 bytes" if small else ""
+    small = end.told.mtu is not None and end.told.mtu < MTU_LEAST
+    return f"MTU {end.told.mtu}: packets carry less than 4096 bytes" if small else ""
 
 
 def _gid(end: RoceEnd) -> str:
-    told, index = _host(end), end.host.platform.gid_index if end.host else None
-    if told is None or not told.gid_types or index is None or told.gid_types.get(index) == V2:
+    types, index = end.told.gid_types, end.host.platform.gid_index if end.host else None
+    if not types or index is None or types.get(index) == V2:
         return ""
-    kind = told.gid_types.get(index)
+    kind = types.get(index)
     return f"GID {index} is {quoted(kind) if kind else 'empty'}, not RoCE v2"
 
 
 def _default_gid(end: RoceEnd) -> str:
-    told, index = _host(end), end.host.platform.gid_index if end.host else None
-    wrong = told is not None and index is None and told.gid_types.get(0) == V1
+    wrong = end.host is not None and end.host.platform.gid_index is None and end.told.gid_types.get(0) == V1
     return "GID 0, which perftest 4.5 takes where gid_index is left out, is RoCE v1" if wrong else ""
 
 
 def _overridden(end: RoceEnd) -> str:
-    told = _host(end)
-    if told is None or end.wanted is None or told.host_class in (None, end.wanted):
+    if end.wanted is None or end.told.host_class in (None, end.wanted):
         return ""
-    return f"the host puts all packets into class {told.host_class}, not {end.wanted}"
+    return f"the host puts all packets into class {end.told.host_class}, not {end.wanted}"
 
 
 def _rdma_cm(end: RoceEnd) -> str:
-    told = _host(end)
-    if told is None or end.host is None or "-R" not in end.host.platform.perftest_options:
+    if end.host is None or "-R" not in end.host.platform.perftest_options:
         return ""
-    wrong = end.wanted is not None and told.rdma_cm_class not in (None, end.wanted)
-    return f"rdma_cm (perftest -R) puts packets into class {told.rdma_cm_class}, not {end.wanted}" if wrong else ""
+    told, wanted = end.told.rdma_cm_class, end.wanted
+    wrong = wanted is not None and told not in (None, wanted)
+    return f"rdma_cm (perftest -R) puts packets into class {told}, not {wanted}" if wrong else ""
 
 
 def _firmware(end: RoceEnd) -> str:
-    told = _host(end)
-    return "the firmware decides about priorities (DCBX)" if told and told.dcbx == "Firmware controlled" else ""
+    return "the firmware decides about priorities (DCBX)" if end.told.dcbx == "Firmware controlled" else ""
 
 
 def _untold(end: RoceEnd) -> str:
-    untold = _host(end) is not None and end.told.trust is None and end.wanted is not None
+    untold = end.host is not None and end.told.trust is None and end.wanted is not None
     return "whether it trusts DSCP was not told (mlnx_qos)" if untold else ""
 
 
