@@ -356,13 +356,13 @@ def _between_switches(found: FoundFabric, topology: Topology) -> Iterator[Findin
         for pair in ((lower, upper) for lower in uplinks.lower for upper in uplinks.upper):
             wanted[pair] += uplinks.count
             rates[pair] = uplinks.line_rate_gbps
-    few = {pair: count - len(cables[pair]) for pair, count in wanted.items() if len(cables[pair]) < count}
-    many = {pair: len(have) - wanted[pair] for pair, have in cables.items() if len(have) > wanted[pair]}
+    there = Counter({pair: len(have) for pair, have in cables.items()})
+    few, many = wanted - there, there - wanted
     yield from _exchanged(few, many, cables)
-    for (lower, upper), count in ((pair, count) for pair, count in few.items() if count):
+    for (lower, upper), count in (+few).items():
         what = f"{_cables(count)} between {lower} and {upper} missing or down ({wanted[lower, upper]} wanted)"
         yield problem(what, _ABOVE, f"look for a free or dark port on {lower} and {upper}", lower, upper)
-    for pair, count in ((pair, count) for pair, count in many.items() if count):
+    for pair, count in (+many).items():
         ends = ", ".join(f"{cable.a} to {cable.b}" for cable in cables[pair])
         what = f"{_cables(count)} too many between {pair[0]} and {pair[1]}: {ends}"
         yield problem(what, _ABOVE, "remove it, or correct the inventory", *pair)
@@ -385,26 +385,18 @@ def _by_switches(found: FoundFabric, topology: Topology) -> dict[Pair, list[Foun
 
 
 def _exchanged(
-    few: dict[Pair, int], many: dict[Pair, int], cables: Mapping[Pair, Sequence[FoundCable]]
+    few: Counter[Pair], many: Counter[Pair], cables: Mapping[Pair, Sequence[FoundCable]]
 ) -> Iterator[Finding]:
     """Two cables whose ends are in each other's place: a-c and b-d are missing, a-d and b-c too many."""
     for lower, upper in list(few):
         while few[lower, upper]:
-            cross = next(
-                (
-                    (other, far)
-                    for other, far in few
-                    if few[other, far] and other != lower and many.get((lower, far)) and many.get((other, upper))
-                ),
-                None,
-            )
+            others = ((other, far) for other, far in +few if other != lower)
+            cross = next((pair for pair in others if many[lower, pair[1]] and many[pair[0], upper]), None)
             if cross is None:
                 break
             other, far = cross
-            for pair in ((lower, upper), cross):
-                few[pair] -= 1
-            for pair in ((lower, far), (other, upper)):
-                many[pair] -= 1
+            few.subtract(((lower, upper), cross))
+            many.subtract(((lower, far), (other, upper)))
             one, two = (_ends(cables[pair]) for pair in ((lower, far), (other, upper)))
             yield problem(
                 f"cables are exchanged: {one}, and {two}",
