@@ -109,7 +109,6 @@ def _gpus(host: Host) -> Argv:
     return host_parts.ask_gpus(host.platform.program("nvidia-smi"))
 
 
-_LIST: Argv = ("ls", sysfs.ROOT)
 _NODES: Argv = ("cat", "/sys/devices/system/node/online")
 NOT_FOUND = 127
 """The status of a program that is not there."""
@@ -143,9 +142,9 @@ def discover(
 
     *listed*: ports of InfiniBand subnets as somebody else has listed them; then nobody is asked for them.
     """
-    asked: list[Argv] = [_LIST, _NODES]
+    asked: list[Argv] = [sysfs.DEVICES, _NODES]
     first = ask_all(executor, {name: (*asked, _matrix(host)) for name, host in hosts.items()})
-    devices = {name: _devices(answers[_LIST]) for name, answers in first.items()}
+    devices = {name: _devices(answers[sysfs.DEVICES]) for name, answers in first.items()}
     further = {
         name: (sysfs.identity(there), sysfs.places(there), *((interfaces.NEIGHBOURS,) if there else ()))
         for name, there in devices.items()
@@ -203,7 +202,7 @@ def _rnics(answers: Answers, devices: Sequence[str], unread: list[str]) -> Itera
 
 def _host(host: Host, answers: Answers, devices: Sequence[str]) -> FoundHost:
     unread: list[str] = []
-    listed = answers[_LIST]
+    listed = answers[sysfs.DEVICES]
     if not devices:
         silent = listed.exit_status not in (0, 2)
         return FoundHost(host.name, unread=(quoted(listed.lost or listed.text) if silent else "it has no RDMA device",))

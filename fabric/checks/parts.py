@@ -159,7 +159,7 @@ def _read_gpudirect(looked: Looked) -> Iterator[Finding]:
 GPUDIRECT = HostCheck("gpudirect", _ask_gpudirect, _read_gpudirect)
 
 
-LIST = ("ls", sysfs.ROOT)
+LIST = sysfs.DEVICES
 _FILES = ("state", "phys_state", "rate", "link_layer")
 _RATE = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) Gb/sec \(([0-9]{1,2}X)[^)]*\)", re.ASCII)
 _DEVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)

@@ -272,7 +272,7 @@ def _count(text: str) -> int | None:
 
 
 # Device:, then the setting's row; a * before it says that the next boot brings another value.
-_SETTING_ROW = r"[\s*]*{name}\s+(?P<word>True|False)\((?P<value>[01])\)\s*"
+_SETTING_ROW = r"[\s*]*{name}\s+(True\(1\)|False\(0\))\s*"
 _UNKNOWN = re.compile(r"-E- .*(doesn't support|does not support|[Uu]nknown [Pp]arameter)")
 
 
@@ -297,7 +297,6 @@ def read_setting(setting: str, stdout: str, stderr: str = "", exit_status: int =
     need_success("mlxconfig", stdout, stderr, exit_status)
     row = re.compile(_SETTING_ROW.format(name=re.escape(setting)), re.ASCII)
     for line in plain(stdout).splitlines():
-        found = row.fullmatch(line)
-        if found and (found["word"] == "True") == (found["value"] == "1"):
-            return found["value"] == "1"
+        if found := row.fullmatch(line):
+            return found[1] == "True(1)"
     raise UnreadableOutput(f"mlxconfig: no {setting} in {stdout[-160:]!r}")

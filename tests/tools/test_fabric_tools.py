@@ -94,7 +94,7 @@ def test_ports_in_sysfs():
     assert str(sysfs.read_port_state("4: ACTIVE\n5: LinkUp\n")) == "ACTIVE/LinkUp"
     assert sysfs.read_port_state("4: ACTIVE\n5: LinkUp\n").active
     assert not sysfs.read_port_state("1: DOWN\n3: Disabled\n").active
-    for wrong in ("", "4: ACTIVE\n", "4: ACTIVE\n5: LinkU", "1: ACTIVE\n5: LinkUp\n", "4: ACTIVE\n5: Polling\n"):
+    for wrong in ("", "4: ACTIVE\n", "4: ACTIVE\n5: LinkU", "4: ACTIV\n5: LinkUp\n", "4: ACTIVE\n5: Pollin\n"):
         with pytest.raises(UnreadableOutput):
             sysfs.read_port_state(wrong)
     with pytest.raises(ToolError, match="No such file"):
