@@ -168,6 +168,7 @@ class _Reader:
             table.unit = _unit(line)
         except UnreadableOutput as exc:
             table.say(str(exc))
+            return
         self._open = [*self._open[1 - _SIDES :], table]
 
     def _rule(self) -> None:
@@ -179,7 +180,7 @@ class _Reader:
 
     def _number_line(self, line: str, *, last: bool) -> None:
         """A row, if a table is open: sizes ascend within a table, so two interleaved ones can be told apart."""
-        if not self._open or self._open[0].unit is None:
+        if not self._open:
             return
         if found := _ROW.match(line):
             size_bytes = int(found[1])
