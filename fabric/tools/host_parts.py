@@ -7,7 +7,7 @@ RNICs by ``lspci`` (VPD, PCI Local Bus 3.0, appendix I), GPUs by ``nvidia-smi``,
 import csv
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fabric.errors import ToolError, UnreadableOutput
@@ -44,24 +44,21 @@ def read_rnics(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str,
     need_success("lspci", stdout, stderr, exit_status)
     if "Capabilities: <access denied>" in stdout:
         raise ToolError("lspci: capabilities: access denied: serial numbers are for root alone")
-    return {address: _vpd(address, lines) for address, lines in _devices(whole_lines(stdout))}
+    return {address: _vpd(address, lines) for address, lines in _devices(whole_lines(stdout)).items()}
 
 
-def _devices(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
+def _devices(lines: list[str]) -> dict[str, list[str]]:
     """Each device with its indented lines."""
-    address, own = "", list[str]()
+    found: dict[str, list[str]] = {}
+    own: list[str] = []
     for line in lines:
-        found = _DEVICE.match(line)
-        if found:
-            if address:
-                yield address, own
-            address, own = found[1], []
-        elif line and not (address and line[0].isspace()):
+        if head := _DEVICE.match(line):
+            own = found[head[1]] = []
+        elif line and not (found and line[0].isspace()):
             raise UnreadableOutput(f"lspci: not a device: {line[:80]!r}")
         else:
             own.append(line)
-    if address:
-        yield address, own
+    return found
 
 
 def _vpd(address: str, lines: list[str]) -> Vpd:
