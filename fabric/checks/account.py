@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from fabric.checks.kind import Argv, HostAnswer, HostCheck, HostNeeds, Looked, excuse, problem, quoted, unknown, warning
-from fabric.errors import ToolError, UnreadableOutput
+from fabric.errors import ToolError
 from fabric.model.finding import Finding
 from fabric.model.text import size_text
 from fabric.model.topology import Host
@@ -195,7 +195,7 @@ def _read_in_band(looked: Looked) -> Iterator[Finding]:
             continue
         try:
             management.read_unhealthy(*said) if ufm else infiniband.read_subnet_manager(*said)
-        except (ToolError, UnreadableOutput) as exc:
+        except ToolError as exc:
             advice = "write m_key under changes: where ports are protected, via_device where another port leads there"
             if ufm:
                 advice = "write ufm_ca under changes: (a file on this host), and its account into ~/.netrc"

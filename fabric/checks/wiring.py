@@ -4,7 +4,7 @@ the wrong leaf, missing, too slow, extra.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -222,8 +222,7 @@ def wiring(
     }  # fmt: skip
     yield from _misplaced(wrong, places, topology)
     yield from _absent([name for name in wanted if name not in there], places | by_plan, found)
-    rates = {name: link.line_rate_gbps for name, link in wanted.items()}
-    yield from _too_slow([there[name] for name in wanted if name in there], rates)
+    yield from _too_slow((there[name], link.line_rate_gbps) for name, link in wanted.items() if name in there)
     if cables:
         yield from against_plan(plan, found, topology)
         yield from _other_leaf(plan, places)
@@ -336,9 +335,9 @@ def _absent(names: Sequence[str], wanted: Mapping[str, str], found: FoundFabric)
             )
 
 
-def _too_slow(cables: Sequence[FoundCable], rates: Mapping[str, float]) -> Iterator[Finding]:
-    for cable in cables:
-        want = rates[cable.a.node]
+def _too_slow(cables: Iterable[tuple[FoundCable, float]]) -> Iterator[Finding]:
+    """Cables of RNICs that run at less than the rate beside them."""
+    for cable, want in cables:
         if cable.rate_gbps is not None and cable.rate_gbps < want * (1 - _SAME):
             what = f"the cable of {cable.a.node} in {cable.b} runs at {cable.rate_gbps:g} Gb/s, not at {want:g}"
             why = "half the lanes, or an older speed: every test over it is as much slower"

@@ -27,7 +27,7 @@ EXPECTED = "a dump of PyTorch's flight recorder (pickle or JSON), an answer of N
 def read(data: bytes, file_name: str) -> JobEvidence | None:
     """What a file tells; None for one that is none of these. UnreadableOutput for one that is, and is damaged."""
     if data.startswith(b"\x80") and len(data) > 1 and data[1] <= 5:
-        return flight_recorder.parse_pickle(data, file_name)
+        return flight_recorder.parse_json(flight_recorder.plain_values(data), file_name)
     text = data.decode("utf-8-sig", "replace")
     if text.lstrip().startswith("{"):
         return _json(text, file_name)
