@@ -46,8 +46,7 @@ class PerftestTest:
     says why rows are missing or hold no value; empty when everything was read. *told* is what it said of itself above
     the table, by the names printed there (``Number of qps``), the GPU under ``GPU``. *local* and *remote* are the
     addresses of its queue pairs, new in every run: the two sides of one transfer print the same ones. *closed*: the
-    line under the table was printed. *headed*: its header was. *unit* is None while it was not, and of a table whose
-    rows are not read.
+    line under the table was printed. *unit* is None until its header is, and where its rows are not read.
     """
 
     test: str | None = None
@@ -58,7 +57,6 @@ class PerftestTest:
     closed: bool = False
     rows: list[PerftestRow] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    headed: bool = False
 
     @property
     def device(self) -> str | None:
@@ -92,9 +90,9 @@ def parse(text: str) -> PerftestLog:
     reader = _Reader()
     others = [line for number, line in enumerate(lines, start=1) if not reader.line(line, last=number == len(lines))]
     for table in reader.tables:
-        if not table.headed:
+        if table.unit is None and not table.problems:
             table.say("no result table")
-        elif not table.rows and table.unit is not None:
+        elif table.unit is not None and not table.rows:
             table.say("no result row")
     return PerftestLog(tuple(reader.tables), complaints(others) if others else ())
 
@@ -163,7 +161,6 @@ class _Reader:
             table = PerftestTest()
             self.tables.append(table)
             self._open = [other for other in self._open if not other.rows]
-        table.headed = True
         try:
             table.unit = _unit(line)
         except UnreadableOutput as exc:
