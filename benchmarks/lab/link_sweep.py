@@ -65,7 +65,7 @@ def _routed(env: dict[str, str]) -> bool:
         lines = infiniband.read_ports(said.stdout, said.stderr, said.returncode)
     except ToolError:
         return False
-    return all(line.active for line in lines if line.peer is not None)
+    return all(line.state.active for line in lines if line.peer is not None)
 
 
 @contextmanager

@@ -76,8 +76,8 @@ def _in_band(cable: CableEnd, context: Context) -> Procedure[Alteration]:
     lower = cable.lower
     return Alteration(
         host=via,
-        apply=(infiniband.port(end.lid, end.port, "disable", through=words, tool=tool),),
-        undo=(infiniband.port(end.lid, end.port, "on", through=words, tool=tool),),
+        apply=(infiniband.port(end.lid, end.port, up=False, through=words, tool=tool),),
+        undo=(infiniband.port(end.lid, end.port, up=True, through=words, tool=tool),),
         checks=(Check(look_again, (infiniband.NOT_DISABLED,)),),
         prior=_prior(end, str(port), cable.upper if end == lower else lower),
         devices=(lower.device,) if isinstance(lower, AdapterEnd) and lower.host == via else (),

@@ -161,14 +161,14 @@ def _seen(name: str, context: Context, interface: str | None = None) -> Procedur
 
 
 def _configured(name: str, context: Context) -> Procedure[Configured]:
-    said = yield from context.look(name, nvue.commands(), timeout_s=LOOK_S)
+    said = yield from context.look(name, nvue.COMMANDS, timeout_s=LOOK_S)
     with said_by(name):
         return nvue.read_commands(*said)
 
 
 def _need_clean(name: str, context: Context) -> Procedure[None]:
     """A commit takes along whatever this account has set; that is somebody's work, not ours."""
-    said = yield from context.look(name, nvue.pending(), timeout_s=LOOK_S)
+    said = yield from context.look(name, nvue.PENDING, timeout_s=LOOK_S)
     with said_by(name):
         lines = nvue.read_pending(*said)
     if lines:
@@ -200,7 +200,7 @@ def _alteration(name: str, others: list[SwitchKey], change_id: str) -> Alteratio
             *map(nvue.put, wanted),
             nvue.apply(message, confirm_min=CONFIRM_MIN),
             *(shell("seen", path, one.key, one.value, "set") for one in wanted),
-            nvue.confirm(),
+            nvue.CONFIRM,
         ),
         undo=(
             *(shell("stage", path, one.setting.key, one.setting.value, one.back) for one in others),

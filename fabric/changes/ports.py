@@ -170,7 +170,7 @@ def _adapter_cable(component: str, context: Context) -> Procedure[CableEnd]:
     if line is None:
         raise Refused(f"{component}: GUID 0x{guid:016x} is not in the fabric that {context.settings.via} sees")
     if line.peer is None:
-        raise Refused(f"{component}: its link is down already ({line.state}/{line.physical_state})")
+        raise Refused(f"{component}: its link is down already ({line.state})")
     upper = SwitchEnd(switch_name(line.peer.description), line.peer.lid, line.peer.port)
     return CableEnd(component, lower, upper, line, fabric)
 
@@ -289,7 +289,7 @@ def distances(fabric: Iterable[PortLine], start: int, *, without: CableEnd) -> d
 
     An adapter is no way through: each of its ports has a GUID, and so is a node, of its own.
     """
-    lines = [line for line in fabric if line.peer is not None and line.active and not _is(line, without)]
+    lines = [line for line in fabric if line.peer is not None and line.state.active and not _is(line, without)]
     beside: dict[int, list[int]] = {}
     for line in lines:
         assert line.peer is not None
@@ -318,7 +318,7 @@ def _start(via: str, fabric: tuple[PortLine, ...], context: Context) -> Procedur
     device, number = context.via_port()
     guid = yield from node_guid(AdapterEnd(via, device, number))
     line = line_of(fabric, guid, number)
-    if line is None or not line.active:
+    if line is None or not line.state.active:
         what = f"{via}/{device} is not active in the fabric that it sees"
         raise Refused(f"{what}: switches cannot be reached safely; name another port (changes: via_device)")
     return line.end.guid

@@ -22,8 +22,9 @@ from fabric.model.change import Alteration, Change, Check
 from fabric.model.fields.folded import some
 from fabric.model.fields.scalars import Choice, OnOff, Whole
 from fabric.tools import switch_qos
-from fabric.tools.nvue import WORDS, Setting, commands
-from fabric.tools.switch_qos import GLOBAL, PortQos
+from fabric.tools.nvue import COMMANDS, WORDS, Setting
+from fabric.tools.roce import RocePort
+from fabric.tools.switch_qos import GLOBAL
 
 Class = Annotated[int, Whole(0, 7)]
 
@@ -43,7 +44,7 @@ class SwitchQos(Kind):
         """The queue of which the keys are; None where they are of the profile as a whole."""
         return None
 
-    def now(self, name: str, usual: PortQos) -> Mapping[str, tuple[str, bool | None]]:
+    def now(self, name: str, usual: RocePort) -> Mapping[str, tuple[str, bool | None]]:
         """Each key, what ``nv show qos roce`` of a switch calls it, and whether it is on; Refused where none may be."""
         raise NotImplementedError
 
@@ -75,8 +76,8 @@ class SwitchQos(Kind):
         yield from nvue.confirm_told(alterations, context, self._look, on=self.on)
 
     def _look(self, name: str, context: Context) -> Procedure[tuple[SwitchKey, ...]]:
-        table = yield from context.look(name, switch_qos.roce(), timeout_s=LOOK_S)
-        lines = yield from context.look(name, commands(), timeout_s=LOOK_S)
+        table = yield from context.look(name, switch_qos.ROCE, timeout_s=LOOK_S)
+        lines = yield from context.look(name, COMMANDS, timeout_s=LOOK_S)
         with said_by(name):
             usual = switch_qos.read_roce(*table)
             known = switch_qos.read_global(self.profile, self.queue, *lines)
@@ -100,7 +101,7 @@ class SwitchQos(Kind):
             with said_by(name):
                 line = switch_qos.shown(label, *table)
             checks = (
-                Check(switch_qos.roce(), (line,)),
+                Check(switch_qos.ROCE, (line,)),
                 Check(shell("seen", path, key, setting.value, back), (f"nv {back} .* {key}",)),
             )
             found.append(SwitchKey(" ".join(path), setting, explicit is not None, checks))
@@ -133,7 +134,7 @@ class Ecn(SwitchQos):
         """The class."""
         return self.traffic_class
 
-    def now(self, name: str, usual: PortQos) -> Mapping[str, tuple[str, bool | None]]:
+    def now(self, name: str, usual: RocePort) -> Mapping[str, tuple[str, bool | None]]:
         """Whether its queue is among those that are marked."""
         return {"ecn": ("enabled-tc", None if usual.marks is None else self.traffic_class in usual.marks)}
 
@@ -159,7 +160,7 @@ class SwitchPfc(SwitchQos):
     def __str__(self) -> str:
         return f"PFC of priority {self.priority} {'on' if self.on else 'off'} at switches"
 
-    def now(self, name: str, usual: PortQos) -> Mapping[str, tuple[str, bool | None]]:
+    def now(self, name: str, usual: RocePort) -> Mapping[str, tuple[str, bool | None]]:
         """Both directions; the switches have one setting for all priorities, so there may be no other one."""
         if usual.pfc != frozenset({self.priority}):
             told = ", ".join(map(str, sorted(usual.pfc or ()))) or "none"

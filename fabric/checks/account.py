@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from fabric.checks.kind import Argv, HostAnswer, HostCheck, HostNeeds, Looked, excuse, problem, quoted, unknown, warning
-from fabric.errors import ToolError, UnreadableOutput
+from fabric.errors import ToolError
 from fabric.model.finding import Finding
 from fabric.model.text import size_text
 from fabric.model.topology import Host
@@ -58,7 +58,7 @@ def _read_root(looked: Looked) -> Iterator[Finding]:
         if answer.absent:
             yield problem("sudo is not there", _WHY, "install it, or log in as root")
             return
-        if not answer.lost and answer.exit_status == 0:
+        if answer.exit_status == 0:
             continue
         if any(words in text for words in _TOLD_BY_SUDO):
             yield problem(f"root has no program {name}", _WHY, f"install it, on {':'.join(_FOLDERS)}")
@@ -95,7 +95,7 @@ def _candidates(host: Host, name: str) -> list[str]:
 
 
 def _as_we_are(answer: HostAnswer) -> Iterator[Finding]:
-    uid = None if answer.lost else _UID.search(answer.stdout)
+    uid = _UID.search(answer.stdout)
     if uid is None:
         yield unknown(f"as whom commands run was not said: {excuse(answer)}", _WHY, "id there")
     elif uid[1] != "0":
@@ -126,7 +126,7 @@ ROOT = HostCheck("root", _ask_root, _read_root)
 def _read_memlock(looked: Looked) -> Iterator[Finding]:
     """A limit below what the largest of the scenario's programs locks."""
     answer, needed = looked.answers[LIMITS], looked.needs.pinned_bytes
-    limit = None if answer.lost else _LIMIT.search(answer.stdout)
+    limit = _LIMIT.search(answer.stdout)
     if not limit:
         what = f"the limit of locked memory was not said: {excuse(answer)}"
         yield unknown(what, "RDMA locks its buffers", "ulimit -l there")
@@ -183,7 +183,7 @@ def _read_in_band(looked: Looked) -> Iterator[Finding]:
         answer, ufm = looked.answers[argv], argv[0] == "curl"
         said = (answer.stdout, answer.stderr, answer.exit_status)
         if argv[-1].endswith(management.TELEMETRY):
-            if answer.lost or answer.exit_status != 0:
+            if answer.exit_status != 0:
                 advice = (
                     "let UFM's telemetry listen on 0.0.0.0, or make UFM's own host via; fine where mlxlink is answered"
                 )
@@ -195,7 +195,7 @@ def _read_in_band(looked: Looked) -> Iterator[Finding]:
             continue
         try:
             management.read_unhealthy(*said) if ufm else infiniband.read_subnet_manager(*said)
-        except (ToolError, UnreadableOutput) as exc:
+        except ToolError as exc:
             advice = "write m_key under changes: where ports are protected, via_device where another port leads there"
             if ufm:
                 advice = "write ufm_ca under changes: (a file on this host), and its account into ~/.netrc"

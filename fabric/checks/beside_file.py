@@ -1,7 +1,7 @@
 """What hosts and switches say is there, beside what an inventory says: one line for all hosts that differ alike."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fabric.model.found import FoundCable, FoundFabric, FoundHost
@@ -66,16 +66,10 @@ def _of_host(told: FoundHost, host: Host, cables: Mapping[str, FoundCable]) -> I
 
 def _of_switches(found: FoundFabric, topology: Topology, hosts: Iterable[str]) -> Iterator[BesideFile]:
     """Switches, and how many cables two of them share; nothing where no cable between switches was listed."""
-    now: dict[tuple[str, str], int] = defaultdict(int)
-    for cable in found.cables:
-        if {cable.a.node, cable.b.node} <= found.switches:
-            now[min(cable.a.node, cable.b.node), max(cable.a.node, cable.b.node)] += 1
+    now = _by_pair(((cable.a.node, cable.b.node) for cable in found.cables), found.switches)
     if not now:
         return
-    then: dict[tuple[str, str], int] = defaultdict(int)
-    for link in topology.links_between(tuple(hosts)):
-        if link.a in topology.switches and link.b in topology.switches:
-            then[min(link.a, link.b), max(link.a, link.b)] += 1
+    then = _by_pair(((link.a, link.b) for link in topology.links_between(tuple(hosts))), topology.switches)
     known = {name for pair in then for name in pair} | {leaf for name in hosts for leaf in topology.hosts[name].leaves}
     if extra := sorted(found.switches - topology.switches.keys()):
         yield BesideFile(fold(extra), "the switch", "there", NOTHING)
@@ -84,3 +78,8 @@ def _of_switches(found: FoundFabric, topology: Topology, hosts: Iterable[str]) -
     for pair in sorted(now.keys() | then.keys()):
         if now[pair] != then[pair] and {*pair} <= known & found.switches:
             yield BesideFile("--".join(pair), "cables", str(now[pair]), str(then[pair]))
+
+
+def _by_pair(ends: Iterable[tuple[str, str]], switches: Container[str]) -> Counter[tuple[str, str]]:
+    """How many cables two switches share, whichever end is named first."""
+    return Counter((min(pair), max(pair)) for pair in ends if pair[0] in switches and pair[1] in switches)

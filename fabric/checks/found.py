@@ -7,7 +7,9 @@ guessed; nothing is altered anywhere.
 """
 
 import re
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from fabric.checks.kind import Answers, Argv, HostAnswer, ask_all, parsed, quoted
@@ -21,8 +23,9 @@ from fabric.model.topology import Host, Topology
 from fabric.ports import Executor
 from fabric.runs.run_document import write_identity
 from fabric.tools import host_parts, infiniband, interfaces, mlxlink, sysfs
+from fabric.tools.host_parts import GpuTopology, Vpd
 from fabric.tools.infiniband import PortLine, switch_name
-from fabric.tools.sysfs import RdmaDevice, RdmaPort
+from fabric.tools.sysfs import RdmaDevice
 
 
 def identify(executor: Executor, topology: Topology, hosts: Sequence[str]) -> dict[str, HostIdentity]:
@@ -61,21 +64,12 @@ def _rnic_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIde
     vpd = parsed(answers[_vpd(host)], host_parts.read_rnics, "serial numbers of RNICs", unread) or {}
     parts = []
     for rnic in host.platform.rnics:
-        device = devices.get(rnic.device)
-        if devices and device is None:
+        if device := devices.get(rnic.device):
+            data = vpd.get(device.pci_address or "", Vpd(part_number=device.board_id))
+            numbers = data.serial, data.part_number, device.firmware, device.node_guid
+            parts.append(PartIdentity(rnic.device, "rnic", *numbers))
+        elif devices:
             unread.append(f"{rnic.device}: no such device")
-        data = vpd.get(device.pci_address or "") if device else None
-        if device:
-            parts.append(
-                PartIdentity(
-                    part=rnic.device,
-                    kind="rnic",
-                    serial=data.serial if data else None,
-                    part_number=data.part_number if data else device.board_id,
-                    firmware=device.firmware,
-                    unique=device.node_guid,
-                )
-            )
         module = parsed(answers[_module(host, rnic.device)], mlxlink.read_module, f"module of {rnic.device}", unread)
         if module is not None:
             parts.append(
@@ -84,7 +78,7 @@ def _rnic_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIde
     return parts
 
 
-def _gpu_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIdentity]:
+def _gpu_parts(host: Host, answers: Answers, unread: list[str]) -> Sequence[PartIdentity]:
     if not host.platform.gpus:
         return []
     if host.platform.amd:
@@ -96,7 +90,7 @@ def _gpu_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIden
     if len(found) != len(host.platform.gpus):  # the driver numbers those that are there: the others' names would shift
         unread.append(f"GPUs: the driver has {len(found)}, the inventory {len(host.platform.gpus)}")
         return []
-    return [PartIdentity(f"gpu{gpu.index}", "gpu", gpu.serial, None, gpu.vbios, gpu.uuid) for gpu in found]
+    return found
 
 
 def _files(host: Host) -> Argv:
@@ -115,7 +109,6 @@ def _gpus(host: Host) -> Argv:
     return host_parts.ask_gpus(host.platform.program("nvidia-smi"))
 
 
-_LIST: Argv = ("ls", sysfs.ROOT)
 _NODES: Argv = ("cat", "/sys/devices/system/node/online")
 NOT_FOUND = 127
 """The status of a program that is not there."""
@@ -149,11 +142,11 @@ def discover(
 
     *listed*: ports of InfiniBand subnets as somebody else has listed them; then nobody is asked for them.
     """
-    asked: list[Argv] = [_LIST, _NODES]
+    asked: list[Argv] = [sysfs.DEVICES, _NODES]
     first = ask_all(executor, {name: (*asked, _matrix(host)) for name, host in hosts.items()})
-    devices = {name: _devices(answers[_LIST]) for name, answers in first.items()}
+    devices = {name: _devices(answers[sysfs.DEVICES]) for name, answers in first.items()}
     further = {
-        name: (sysfs.identity(there), sysfs.places(there), *((interfaces.neighbours(),) if there else ()))
+        name: (sysfs.identity(there), sysfs.places(there), *((interfaces.NEIGHBOURS,) if there else ()))
         for name, there in devices.items()
         if there
     }
@@ -163,19 +156,17 @@ def discover(
     for name, more in ask_all(executor, dict.fromkeys(no_smi, (host_parts.AMD_NUMA,))).items():
         answers[name] |= more
     found = {name: _host(host, answers[name], devices[name]) for name, host in hosts.items()}
-    walks = _Walks(executor, hosts, m_key=m_key, sudo=sudo)
-    walks.lines |= {(line.end.guid, line.end.port): line for line in listed}
-    if not listed:
-        walks.all(found)
+    unread: list[str] = []
+    lines = listed or _walked(executor, hosts, found, unread, m_key=m_key, sudo=sudo)
     silent: dict[str, list[str]] = {}
     heard = list(_heard(found, second, silent))
-    cables, switches, strangers = cables_of(walks.lines.values(), found)
+    cables, switches, strangers = cables_of(lines, found)
     return FoundFabric(
         found,
         (*cables, *heard),
         frozenset({*switches, *(cable.b.node for cable in heard)}),
         frozenset(strangers),
-        (*walks.unread, *(f"{fold(names)}: {reason}" for reason, names in silent.items())),
+        (*unread, *(f"{fold(names)}: {reason}" for reason, names in silent.items())),
     )
 
 
@@ -185,7 +176,7 @@ def _matrix(host: Host) -> Argv:
 
 def _devices(answer: HostAnswer) -> tuple[str, ...]:
     """RDMA devices in the order of their numbers; none where the answer is no list of them."""
-    names = answer.stdout.split() if not answer.lost and answer.exit_status == 0 else []
+    names = answer.stdout.split() if answer.exit_status == 0 else []
     return tuple(sorted((name for name in names if _is_name(name)), key=_natural))
 
 
@@ -195,104 +186,85 @@ def _natural(name: str) -> tuple[str, int]:
     return letters, int(name[len(letters) :] or 0)
 
 
-def _seen(
-    answers: Answers, devices: Sequence[str], unread: list[str]
-) -> tuple[Mapping[str, RdmaDevice], Mapping[str, int], Mapping[tuple[str, int], RdmaPort]]:
-    """Devices, their NUMA nodes and their ports, by the kernel's files."""
-    if not devices:
-        return {}, {}, {}
+def _rnics(answers: Answers, devices: Sequence[str], unread: list[str]) -> Iterator[FoundRnic]:
+    """The ports of devices, by the kernel's files; without those that no inventory can describe, which is told."""
     who = parsed(answers[sysfs.identity(devices)], sysfs.read_identity, "devices", unread) or {}
-    return who, *(parsed(answers[sysfs.places(devices)], sysfs.read_places, "ports", unread) or ({}, {}))
+    ports = parsed(answers[sysfs.places(devices)], sysfs.read_places, "ports", unread) or {}
+    odd = [one for one in ports.values() if not _is_describable(one)]
+    if odd:
+        names = ", ".join(f"{one.device} ({one.link_layer})" for one in odd)
+        unread.append(f"left out, for an inventory has no such RNIC: {quoted(names)}")
+    for port in ports.values():
+        if port not in odd:
+            known = who.get(port.device, RdmaDevice())
+            yield replace(port, pci_address=known.pci_address, board_id=known.board_id, firmware=known.firmware)
 
 
 def _host(host: Host, answers: Answers, devices: Sequence[str]) -> FoundHost:
     unread: list[str] = []
-    listed = answers[_LIST]
-    who, numa, ports = _seen(answers, devices, unread)
+    listed = answers[sysfs.DEVICES]
     if not devices:
-        silent = listed.lost or listed.exit_status not in (0, 2)
+        silent = listed.exit_status not in (0, 2)
         return FoundHost(host.name, unread=(quoted(listed.lost or listed.text) if silent else "it has no RDMA device",))
-    odd = [of for of in ports if not _is_describable(of[0], ports[of].link_layer)]
-    if odd:
-        names = ", ".join(f"{device} ({ports[device, number].link_layer})" for device, number in odd)
-        unread.append(f"left out, for an inventory has no such RNIC: {quoted(names)}")
-    amd, matrix = answers.get(host_parts.AMD_NUMA), None
-    if amd is None or amd.exit_status == NOT_FOUND:
-        matrix = parsed(answers[_matrix(host)], host_parts.read_topology, "GPUs (nvidia-smi topo -m)", unread)
-    cards = parsed(amd, host_parts.read_amd_numa, "GPUs (rocm-smi)", unread) if amd and not matrix else None
-    cards = cards or dict.fromkeys(part for part in (matrix.parts if matrix else ()) if part.startswith("GPU"))
+    rnics = tuple(_rnics(answers, devices, unread))
+    amd, gpus = answers.get(host_parts.AMD_NUMA), None
+    of_nvidia = amd is None or amd.exit_status == NOT_FOUND
+    if of_nvidia:
+        gpus = parsed(answers[_matrix(host)], host_parts.read_topology, "GPUs (nvidia-smi topo -m)", unread)
+    if amd and not gpus:
+        gpus = parsed(amd, host_parts.read_amd_numa, "GPUs (rocm-smi)", unread)
+    gpus = gpus or GpuTopology()
     nodes = answers[_NODES].stdout.strip().rpartition("-")[2].rpartition(",")[2]
     return FoundHost(
         host.name,
-        tuple(
-            _rnic(port, number, who.get(port), numa.get(port), ports[port, number])
-            for port, number in ports
-            if (port, number) not in odd
-        ),
-        tuple(cards),
-        matrix.distance if matrix else {},
-        matrix.numa if matrix else {name: node for name, node in cards.items() if node is not None},
+        rnics,
+        gpus.gpus,
+        gpus.distance,
+        gpus.numa,
         int(nodes) + 1 if nodes.isascii() and nodes.isdigit() and len(nodes) < 4 else None,
         tuple(unread),
-        gpu_maker="nvidia" if amd is None or amd.exit_status == NOT_FOUND else "amd",
+        gpu_maker="nvidia" if of_nvidia else "amd",
     )
 
 
-def _is_describable(device: str, link_layer: str | None) -> bool:
+def _is_describable(rnic: FoundRnic) -> bool:
     """Whether an inventory knows such an RNIC: not ``siw0``, nor a link layer that the kernel calls unspecified."""
-    return re.fullmatch(DEVICE.pattern, device) is not None and link_layer in (None, "infiniband", "ethernet")
+    return re.fullmatch(DEVICE.pattern, rnic.device) is not None and rnic.link_layer in ("infiniband", "ethernet")
 
 
-def _rnic(device: str, number: int, who: RdmaDevice | None, numa: int | None, port: RdmaPort) -> FoundRnic:
-    return FoundRnic(
-        device=device,
-        port=number,
-        guid=port.guid,
-        active=port.active,
-        rate_gbps=port.rate_gbps,
-        link_layer=port.link_layer or "infiniband",
-        numa=numa,
-        pci_address=who.pci_address if who else None,
-        board_id=who.board_id if who else None,
-        firmware=who.firmware if who else None,
-        netdev=port.netdev,
-    )
+def _walked(
+    executor: Executor,
+    hosts: Mapping[str, Host],
+    found: Mapping[str, FoundHost],
+    unread: list[str],
+    *,
+    m_key: str | None,
+    sudo: bool,
+) -> list[PortLine]:
+    """
+    The ports of every InfiniBand subnet: a walk begins at the first port that none has seen.
 
-
-class _Walks:
-    """Walks over InfiniBand subnets until every active port of the hosts was seen in one of them."""
-
-    def __init__(self, executor: Executor, hosts: Mapping[str, Host], *, m_key: str | None, sudo: bool) -> None:
-        self._executor, self._hosts, self._m_key, self._sudo = executor, hosts, m_key, sudo
-        self.lines: dict[tuple[int, int], PortLine] = {}
-        self._done = 0
-        self.unread: list[str] = []
-
-    def all(self, found: Mapping[str, FoundHost]) -> None:
-        """Walk from the first port that no walk has seen; of a subnet three hosts are tried."""
-        failed: dict[str, int] = {}
-        seen: set[int | None] = {None}
-        for host in found.values():
-            for rnic in host.rnics:
-                is_open = rnic.active and rnic.link_layer == "infiniband" and rnic.guid not in seen
-                if not is_open or failed.get(rnic.device, 0) >= 3 or self._done >= WALKS_MOST:
-                    continue
-                if self._walk(host.name, rnic):
-                    self._done += 1
-                    seen |= {guid for guid, _ in self.lines}
-                else:
-                    failed[rnic.device] = failed.get(rnic.device, 0) + 1
-
-    def _walk(self, host: str, rnic: FoundRnic) -> bool:
-        through = infiniband.through(rnic.device, rnic.port, self._m_key)
-        words = infiniband.all_ports(through=through, tool=self._hosts[host].platform.program("iblinkinfo"))
-        argv = ("sudo", "-n", *words) if self._sudo else words
-        asked = ask_all(self._executor, {host: (argv,)}, timeout_s=WALK_S, output_most_bytes=WALK_MOST_BYTES)
-        unread: list[str] = []
-        lines = parsed(asked[host][argv], infiniband.read_ports, f"cables as seen from {host}/{rnic.device}", unread)
-        self.unread += unread
-        self.lines |= {(line.end.guid, line.end.port): line for line in lines or ()}
-        return lines is not None
+    Of a subnet three hosts are tried. *unread* takes why a walk told nothing.
+    """
+    lines: list[PortLine] = []
+    seen: set[int | None] = {None}
+    failed, done = Counter[str](), 0
+    for host, rnic in ((host, rnic) for host, told in found.items() for rnic in told.rnics):
+        is_open = rnic.active and rnic.link_layer == "infiniband" and rnic.guid not in seen
+        if not is_open or failed[rnic.device] >= 3 or done >= WALKS_MOST:
+            continue
+        through, tool = infiniband.through(rnic.device, rnic.port, m_key), hosts[host].platform.program("iblinkinfo")
+        words = infiniband.all_ports(through=through, tool=tool)
+        argv = ("sudo", "-n", *words) if sudo else words
+        asked = ask_all(executor, {host: (argv,)}, timeout_s=WALK_S, output_most_bytes=WALK_MOST_BYTES)
+        ports = parsed(asked[host][argv], infiniband.read_ports, f"cables as seen from {host}/{rnic.device}", unread)
+        if ports is None:
+            failed[rnic.device] += 1
+            continue
+        done += 1
+        lines += ports
+        seen |= {line.end.guid for line in ports}
+    return lines
 
 
 def cables_of(lines: Iterable[PortLine], hosts: Mapping[str, FoundHost]) -> tuple[list[FoundCable], set[str], set[str]]:
@@ -335,9 +307,9 @@ def cables_of(lines: Iterable[PortLine], hosts: Mapping[str, FoundHost]) -> tupl
 def _switch_names(lines: Iterable[PortLine], hosts: Container[str]) -> dict[int, str]:
     """A name for each GUID; a switch that calls itself like another one, or like a host, is named by its GUID."""
     named = {line.end.guid: switch_name(line.end.description) for line in lines}
-    alike = [name for name in named.values()]
+    alike = Counter(named.values())
     return {
-        guid: name if alike.count(name) == 1 and _is_name(name) and name not in hosts else f"switch-{guid:016x}"
+        guid: name if alike[name] == 1 and _is_name(name) and name not in hosts else f"switch-{guid:016x}"
         for guid, name in named.items()
     }
 
@@ -351,7 +323,7 @@ def _heard(
     *silent* takes why LLDP told nothing, and on which hosts.
     """
     for name, host in found.items():
-        asked = answers.get(name, {}).get(interfaces.neighbours())
+        asked = answers.get(name, {}).get(interfaces.NEIGHBOURS)
         if asked is None or all(rnic.link_layer != "ethernet" for rnic in host.rnics):
             continue
         unread: list[str] = []

@@ -85,7 +85,7 @@ def held_on(executor: Executor, inventory: Inventory, hosts: Sequence[str]) -> G
     guard = Guard(settings.guard_directory, sudo=settings.sudo)
     look = look_argv(guard)
     there = {name: answers[look] for name, answers in ask_all(executor, dict.fromkeys(hosts, (look,))).items()}
-    unasked = {name: excuse(one) for name, one in there.items() if one.lost or one.exit_status not in (0, 1)}
+    unasked = {name: excuse(one) for name, one in there.items() if one.exit_status not in (0, 1)}
     argv = guard.list()
     asked = {name: (argv,) for name, one in there.items() if name not in unasked and one.exit_status == 0}
     held: list[GuardedChange] = []

@@ -41,7 +41,11 @@ _MOST = 160  # characters of a quoted line
 
 @dataclass(frozen=True, slots=True)
 class HostAnswer(CommandResult):
-    """How one command ended; *lost* says why there is no answer, and is empty when there is one."""
+    """
+    How one command ended; *lost* says why there is no answer, and is empty when there is one.
+
+    One that is lost has no output, and status -1.
+    """
 
     lost: str = ""
 
@@ -53,7 +57,7 @@ class HostAnswer(CommandResult):
     @property
     def absent(self) -> bool:
         """The program is not there, or not the libraries it needs."""
-        return not self.lost and self.exit_status == 127
+        return self.exit_status == 127
 
 
 Answers = Mapping[Argv, HostAnswer]
@@ -169,19 +173,12 @@ def host_needs(
     Without a scenario: what is true of every measurement on these hosts, but no program.
     """
     specs = [spec for phase in scenario.phases for spec in phase.probes] if scenario else []
-    alters = altering(scenario, inventory) if scenario else {}
+    made_by = altering(scenario, inventory) if scenario else {}
+    alters = {name: what for name, what in made_by.items() if name is not None}
     common = HostNeeds(sudo=inventory.changes.sudo, ssh=backend == "ssh")
-    made: dict[str, HostNeeds] = {}
-    by_platform: dict[int, HostNeeds] = {}
-    for name in hosts:
-        platform = inventory.topology.hosts[name].platform
-        needs = by_platform.get(id(platform))
-        if needs is None:
-            needs = by_platform[id(platform)] = _of_platform(specs, platform, common)
-        made[name] = replace(needs, alters=alters[name]) if name in alters else needs
+    made = {name: _of_platform(specs, inventory.topology.hosts[name].platform, common) for name in hosts}
     for name, what in alters.items():
-        if name not in made:
-            made[name] = replace(common, measured=False, alters=what)
+        made[name] = replace(made.get(name, replace(common, measured=False)), alters=what)
     via = inventory.changes.via
     if via in made:
         asked = [*_reaching(Context(inventory.topology, inventory.changes))] if via in alters else []
@@ -228,18 +225,17 @@ def _of_platform(specs: list[ProbeSpec], platform: Platform, common: HostNeeds) 
     )
 
 
-def altering(scenario: Scenario, inventory: Inventory) -> dict[str, Alters]:
-    """The hosts that carry out changes of a scenario, or read light levels, and what they need as root for it."""
-    made: dict[str, Alters] = {}
+def altering(scenario: Scenario, inventory: Inventory) -> dict[str | None, Alters]:
+    """
+    The hosts that carry out changes of a scenario, or read light levels, and what they need as root for it.
+
+    None among them: some change reaches a switch in-band, and the inventory does not say from where.
+    """
+    made: dict[str | None, Alters] = {}
     for host, more in _needs(scenario, inventory):
-        if host is not None:
-            made[host] = _joined(made.get(host, Alters()), more)
+        one = made.get(host, Alters())
+        made[host] = Alters(tuple(dict.fromkeys(one.programs + more.programs)), one.guarded or more.guarded)
     return made
-
-
-def needs_via(scenario: Scenario, inventory: Inventory) -> bool:
-    """True when some change reaches a switch in-band, so that the inventory must say from where."""
-    return any(host is None for host, _ in _needs(scenario, inventory))
 
 
 def _needs(scenario: Scenario, inventory: Inventory) -> Iterator[tuple[str | None, Alters]]:
@@ -250,13 +246,6 @@ def _needs(scenario: Scenario, inventory: Inventory) -> Iterator[tuple[str | Non
         for spec in phase.changes:
             if isinstance(spec, Kind):
                 yield from spec.needs(context)
-
-
-def _joined(one: Alters, other: Alters) -> Alters:
-    return Alters(
-        tuple(dict.fromkeys(one.programs + other.programs)),
-        one.guarded or other.guarded,
-    )
 
 
 GROUP = "fabric.checks"

@@ -56,7 +56,7 @@ def _read_gpus(looked: Looked) -> Iterator[Finding]:
 def _read_amd(looked: Looked) -> Iterator[Finding]:
     """The same by rocm-smi, which says nothing of partitions."""
     listed, jobs = looked.answers[AMD_LIST], looked.answers[AMD_JOBS]
-    found = [] if listed.lost else re.findall(r"^card([0-9]{1,3}),", listed.stdout, re.MULTILINE | re.ASCII)
+    found = re.findall(r"^card([0-9]{1,3}),", listed.stdout, re.MULTILINE | re.ASCII)
     if listed.exit_status != 0 or not found:
         yield unknown(f"which GPUs there are was not said: {excuse(listed)}", _DISTURBED, "run rocm-smi there by hand")
         return
@@ -78,17 +78,17 @@ def _lines(answer: HostAnswer) -> list[str]:
 def _rows(answer: HostAnswer, row: re.Pattern[str]) -> list[re.Match[str]] | None:
     """Every line of the answer; None when it cannot be read."""
     lines = _lines(answer)
-    if not answer.lost and lines == [_NONE]:
+    if lines == [_NONE]:
         return []
     found = [match for match in map(row.fullmatch, lines) if match]
-    return None if answer.lost or answer.exit_status != 0 or len(found) < len(lines) else found
+    return None if answer.exit_status != 0 or len(found) < len(lines) else found
 
 
 def _unusable(answer: HostAnswer) -> Finding:
     if answer.absent:
         return problem("nvidia-smi is not there", "GPUs are measured here", "install the NVIDIA driver's tools")
     told = next((line for line in answer.text.splitlines() if "has failed" in line or "device handle" in line), None)
-    if told is not None and not answer.lost:
+    if told is not None:
         advice = "look at dmesg for Xid errors; reload the driver or reboot; a GPU that is lost needs service"
         return problem(f"nvidia-smi: {quoted(told)}", "CUDA programs do not start on this host", advice)
     return unknown(
@@ -139,7 +139,7 @@ def _read_gpudirect(looked: Looked) -> Iterator[Finding]:
     answer, cuda = looked.answers[MODULES], looked.needs.cuda
     dmabuf = looked.host.platform.use_cuda == "dmabuf"
     is_open = _OPEN in answer.stdout
-    if answer.lost or not _MODULE.search(answer.stdout):
+    if not _MODULE.search(answer.stdout):
         why = "without nvidia-peermem RNICs cannot reach GPU memory"
         yield unknown(f"the kernel modules were not said: {excuse(answer)}", why, "lsmod there")
     elif cuda and dmabuf and not is_open:
@@ -159,7 +159,7 @@ def _read_gpudirect(looked: Looked) -> Iterator[Finding]:
 GPUDIRECT = HostCheck("gpudirect", _ask_gpudirect, _read_gpudirect)
 
 
-LIST = ("ls", sysfs.ROOT)
+LIST = sysfs.DEVICES
 _FILES = ("state", "phys_state", "rate", "link_layer")
 _RATE = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) Gb/sec \(([0-9]{1,2}X)[^)]*\)", re.ASCII)
 _DEVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
@@ -204,10 +204,10 @@ def _folder(rnic: Rnic) -> str:
 
 def _devices_there(answer: HostAnswer) -> set[str] | None:
     """The devices by name, None when that was not said; no folder: no RDMA driver, no device."""
-    if not answer.lost and answer.exit_status == 2 and "No such file or directory" in answer.stderr:
+    if answer.exit_status == 2 and "No such file or directory" in answer.stderr:
         return set()
     lines = answer.stdout.split()
-    if answer.lost or answer.exit_status != 0 or not all(_DEVICE.fullmatch(line) for line in lines):
+    if answer.exit_status != 0 or not all(_DEVICE.fullmatch(line) for line in lines):
         return None
     return set(lines)
 
@@ -237,13 +237,9 @@ def _links(host: Host, answer: HostAnswer, devices: set[str] | None) -> Iterator
         if devices is not None and rnic.device not in devices:
             continue
         files = {name: said.get(f"{_folder(rnic)}/{name}", "") for name in _FILES}
-        state = None if answer.lost else _state(files)
+        state = _state(files)
         if state is None:
-            seen = (
-                excuse(answer)
-                if answer.lost or answer.exit_status > 1
-                else quoted(files["state"] + files["phys_state"])
-            )
+            seen = quoted(files["state"] + files["phys_state"]) if answer.exit_status in (0, 1) else excuse(answer)
             yield _unread(rnic, seen or "nothing was said")
             continue
         if not state.active:
@@ -307,7 +303,7 @@ def _read_loopback(looked: Looked) -> Iterator[Finding]:
         if there is not None and rnic.device not in there:
             continue  # it is missing: check "rnics" says so
         answer = looked.answers[_show(looked.host, looked.needs, rnic)]
-        match = None if answer.lost else _MODE.search(answer.text)
+        match = _MODE.search(answer.text)
         mode = quoted(match[1]) if match else ""
         if not mode:
             unseen.append(answer)

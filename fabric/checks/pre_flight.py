@@ -17,9 +17,9 @@ from fabric.checks.kind import (
     HostCheck,
     HostNeeds,
     Looked,
+    altering,
     ask_all,
     excuse,
-    needs_via,
     problem,
     quoted,
     signed,
@@ -57,12 +57,12 @@ _LINE = re.compile(rf"{_BOOT}:([0-9a-f-]{{16,64}})\n", re.ASCII)
 
 def usable(answers: Sequence[HostAnswer]) -> bool:
     """The host answers, and says nothing that the parsers would take for a tool's output."""
-    return all(not one.lost and one.exit_status == 0 and not one.stdout.strip() for one in answers)
+    return all(one.exit_status == 0 and not one.stdout.strip() for one in answers)
 
 
 def read_reach(answers: Sequence[HostAnswer], *, ssh: bool) -> Iterator[Finding]:
     """What several runs of ``true`` say, the first of them on a new connection."""
-    silent = next((one for one in answers if one.lost or one.exit_status != 0), None)
+    silent = next((one for one in answers if one.exit_status != 0), None)
     if silent is not None:
         why = "nothing could be checked here, and nothing will be measured"
         advice = "ssh to it by hand; take it out with --hosts until it answers"
@@ -97,9 +97,8 @@ def _step(seconds: float) -> str:
 
 def machine(answers: Answers) -> tuple[str, str] | None:
     """Its boot id and its network, as far as that is said; None where it does not say who it is."""
-    ids, network = answers[IDS], answers[NETWORK]
-    boot = None if ids.lost else _LINE.match(ids.stdout)
-    return None if boot is None else (boot[1], "" if network.lost else network.stdout.strip()[:64])
+    boot = _LINE.match(answers[IDS].stdout)
+    return None if boot is None else (boot[1], answers[NETWORK].stdout.strip()[:64])
 
 
 def _compare_machines(hosts: Mapping[str, Looked]) -> Iterator[Finding]:
@@ -130,7 +129,7 @@ def _compare_clocks(hosts: Mapping[str, Looked]) -> Iterator[Finding]:
     read: dict[str, tuple[float, float]] = {}  # ahead of our clock, which counts from an arbitrary instant; error
     for host, looked in hosts.items():
         answer = looked.answers[DATE]
-        said = None if answer.lost else _TIME.fullmatch(answer.stdout)
+        said = _TIME.fullmatch(answer.stdout)
         if said is None:
             yield unknown(f"its time was not said: {excuse(answer)}", why, "date +%s.%N there", host)
         else:
@@ -225,8 +224,6 @@ def _neutral(one: Finding, hosts: Mapping[str, Host]) -> Finding:
 
 
 ORCHESTRATOR = "orchestrator"
-OTHERS = ("fabric", "fabric2", "fabric3")
-"""Other projects on PyPI; their import package is ours, or is taken for ours."""
 PARAMIKO_LEAST = 5
 """Older releases take SHA-1 signatures (CVE-2026-44405), and were not tested."""
 
@@ -235,18 +232,14 @@ VersionOf = Callable[[str], str | None]
 
 
 def installed(version_of: VersionOf, *, backend: str) -> Iterator[Finding]:
-    """What is installed beside fabric-testbench, in the same environment."""
-    for name in OTHERS:
-        version = version_of(name)
-        if version is not None:
-            tell = problem if name == "fabric" else warning
-            yield tell(
-                f"the distribution {name} {version} is installed in this environment",
-                "it is another project with the same import name: their files are mixed with ours in one folder"
-                if name == "fabric"
-                else "it is another project of that name, easily taken for this one",
-                f"make a fresh environment for fabric-testbench, or pip uninstall {name} and install ours anew",
-            )
+    """What is installed beside fabric-testbench, in the same environment: PyPI's fabric is another project."""
+    version = version_of("fabric")
+    if version is not None:
+        yield problem(
+            f"the distribution fabric {version} is installed in this environment",
+            "it is another project with the same import name: their files are mixed with ours in one folder",
+            "make a fresh environment for fabric-testbench, or pip uninstall fabric and install ours anew",
+        )
     if backend == "ssh":
         yield from _paramiko(version_of("paramiko"))
 
@@ -264,7 +257,7 @@ def _paramiko(version: str | None) -> Iterator[Finding]:
 
 def told_by_inventory(scenario: Scenario, inventory: Inventory) -> Iterator[Finding]:
     """What the scenario's changes need to be told by the inventory."""
-    if inventory.changes.via is None and needs_via(scenario, inventory):
+    if inventory.changes.via is None and None in altering(scenario, inventory):
         yield problem(
             "the inventory names no host from which switches are reached",
             "the scenario's changes close ports of switches, or read their counters",

@@ -113,7 +113,7 @@ def _versions(looked: Looked) -> dict[str, str]:
     found = {}
     for name in _wanted(looked.needs):
         pattern, answer = _known(name).version, looked.answers.get(_argv(looked.host, name))
-        match = pattern.search(answer.text) if pattern and answer and not answer.lost else None
+        match = pattern.search(answer.text) if pattern and answer else None
         if match:
             found[name] = quoted(match[1])
     return found
@@ -122,7 +122,7 @@ def _versions(looked: Looked) -> dict[str, str]:
 def _read_python(looked: Looked) -> Iterator[Finding]:
     """None, or one that is too old; every command works without it, in a session of its own."""
     answer = looked.answers[PYTHON_VERSION]
-    match = None if answer.lost else _PYTHON.search(answer.text)
+    match = _PYTHON.search(answer.text)
     if match and (int(match[1]), int(match[2])) >= PYTHON_LEAST:
         return
     yield warning(
@@ -195,7 +195,7 @@ def _cuda(answer: HostAnswer) -> Iterator[Finding]:
             " tools: {ib_write_bw: /path};"
             " or measure host memory only: use_cuda: no",
         )
-    elif answer.lost or not _PERFTEST.search(answer.text):
+    elif not _PERFTEST.search(answer.text):
         yield _unknown(f"ib_write_bw --use_cuda: {excuse(answer)}")
 
 

@@ -4,7 +4,7 @@ the wrong leaf, missing, too slow, extra.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -222,8 +222,7 @@ def wiring(
     }  # fmt: skip
     yield from _misplaced(wrong, places, topology)
     yield from _absent([name for name in wanted if name not in there], places | by_plan, found)
-    rates = {name: link.line_rate_gbps for name, link in wanted.items()}
-    yield from _too_slow([there[name] for name in wanted if name in there], rates)
+    yield from _too_slow((there[name], link.line_rate_gbps) for name, link in wanted.items() if name in there)
     if cables:
         yield from against_plan(plan, found, topology)
         yield from _other_leaf(plan, places)
@@ -287,7 +286,7 @@ def _misplaced(wrong: Mapping[str, FoundEnd], wanted: Mapping[str, str], topolog
 
 def _moved_hosts(left: dict[str, FoundEnd], topology: Topology) -> Iterator[Finding]:
     """Hosts all of whose cables are in the leaves of another group, in rail order; theirs are taken out of *left*."""
-    groups = {host.leaves: host.leaves for host in topology.hosts.values()}
+    groups = {host.leaves for host in topology.hosts.values()}
     at: dict[str, tuple[str, ...]] = {}
     for name in dict.fromkeys(one.partition("/")[0] for one in left):
         host = topology.hosts[name]
@@ -336,9 +335,9 @@ def _absent(names: Sequence[str], wanted: Mapping[str, str], found: FoundFabric)
             )
 
 
-def _too_slow(cables: Sequence[FoundCable], rates: Mapping[str, float]) -> Iterator[Finding]:
-    for cable in cables:
-        want = rates[cable.a.node]
+def _too_slow(cables: Iterable[tuple[FoundCable, float]]) -> Iterator[Finding]:
+    """Cables of RNICs that run at less than the rate beside them."""
+    for cable, want in cables:
         if cable.rate_gbps is not None and cable.rate_gbps < want * (1 - _SAME):
             what = f"the cable of {cable.a.node} in {cable.b} runs at {cable.rate_gbps:g} Gb/s, not at {want:g}"
             why = "half the lanes, or an older speed: every test over it is as much slower"
@@ -356,13 +355,13 @@ def _between_switches(found: FoundFabric, topology: Topology) -> Iterator[Findin
         for pair in ((lower, upper) for lower in uplinks.lower for upper in uplinks.upper):
             wanted[pair] += uplinks.count
             rates[pair] = uplinks.line_rate_gbps
-    few = {pair: count - len(cables[pair]) for pair, count in wanted.items() if len(cables[pair]) < count}
-    many = {pair: len(have) - wanted[pair] for pair, have in cables.items() if len(have) > wanted[pair]}
+    there = Counter({pair: len(have) for pair, have in cables.items()})
+    few, many = wanted - there, there - wanted
     yield from _exchanged(few, many, cables)
-    for (lower, upper), count in ((pair, count) for pair, count in few.items() if count):
+    for (lower, upper), count in (+few).items():
         what = f"{_cables(count)} between {lower} and {upper} missing or down ({wanted[lower, upper]} wanted)"
         yield problem(what, _ABOVE, f"look for a free or dark port on {lower} and {upper}", lower, upper)
-    for pair, count in ((pair, count) for pair, count in many.items() if count):
+    for pair, count in (+many).items():
         ends = ", ".join(f"{cable.a} to {cable.b}" for cable in cables[pair])
         what = f"{_cables(count)} too many between {pair[0]} and {pair[1]}: {ends}"
         yield problem(what, _ABOVE, "remove it, or correct the inventory", *pair)
@@ -385,26 +384,18 @@ def _by_switches(found: FoundFabric, topology: Topology) -> dict[Pair, list[Foun
 
 
 def _exchanged(
-    few: dict[Pair, int], many: dict[Pair, int], cables: Mapping[Pair, Sequence[FoundCable]]
+    few: Counter[Pair], many: Counter[Pair], cables: Mapping[Pair, Sequence[FoundCable]]
 ) -> Iterator[Finding]:
     """Two cables whose ends are in each other's place: a-c and b-d are missing, a-d and b-c too many."""
     for lower, upper in list(few):
         while few[lower, upper]:
-            cross = next(
-                (
-                    (other, far)
-                    for other, far in few
-                    if few[other, far] and other != lower and many.get((lower, far)) and many.get((other, upper))
-                ),
-                None,
-            )
+            others = ((other, far) for other, far in +few if other != lower)
+            cross = next((pair for pair in others if many[lower, pair[1]] and many[pair[0], upper]), None)
             if cross is None:
                 break
             other, far = cross
-            for pair in ((lower, upper), cross):
-                few[pair] -= 1
-            for pair in ((lower, far), (other, upper)):
-                many[pair] -= 1
+            few.subtract(((lower, upper), cross))
+            many.subtract(((lower, far), (other, upper)))
             one, two = (_ends(cables[pair]) for pair in ((lower, far), (other, upper)))
             yield problem(
                 f"cables are exchanged: {one}, and {two}",

@@ -198,8 +198,8 @@ class Subnet(View):
             if end is not None and line.end.lid not in sweep.mute:
                 read = _of(sweep.counters, line) or {}
                 lanes, lane_gbps = line.lanes
-                state: dict[str, Value] = {"up": int(line.active)}
-                state |= {"width": lanes, "lane_gbps": lane_gbps} if line.active else {}
+                state: dict[str, Value] = {"up": int(line.state.active)}
+                state |= {"width": lanes, "lane_gbps": lane_gbps} if line.state.active else {}
                 names = [name for name in infiniband.COUNTED.values() if self.whole or name != "port_xmit_wait"]
                 rows[end] = state | {name: read.get(name, 0) for name in names}
                 if (words := _of(sent, line)) is not None:
@@ -264,7 +264,7 @@ class SwitchView(View):
 
     def questions(self) -> dict[str, Ask]:
         """Both are read only."""
-        return {_PORTS: self.question(nvue.ports()), _HEARD: self.question(nvue.neighbours())}
+        return {_PORTS: self.question(nvue.PORTS), _HEARD: self.question(nvue.NEIGHBOURS)}
 
     def read(self, answers: Mapping[str, Text]) -> SeenLinks:
         """A port in which a cable of the inventory was heard once is told from then on, up or down."""
@@ -296,7 +296,7 @@ class SwitchView(View):
             found = nvue.read_optics(*said)
             return {(self.asker, number): found[number] for number in sorted(self._known & found.keys())}
 
-        yield OpticsAsk(self.asker, self.as_root(nvue.optics()), read)
+        yield OpticsAsk(self.asker, self.as_root(nvue.OPTICS), read)
         for number in sorted(self._known):
             end = self.asker, number
             yield self.one_port(end, self.asker, nvue.line_errors(number), nvue.read_line_errors)
@@ -315,11 +315,11 @@ class HostView(View):
     def questions(self) -> dict[str, Ask]:
         """The kernel's files of its ports, and lldpd's neighbours."""
         places = sysfs.places([rnic.device for rnic in self._platform.rnics])
-        return {_PORTS: self.question(places), _HEARD: self.question(interfaces.neighbours())}
+        return {_PORTS: self.question(places), _HEARD: self.question(interfaces.NEIGHBOURS)}
 
     def read(self, answers: Mapping[str, Text]) -> SeenLinks:
         """Which leaf each RNIC hears; one that hears two is not believed."""
-        _, ports = sysfs.read_places(*answers[_PORTS])
+        ports = sysfs.read_places(*answers[_PORTS])
         neighbours = interfaces.read_neighbours(*answers[_HEARD])
         need_heard(neighbours)
         by_interface, topology = alone(neighbours), self.inventory.topology

@@ -143,7 +143,7 @@ def _nodes(job: str) -> Sequence[str]:
 
 
 def _ports() -> range:
-    said = run_here(slurm.show_config(), _ANSWER_S)
+    said = run_here(slurm.SHOW_CONFIG, _ANSWER_S)
     need_success("scontrol", said.stdout, said.stderr, said.exit_status)
     return slurm.srun_ports(said.stdout)
 

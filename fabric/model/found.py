@@ -20,9 +20,9 @@ class FoundRnic:
     rate_gbps: float | None
     link_layer: str
     numa: int | None
-    pci_address: str | None
-    board_id: str | None
-    firmware: str | None
+    pci_address: str | None = None
+    board_id: str | None = None
+    firmware: str | None = None
     netdev: str | None = None
 
 

@@ -350,7 +350,6 @@ class AllReduceSpec(CollectiveSpec):
     @classmethod
     def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
         """The program, one process a GPU, launched from the first host; hosts know each other by inventory name."""
-        hosts = tuple((name, len(topology.hosts[name].platform.gpus)) for name in probe.hosts)
         platform = topology.hosts[probe.hosts[0]].platform
         # "=" asks for exact names: without it mlx5_1 also selects mlx5_10; without RNICs NCCL takes sockets by itself.
         own = {"NCCL_IB_HCA": "=" + ",".join(f"{rnic.device}:{rnic.port}" for rnic in platform.rnics)}
@@ -362,7 +361,8 @@ class AllReduceSpec(CollectiveSpec):
         else:
             options, start = platform.mpirun_options, launch.mpirun
         launcher = platform.program(str(probe.params["launcher"]))
-        launched = start(words, hosts=hosts, env=env, launcher_path=launcher, options=options)
+        gpus = len(platform.gpus)
+        launched = start(words, hosts=probe.hosts, per_host=gpus, env=env, launcher_path=launcher, options=options)
         cap_bytes = MIB + BYTES_PER_RANK * int_param(probe, "ranks")
         deadline_s = timeout_s(probe, start_s=start_s(len(probe.hosts)))
         client = Command(host=probe.hosts[0], argv=launched, timeout_s=deadline_s, output_cap_bytes=cap_bytes)

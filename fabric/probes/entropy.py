@@ -57,7 +57,7 @@ class EntropySpec(CircleSpec):
     def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
         """As flows at once, and what each switch on the way tells of its ports and of whom they hear."""
         made = super().commands(probe, topology)
-        asks = (nvue.ports(), nvue.neighbours())
+        asks = (nvue.PORTS, nvue.NEIGHBOURS)
         reads = [
             Command(name, argv, _READ_S, output_cap_bytes=_CAP_BYTES)
             for name in switches_of(probe, topology)
@@ -96,7 +96,7 @@ def _told(answers: Sequence[CommandResult]) -> dict[str, Mapping[str, nvue.Switc
     """By switch the ports that it told of; one that cannot be read is not there."""
     found: dict[str, Mapping[str, nvue.SwitchPort]] = {}
     for said in answers:
-        if said.command.argv == nvue.ports() and not said.truncated:
+        if said.command.argv == nvue.PORTS and not said.truncated:
             with suppress(ToolError):
                 found[said.command.host] = nvue.read_ports(said.stdout, said.stderr, said.exit_status)
     return found
@@ -105,7 +105,7 @@ def _told(answers: Sequence[CommandResult]) -> dict[str, Mapping[str, nvue.Switc
 def _heard(answers: Sequence[CommandResult], switch: str, topology: Topology) -> dict[str, tuple[str, str]]:
     """By port of a switch the switch above that it hears, and which port of that."""
     for said in answers:
-        if said.command.host == switch and said.command.argv == nvue.neighbours() and not said.truncated:
+        if said.command.host == switch and said.command.argv == nvue.NEIGHBOURS and not said.truncated:
             with suppress(ToolError):
                 heard = nvue.read_neighbours(said.stdout, said.stderr, said.exit_status)
                 above = topology.above.get(switch, {})

@@ -6,7 +6,7 @@ and the uplinks of its leaves to itself, so what is measured is the path and not
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, ClassVar, Unpack
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -19,7 +19,7 @@ from fabric.model.topology import Platform, Topology
 from fabric.probes.pairwise import PairSpec
 from fabric.probes.perftest_pair import LINK_TYPES, AnsweredSide
 from fabric.probes.shapes import Name, int_param
-from fabric.tools.perftest.command import SidePlace, latency_otherwise, parse_latency, write_lat
+from fabric.tools.perftest.command import Side, latency_otherwise, parse_latency, write_lat
 
 TYPICAL, P99, LARGEST = "latency_typical", "latency_p99", "latency_max"
 UNIT = "us"
@@ -64,9 +64,9 @@ class LatencySpec(PairSpec):
         }
 
     @classmethod
-    def words(cls, probe: Probe, platform: Platform, gpu: int | None, **side: Unpack[SidePlace]) -> tuple[str, ...]:
+    def words(cls, probe: Probe, platform: Platform, gpu: int | None, side: Side) -> tuple[str, ...]:
         """As many messages as are asked for; buffers are in host memory."""
-        return write_lat(iterations=int_param(probe, "iterations"), **side)
+        return write_lat(side, iterations=int_param(probe, "iterations"))
 
     @classmethod
     def at_most_s(cls, probe: Probe) -> float:

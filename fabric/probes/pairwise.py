@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 from sys import intern
-from typing import Annotated, ClassVar, Unpack
+from typing import Annotated, ClassVar
 
 from fabric.model.diagnosis import PairTest
 from fabric.model.fields.entry import NotInFiles
@@ -34,7 +34,7 @@ from fabric.model.probe import Answered, ParamValue, Probe, Reading
 from fabric.model.topology import Host, Platform, Rnic, Topology
 from fabric.probes.perftest_pair import PerftestSpec
 from fabric.probes.shapes import Name, QueuePairs, Seconds, int_param, repeated, through_switch
-from fabric.tools.perftest.command import SidePlace
+from fabric.tools.perftest.command import Side
 
 NO_LEAF = ""
 """The leaf of hosts of which the inventory says none: they are one group."""
@@ -311,9 +311,9 @@ class BidirectionalSpec(PairSpec):
         return {"direction": "both_ways"}
 
     @classmethod
-    def words(cls, probe: Probe, platform: Platform, gpu: int | None, **side: Unpack[SidePlace]) -> tuple[str, ...]:
+    def words(cls, probe: Probe, platform: Platform, gpu: int | None, side: Side) -> tuple[str, ...]:
         """As of ``pairwise``, told that both send; the peer's name, with which the client's words end, stays last."""
-        words = super().words(probe, platform, gpu, **side)
+        words = super().words(probe, platform, gpu, side)
         at = words.index("--report_gbits")
         return *words[:at], "--bidirectional", *words[at:]
 

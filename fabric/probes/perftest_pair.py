@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, NamedTuple, Unpack
+from typing import ClassVar, NamedTuple
 
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
@@ -12,7 +12,7 @@ from fabric.model.scenario import LimitKey, ProbeSpec, Uses
 from fabric.model.topology import Host, Platform, Rnic, Topology
 from fabric.probes.shapes import InHost, MessageSize, QueuePairs, Seconds, int_param, last_line
 from fabric.tools import perftest
-from fabric.tools.perftest.command import SidePlace, asked, cut, otherwise, write_bw
+from fabric.tools.perftest.command import Side, asked, cut, otherwise, write_bw
 from fabric.tools.perftest.failures import blames_fabric, failure_kind
 
 SETUP_S = 2.0
@@ -89,15 +89,15 @@ class PerftestSpec(ProbeSpec):
         return rnic.nearest_gpus[0] if on_gpu else None, rnic.numa
 
     @classmethod
-    def words(cls, probe: Probe, platform: Platform, gpu: int | None, **side: Unpack[SidePlace]) -> tuple[str, ...]:
+    def words(cls, probe: Probe, platform: Platform, gpu: int | None, side: Side) -> tuple[str, ...]:
         """The tool and its options; *gpu*: on which one the buffers shall be."""
         return write_bw(
+            side,
             duration_s=int_param(probe, "duration_s"),
             queue_pairs=int_param(probe, "queue_pairs"),
             cuda_gpu=None if platform.use_cuda == "no" else gpu,
             dmabuf=platform.use_cuda == "dmabuf",
             gpus="rocm" if platform.amd else "cuda",
-            **side,
         )
 
     @classmethod
@@ -117,10 +117,7 @@ class PerftestSpec(ProbeSpec):
             platform, port = host.platform, int_param(probe, "port")
             rnic = platform.rnic_by_device[device]
             gpu, numa = cls.buffers(probe, platform, rnic)
-            words = cls.words(
-                probe,
-                platform,
-                gpu,
+            place = Side(
                 device=device,
                 ib_port=rnic.port,
                 port=port,
@@ -133,6 +130,7 @@ class PerftestSpec(ProbeSpec):
                 program_path=platform.program(cls.tool),
                 numactl_path=platform.program("numactl"),
             )
+            words = cls.words(probe, platform, gpu, place)
             timeout_s = cls.at_most_s(probe) + GRACE_S
             return Command(host.name, (*platform.wrapper, *words), timeout_s, ready_port=None if peer else port)
 

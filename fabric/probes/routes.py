@@ -144,7 +144,7 @@ def _links(probe: Probe, lines: Sequence[infiniband.PortLine]) -> list[tuple[str
         name = infiniband.switch_name(line.end.description)
         if name in wanted:
             found[f"{LID} {name.replace(' ', '/')}"] = line.end.lid
-        if (name in leaves or name in above) and line.peer is not None and line.active:
+        if (name in leaves or name in above) and line.peer is not None and line.state.active:
             peer = infiniband.switch_name(line.peer.description)
             if (peer in above or peer not in wanted) and " " not in peer:
                 found[f"{PEER} {name}:{line.end.port} {peer}"] = line.end.port

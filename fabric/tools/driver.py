@@ -23,17 +23,17 @@ _MOST = 200  # characters of a quoted line
 
 def word(value: str, what: str) -> str:
     """A host or device name: letters, digits, dot, dash, underscore, no dash first; else ValueError."""
-    return _matching(_WORD, value, what)
+    return matching(_WORD, value, what)
 
 
 def address(value: str, what: str) -> str:
     """A host name or an IPv4 or IPv6 address; else ValueError."""
-    return _matching(_ADDRESS, value, what)
+    return matching(_ADDRESS, value, what)
 
 
 def program(value: str) -> str:
     """The name of a program or its absolute path; else ValueError."""
-    return _matching(_PROGRAM, value, "program")
+    return matching(_PROGRAM, value, "program")
 
 
 def option_word(value: str) -> str:
@@ -54,10 +54,11 @@ def setting(name: str, value: str) -> str:
     """``NAME=VALUE`` for the environment of a program; else ValueError."""
     if "\0" in value or "\n" in value:
         raise ValueError(f"{name} holds a NUL or a line break")
-    return f"{_matching(_VARIABLE, name, 'environment variable')}={value}"
+    return f"{matching(_VARIABLE, name, 'environment variable')}={value}"
 
 
-def _matching(pattern: re.Pattern[str], value: str, what: str) -> str:
+def matching(pattern: re.Pattern[str], value: str, what: str) -> str:
+    """A value that is all of a pattern; else ValueError."""
     if not pattern.fullmatch(value):
         raise ValueError(f"{what} is {value!r}, which a command line could misread")
     return value
@@ -113,6 +114,14 @@ def need_json(tool: str, text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as exc:
         raise UnreadableOutput(f"{tool}: no JSON: {text[:120]!r}") from exc
+
+
+def label(tool: str, name: str, text: str) -> str | None:
+    """What is printed on a part: up to 64 printable characters, None where it says none; else UnreadableOutput."""
+    said = text.strip()
+    if not said.isprintable() or len(said) > 64:
+        raise UnreadableOutput(f"{tool}: {name} is {said[:60]!r}")
+    return None if said in ("", "N/A") else said
 
 
 def need_whole(tool: str, lines: list[str], stdout: str) -> list[str]:

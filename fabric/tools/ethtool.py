@@ -5,12 +5,11 @@ The JSON form came with the netlink patches of 2025 ("Add JSON output to --modul
 options together. Light itself is not read: a twin-port module tells the lanes of both ports, and of unused ones 0.
 """
 
-import json
 from collections.abc import Mapping
 from math import log10
 
 from fabric.errors import UnreadableOutput
-from fabric.tools.driver import need_success, program, word
+from fabric.tools.driver import label, need_json, need_success, program, word
 from fabric.tools.mlxlink import Light, Module, Optics
 
 Told = Mapping[str, object]
@@ -29,10 +28,7 @@ def read_module(stdout: str, stderr: str = "", exit_status: int = 0) -> Optics:
     Raises ToolError with the tool's own words, UnreadableOutput where it is no such document.
     """
     need_success("ethtool", stdout, stderr, exit_status)
-    try:
-        document = json.loads(stdout)
-    except (ValueError, RecursionError) as exc:
-        raise UnreadableOutput(f"ethtool: no whole JSON document: {stdout[-80:]!r}") from exc
+    document = need_json("ethtool", stdout)
     if not isinstance(document, list) or len(document) != 1 or not isinstance(document[0], dict):
         raise UnreadableOutput(f"ethtool: not the one module that was asked for: {stdout[:80]!r}")
     told: Told = document[0]
@@ -58,7 +54,4 @@ def _dbm(milliwatts: object) -> float | None:
 
 def _text(told: Told, name: str) -> str | None:
     value = told.get(name)
-    said = value.strip() if isinstance(value, str) else ""
-    if not said.isprintable() or len(said) > 64:
-        raise UnreadableOutput(f"ethtool: {name} is {said[:60]!r}")
-    return said or None
+    return label("ethtool", name, value) if isinstance(value, str) else None

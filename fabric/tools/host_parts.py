@@ -7,10 +7,11 @@ RNICs by ``lspci`` (VPD, PCI Local Bus 3.0, appendix I), GPUs by ``nvidia-smi``,
 import csv
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from fabric.errors import ToolError, UnreadableOutput
+from fabric.model.repair import PartIdentity
 from fabric.tools.driver import need_success, plain, program, whole_lines
 
 NVIDIA = "15b3:"
@@ -25,8 +26,8 @@ _SIMPLE = re.compile(r"[!-~]+(?: [!-~]+)*")
 class Vpd:
     """Vital product data of one device; None: it does not say."""
 
-    part_number: str | None
-    serial: str | None
+    part_number: str | None = None
+    serial: str | None = None
 
 
 def ask_rnics(tool: str = "lspci") -> tuple[str, ...]:
@@ -43,24 +44,21 @@ def read_rnics(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str,
     need_success("lspci", stdout, stderr, exit_status)
     if "Capabilities: <access denied>" in stdout:
         raise ToolError("lspci: capabilities: access denied: serial numbers are for root alone")
-    return {address: _vpd(address, lines) for address, lines in _devices(whole_lines(stdout))}
+    return {address: _vpd(address, lines) for address, lines in _devices(whole_lines(stdout)).items()}
 
 
-def _devices(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
+def _devices(lines: list[str]) -> dict[str, list[str]]:
     """Each device with its indented lines."""
-    address, own = "", list[str]()
+    found: dict[str, list[str]] = {}
+    own: list[str] = []
     for line in lines:
-        found = _DEVICE.match(line)
-        if found:
-            if address:
-                yield address, own
-            address, own = found[1], []
-        elif line and not (address and line[0].isspace()):
+        if head := _DEVICE.match(line):
+            own = found[head[1]] = []
+        elif line and not (found and line[0].isspace()):
             raise UnreadableOutput(f"lspci: not a device: {line[:80]!r}")
         else:
             own.append(line)
-    if address:
-        yield address, own
+    return found
 
 
 def _vpd(address: str, lines: list[str]) -> Vpd:
@@ -82,37 +80,30 @@ _UUID = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _PLAIN = re.compile(r"[!-~]{1,64}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class GpuIdentity:
-    """One GPU as the driver numbers it; None: not supported (consumer boards have no serial number)."""
-
-    index: int
-    uuid: str
-    serial: str | None
-    vbios: str | None
-    pci_address: str | None
-
-
 def ask_gpus(tool: str = "nvidia-smi") -> tuple[str, ...]:
     """All GPUs, one line each."""
     return (program(tool), f"--query-gpu={','.join(FIELDS)}", "--format=csv,noheader")
 
 
-def read_gpus(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[GpuIdentity, ...]:
-    """The GPUs as listed. Raises ToolError with the tool's own words, UnreadableOutput for a line that is no GPU."""
+def read_gpus(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[PartIdentity, ...]:
+    """
+    The GPUs as the driver numbers and lists them; consumer boards have no serial number.
+
+    Raises ToolError with the tool's own words, UnreadableOutput for a line that is no GPU.
+    """
     need_success("nvidia-smi", stdout, stderr, exit_status)
     return tuple(_gpu(line) for line in whole_lines(stdout) if line.strip())
 
 
-def _gpu(line: str) -> GpuIdentity:
+def _gpu(line: str) -> PartIdentity:
     try:
         values = [value.strip() for value in next(csv.reader([line]))]
     except csv.Error as exc:
         raise UnreadableOutput(f"nvidia-smi: not a line of values: {line[:80]!r}") from exc
     if len(values) != len(FIELDS) or not _INDEX.fullmatch(values[0]) or not _UUID.fullmatch(values[1]):
         raise UnreadableOutput(f"nvidia-smi: not {len(FIELDS)} values of a GPU: {line[:80]!r}")
-    serial, vbios, address = (_optional(value, line) for value in values[2:])
-    return GpuIdentity(int(values[0]), values[1], serial, vbios, address)
+    serial, vbios, _ = (_optional(value, line) for value in values[2:])
+    return PartIdentity(f"gpu{int(values[0])}", "gpu", serial, None, vbios, values[1])
 
 
 def _optional(value: str, line: str) -> str | None:
@@ -132,18 +123,16 @@ _TITLES = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 @dataclass(frozen=True, slots=True)
 class GpuTopology:
     """
-    *distance*: ``PIX``, ``NV18`` and so on, by a pair of ``GPU0`` and RDMA devices, both ways round.
+    The *gpus* as they are called, ``GPU0``, and where they are.
+
+    *distance*: ``PIX``, ``NV18`` and so on, by a pair of GPUs and RDMA devices, both ways round; AMD does not say it.
 
     *numa*: the memory node of each GPU, without those that were not said. On GB200 all is SYS: nothing follows from it.
     """
 
-    distance: Mapping[tuple[str, str], str]
-    numa: Mapping[str, int]
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """GPUs and RDMA devices, as the columns are."""
-        return tuple(dict.fromkeys(one for pair in self.distance for one in pair))
+    gpus: tuple[str, ...] = ()
+    distance: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    numa: Mapping[str, int] = field(default_factory=dict)
 
 
 def topology(*, tool: str = "nvidia-smi") -> tuple[str, ...]:
@@ -173,7 +162,8 @@ def read_topology(stdout: str, stderr: str = "", exit_status: int = 0) -> GpuTop
             if distance.setdefault(pair, cell) != cell or distance.setdefault(pair[::-1], cell) != cell:
                 raise UnreadableOutput(f"nvidia-smi: {name} and {other} are {cell} and {distance[pair[::-1]]}")
     numa = {name: found for name, cells in rows.items() if (found := _numa(cells[len(columns) :])) is not None}
-    return GpuTopology({pair: cell for pair, cell in distance.items() if cell != "X"}, numa)
+    gpus = tuple(name for name in columns if name.startswith("GPU"))
+    return GpuTopology(gpus, {pair: cell for pair, cell in distance.items() if cell != "X"}, numa)
 
 
 AMD_NUMA = ("rocm-smi", "--showtoponuma", "--json")
@@ -182,8 +172,8 @@ AMD_NUMA = ("rocm-smi", "--showtoponuma", "--json")
 _CARD = re.compile(r"card([0-9]{1,3})", re.ASCII)
 
 
-def read_amd_numa(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, int | None]:
-    """The memory node of ``GPU0`` and so on, in order; None where it says -1. Warnings may stand before the JSON."""
+def read_amd_numa(stdout: str, stderr: str = "", exit_status: int = 0) -> GpuTopology:
+    """The GPUs in order, and the memory nodes that are not -1. Warnings may stand before the JSON."""
     need_success("rocm-smi", stdout, stderr, exit_status)
     try:
         told = json.loads(stdout[stdout.index("{") :])
@@ -193,7 +183,8 @@ def read_amd_numa(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[s
         raise UnreadableOutput(f"rocm-smi: not the memory nodes of GPUs: {stdout[:120]!r}") from exc
     if not numa or not all(-1 <= node < 1000 for node in numa.values()):
         raise UnreadableOutput(f"rocm-smi: not the memory nodes of GPUs: {stdout[:120]!r}")
-    return {f"GPU{number}": numa[number] if numa[number] >= 0 else None for number in sorted(numa)}
+    gpus = {f"GPU{number}": numa[number] for number in sorted(numa)}
+    return GpuTopology(tuple(gpus), numa={name: node for name, node in gpus.items() if node >= 0})
 
 
 def _parts_of(text: str) -> tuple[list[str], dict[str, list[str]], dict[str, str]]:

@@ -50,6 +50,10 @@ class PortState:
         return f"{self.state}/{self.physical_state}"
 
 
+ACTIVE = PortState("Active", "LinkUp")
+"""How a port is through which traffic passes."""
+
+
 @dataclass(frozen=True, slots=True)
 class End:
     """One end of a cable; *guid* is the port's on an adapter, the node's on a switch."""
@@ -70,14 +74,8 @@ class PortLine:
 
     end: End
     speed: str
-    state: str
-    physical_state: str
+    state: PortState
     peer: End | None
-
-    @property
-    def active(self) -> bool:
-        """Traffic passes."""
-        return self.state == "Active" and self.physical_state == "LinkUp"
 
     @property
     def lanes(self) -> tuple[int | None, float | None]:
@@ -142,11 +140,8 @@ def _port_line(line: str) -> PortLine:
     peer = None
     if found["far_guid"]:
         peer = End(int(found["far_guid"], 16), found["far"].strip(), int(found["far_lid"]), int(found["far_port"]))
-    return PortLine(near, " ".join(found["speed"].split()), found["state"], found["physical"], peer)
+    return PortLine(near, " ".join(found["speed"].split()), PortState(found["state"], found["physical"]), peer)
 
-
-OPERATIONS = ("disable", "on")
-"""``on`` opens a port only if it is closed; ``enable``, which is not used, takes an open link down for a moment."""
 
 STATES = ("Down", "Initialize", "Armed", "Active")
 PHYSICAL_STATES = (
@@ -170,11 +165,13 @@ def port_info(lid: int, number: int, *, through: Words = (), tool: str = "smpque
     return (program(tool), *through, "portinfo", *_place(lid, number))
 
 
-def port(lid: int, number: int, operation: str, *, through: Words = (), tool: str = "ibportstate") -> Words:
-    """Close or open a port of the node with a LID."""
-    if operation not in OPERATIONS:
-        raise ValueError(f"{operation!r} is not one of {', '.join(OPERATIONS)}")
-    return (program(tool), *through, *_place(lid, number), operation)
+def port(lid: int, number: int, *, up: bool, through: Words = (), tool: str = "ibportstate") -> Words:
+    """
+    Close or open a port of the node with a LID.
+
+    ``on`` opens a port only if it is closed; ``enable`` takes an open link down for a moment.
+    """
+    return (program(tool), *through, *_place(lid, number), "on" if up else "disable")
 
 
 def read_port(stdout: str, stderr: str = "", exit_status: int = 0) -> PortState:
@@ -315,20 +312,32 @@ def read_errors(stdout: str, stderr: str = "", exit_status: int = 0) -> ErrorSwe
     Raises ToolError with the tool's own words, UnreadableOutput without its summary, or when who was mute is not said.
     """
     need_success("ibqueryerrors", stdout, stderr, 0 if exit_status == 1 else exit_status)
-    found: dict[tuple[int, int], dict[str, int]] = {}
-    whole_scan, unasked = False, 0
-    for line in whole_lines(stdout):
-        if (row := _OF_NODE.fullmatch(line.rstrip())) and row[2] != "ALL":
-            numbers = {COUNTED[name]: int(value) for name, value in _NONZERO.findall(row[3]) if name in COUNTED}
-            found[int(row[1], 16), int(row[2])] = numbers
-        whole_scan = whole_scan or _SUMMARY.fullmatch(line.rstrip()) is not None
-        if failed := _UNASKED.fullmatch(line.rstrip()):
-            unasked = int(failed[1])
+    lines = _scanned(stdout)
+    found = {
+        port: {COUNTED[name]: count for name, count in counts.items() if name in COUNTED}
+        for port, counts in _counts(lines).items()
+    }
     mute = frozenset(int(lid) for lid in _MUTE.findall(stderr))
-    if not whole_scan or (unasked and not mute):
-        what = f"{unasked} queries failed, of which ports is not said" if unasked else f"no summary in {stdout[-80:]!r}"
-        raise UnreadableOutput(f"ibqueryerrors: {what}")
+    unasked = sum(int(failed[1]) for failed in map(_UNASKED.fullmatch, lines) if failed)
+    if unasked and not mute:
+        raise UnreadableOutput(f"ibqueryerrors: {unasked} queries failed, of which ports is not said")
     return ErrorSweep(found, mute)
+
+
+def _scanned(stdout: str) -> list[str]:
+    """The lines of a scan that came to its end."""
+    lines = [line.rstrip() for line in whole_lines(stdout)]
+    if not any(map(_SUMMARY.fullmatch, lines)):
+        raise UnreadableOutput(f"ibqueryerrors: no summary in {stdout[-80:]!r}")
+    return lines
+
+
+def _counts(lines: Iterable[str]) -> dict[tuple[int, int], dict[str, int]]:
+    """What each port counted that is not 0, by GUID and number, in the tool's words."""
+    rows = (row for line in lines if (row := _OF_NODE.fullmatch(line)) and row[2] != "ALL")
+    return {
+        (int(row[1], 16), int(row[2])): {name: int(count) for name, count in _NONZERO.findall(row[3])} for row in rows
+    }
 
 
 def data(*, through: Words = (), tool: str = "ibqueryerrors") -> Words:
@@ -343,12 +352,8 @@ def read_data(stdout: str, stderr: str = "", exit_status: int = 0) -> Mapping[tu
     Raises ToolError with the tool's own words, UnreadableOutput without its summary.
     """
     need_success("ibqueryerrors", stdout, stderr, exit_status)
-    lines = [line.rstrip() for line in whole_lines(stdout)]
-    if not any(map(_SUMMARY.fullmatch, lines)):
-        raise UnreadableOutput(f"ibqueryerrors --counters: no summary in {stdout[-80:]!r}")
-    rows = [row for line in lines if (row := _OF_NODE.fullmatch(line)) and row[2] != "ALL"]
-    sent = {(int(row[1], 16), int(row[2])): dict(_NONZERO.findall(row[3])).get("PortXmitData") for row in rows}
-    return {port: int(words) for port, words in sent.items() if words is not None and int(words) != _FULL}
+    sent = {port: counts.get("PortXmitData", _FULL) for port, counts in _counts(_scanned(stdout)).items()}
+    return {port: words for port, words in sent.items() if words != _FULL}
 
 
 _FULL = 0xFFFFFFFF
@@ -417,8 +422,8 @@ def _link_line(line: str) -> PortLine:
         return End(int(guid, 16), name.strip("'").strip(), int(lid), int(port))
 
     if not names:
-        return PortLine(end("near", found["name"] or ""), found["speed"], "Down", "Polling", None)
-    return PortLine(end("near", names[0]), found["speed"], "Active", "LinkUp", end("far", names[1]))
+        return PortLine(end("near", found["name"] or ""), found["speed"], PortState("Down", "Polling"), None)
+    return PortLine(end("near", names[0]), found["speed"], ACTIVE, end("far", names[1]))
 
 
 _UFM_PORT = re.compile(r"(?P<guid>[0-9a-f]{16})_(?P<port>\d{1,4})", re.ASCII)
@@ -440,7 +445,7 @@ def read_ufm(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[PortL
     lines = []
     for link in told:
         here, there = _ufm_end(link, "source"), _ufm_end(link, "destination")
-        lines += [PortLine(a, "", "Active", "LinkUp", b) for a, b in ((here, there), (there, here))]
+        lines += [PortLine(here, "", ACTIVE, there), PortLine(there, "", ACTIVE, here)]
     return tuple(lines)
 
 

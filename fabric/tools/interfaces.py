@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from fabric.errors import UnreadableOutput
 from fabric.tools.driver import need, need_success, plain, program, word
@@ -32,9 +33,9 @@ class Interface:
         return "LOWER_UP" in self.flags and "NO-CARRIER" not in self.flags
 
 
-def show(interface: str | None = None, *, tool: str = "ip") -> tuple[str, ...]:
-    """Ask for one interface, or for all."""
-    return (program(tool), "-o", "link", "show", *(() if interface is None else ("dev", word(interface, "interface"))))
+def show(interface: str, *, tool: str = "ip") -> tuple[str, ...]:
+    """Ask for one interface."""
+    return (program(tool), "-o", "link", "show", "dev", word(interface, "interface"))
 
 
 def switch(interface: str, *, up: bool, tool: str = "ip") -> tuple[str, ...]:
@@ -125,9 +126,8 @@ class Neighbour:
         return next((one for one in (name, name.partition(".")[0]) if one in known), "")
 
 
-def neighbours(*, tool: str = "lldpctl") -> tuple[str, ...]:
-    """Ask lldpd for all neighbours."""
-    return (program(tool), "-f", "json")
+NEIGHBOURS = ("lldpctl", "-f", "json")
+"""Asks lldpd for all neighbours."""
 
 
 def read_neighbours(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[Neighbour, ...]:
@@ -145,28 +145,18 @@ def read_neighbours(stdout: str, stderr: str = "", exit_status: int = 0) -> tupl
         raise UnreadableOutput(f"lldpctl: not its list of neighbours ({exc!r}): {stdout[:120]!r}") from exc
 
 
-def _each(heard: object) -> Iterator[tuple[str, dict[str, object]]]:
+def _each(heard: Any) -> Iterator[tuple[str, Any]]:
     for one in heard if isinstance(heard, list) else [heard]:
-        for name, told in _dict(one).items():
+        for name, told in one.items():
             for each in told if isinstance(told, list) else [told]:
-                yield name, _dict(each)
+                yield name, each
 
 
-def _neighbour(interface: str, told: dict[str, object]) -> Neighbour:
-    chassis, port = _dict(told["chassis"]), _dict(told["port"])
+def _neighbour(interface: str, told: Any) -> Neighbour:
+    chassis, port = told["chassis"], told["port"]["id"]["value"]
     name = None
     if "id" not in chassis:  # named: the one key is the name
-        (name,) = chassis
-    return Neighbour(interface, name, _text(_dict(port["id"])["value"]))
-
-
-def _dict(value: object) -> dict[str, object]:
-    if not isinstance(value, dict):
-        raise TypeError(f"{value!r:.60} where a dictionary is told")
-    return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str) or not value:
-        raise TypeError(f"{value!r:.60} where a text is told")
-    return value
+        (name,) = chassis.keys()
+    if not isinstance(port, str) or not port:
+        raise TypeError(f"{port!r:.60} where a text is told")
+    return Neighbour(interface, name, port)

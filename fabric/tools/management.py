@@ -6,12 +6,12 @@ import csv
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.model.change import ChangeSettings
-from fabric.tools.driver import need, need_json, need_success
+from fabric.tools.driver import matching, need, need_json, need_success
 from fabric.tools.mlxlink import Module, Optics
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -97,17 +97,17 @@ def read_log(stdout: str, stderr: str = "", exit_status: int = 0) -> ManagerLog:
     At INFO, which is logged unless it was switched off (osm_ucast_mgr.c, osm_opensm.c). Raises ToolError.
     """
     need_success("the log", stdout, stderr, exit_status)
-    told, unknown = ManagerLog(), list[str]()
+    told = ManagerLog()
     for line in stdout.splitlines():
         if "-> OpenSM " in line:
-            told, unknown = ManagerLog(), []
+            told = ManagerLog()
         elif "Entering " in line:
-            told = ManagerLog("Entering MASTER" in line, told.engine)
+            told = replace(told, master="Entering MASTER" in line)
         elif found := _CONFIGURED.search(line):
-            told = ManagerLog(told.master, found[1])
-        elif missing := _UNKNOWN.search(line):
-            unknown.append(missing[1])
-    return ManagerLog(told.master, told.engine, tuple(dict.fromkeys(unknown)))
+            told = replace(told, engine=found[1])
+        elif found := _UNKNOWN.search(line):
+            told = replace(told, unknown=(*told.unknown, found[1]))
+    return replace(told, unknown=tuple(dict.fromkeys(told.unknown)))
 
 
 SM_PATH = "/ufmRest/app/smconf"
@@ -115,7 +115,7 @@ SM_PATH = "/ufmRest/app/smconf"
 
 def ask_engine(ufm: UfmAccess) -> tuple[str, ...]:
     """Ask UFM for what its subnet manager runs with (REST API 6.16 to 6.22)."""
-    return (*_curl(ufm), _address(ufm.url).removesuffix(PATH) + SM_PATH)
+    return _curl(ufm, SM_PATH)
 
 
 def read_engine(stdout: str, stderr: str = "", exit_status: int = 0) -> str:
@@ -154,7 +154,7 @@ class UfmAccess:
 
 def list_unhealthy(ufm: UfmAccess) -> tuple[str, ...]:
     """Ask UFM for its list of unhealthy ports; name and password come from ~/.netrc."""
-    return (*_curl(ufm), _address(ufm.url))
+    return _curl(ufm, PATH)
 
 
 TELEMETRY = ":9002/csv/xcset/low_freq_debug"
@@ -169,7 +169,7 @@ _WARMTH = re.compile(r"(-?[0-9]{1,3}(?:\.[0-9]{1,3})?)C?", re.ASCII)
 
 def ask_telemetry(ufm: UfmAccess) -> tuple[str, ...]:
     """Ask UFM for modules and bit errors of all ports."""
-    host = urlsplit(_address(ufm.url)).hostname or ""
+    host = urlsplit(_address(ufm)).hostname or ""
     place = f"[{host}]" if ":" in host else host
     return ("curl", "-s", "-S", "--fail", "--max-time", "25", f"http://{place}{TELEMETRY}")
 
@@ -215,19 +215,16 @@ def _optics(row: Mapping[str, str]) -> Optics:
     )
 
 
-def _curl(ufm: UfmAccess) -> tuple[str, ...]:
+def _curl(ufm: UfmAccess, path: str, *how: str) -> tuple[str, ...]:
     trust = ("-k",) if ufm.insecure else ("--cacert", ufm.ca) if ufm.ca is not None else ()
-    return ("curl", "-n", "-s", "-S", "--fail", "--max-time", str(LIMIT_S), *trust)
+    return ("curl", "-n", "-s", "-S", "--fail", "--max-time", str(LIMIT_S), *trust, *how, _address(ufm) + path)
 
 
 def put_healthy(ufm: UfmAccess, ports: tuple[str, ...]) -> tuple[str, ...]:
     """Take ports (``<guid>_<number>``) off the list."""
-    for port in ports:
-        if not _PORT.fullmatch(port):
-            raise ValueError(f"port is {port!r}, not <guid>_<number>")
-    body = json.dumps({"ports": list(ports), "ports_policy": "HEALTHY"}, separators=(",", ":"))
-    head = ("-X", "PUT", "-H", "Content-Type: application/json", "-d", body)
-    return (*_curl(ufm), *head, _address(ufm.url))
+    names = [matching(_PORT, port, "port") for port in ports]
+    body = json.dumps({"ports": names, "ports_policy": "HEALTHY"}, separators=(",", ":"))
+    return _curl(ufm, PATH, "-X", "PUT", "-H", "Content-Type: application/json", "-d", body)
 
 
 def port_name(guid: int, number: int) -> str:
@@ -261,7 +258,6 @@ def _port(entry: dict[str, object]) -> str:
     return port_name(int(guid, 16), int(number))
 
 
-def _address(url: str) -> str:
-    if not _URL.fullmatch(url):
-        raise ValueError(f"UFM's address is {url!r}, not http(s)://host[:port]")
-    return url.rstrip("/") + ("" if url.rstrip("/").endswith(PATH) else PATH)
+def _address(ufm: UfmAccess) -> str:
+    """Without the path, which an inventory may have written."""
+    return matching(_URL, ufm.url, "UFM's address").rstrip("/").removesuffix(PATH)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.tools.driver import complaint, need, need_success, plain, program, whole, whole_lines, word
+from fabric.tools.driver import complaint, label, need, need_success, plain, program, whole, whole_lines, word
 
 _ROW = re.compile(r"(\S.*?)\s*:\s(.*)")
 _COUNTERS = "Physical Counters and BER Info"
@@ -121,12 +121,8 @@ def _module(found: Mapping[str, Rows]) -> Module:
     if _MODULE not in found:
         raise UnreadableOutput(f"mlxlink: no section {_MODULE!r}")
     rows = found[_MODULE]
-    return Module(
-        vendor=_text(rows, "Vendor Name"),
-        part_number=_text(rows, "Vendor Part Number"),
-        serial=_text(rows, "Vendor Serial Number"),
-        firmware=_text(rows, "FW Version"),
-    )
+    names = ("Vendor Name", "Vendor Part Number", "Vendor Serial Number", "FW Version")
+    return Module(*(label("mlxlink", name, rows.get(name, "")) for name in names))
 
 
 _LIGHT = re.compile(r"(-?[\d.]+(?:,-?[\d.]+)*)\s*\[(-?[\d.]+)\.\.(-?[\d.]+)\]", re.ASCII)
@@ -275,15 +271,8 @@ def _count(text: str) -> int | None:
     return int(need(re.fullmatch(r"[0-9]{1,20}", text, re.ASCII), f"mlxlink: {text[:60]!r} is no count")[0])
 
 
-def _text(rows: Mapping[str, str], name: str) -> str | None:
-    value = rows.get(name, "").strip()
-    if not value.isprintable() or len(value) > 64:
-        raise UnreadableOutput(f"mlxlink: {name} is {value[:60]!r}")
-    return None if value in ("", "N/A") else value
-
-
 # Device:, then the setting's row; a * before it says that the next boot brings another value.
-_SETTING_ROW = r"[\s*]*{name}\s+(?P<word>True|False)\((?P<value>[01])\)\s*"
+_SETTING_ROW = r"[\s*]*{name}\s+(True\(1\)|False\(0\))\s*"
 _UNKNOWN = re.compile(r"-E- .*(doesn't support|does not support|[Uu]nknown [Pp]arameter)")
 
 
@@ -308,7 +297,6 @@ def read_setting(setting: str, stdout: str, stderr: str = "", exit_status: int =
     need_success("mlxconfig", stdout, stderr, exit_status)
     row = re.compile(_SETTING_ROW.format(name=re.escape(setting)), re.ASCII)
     for line in plain(stdout).splitlines():
-        found = row.fullmatch(line)
-        if found and (found["word"] == "True") == (found["value"] == "1"):
-            return found["value"] == "1"
+        if found := row.fullmatch(line):
+            return found[1] == "True(1)"
     raise UnreadableOutput(f"mlxconfig: no {setting} in {stdout[-160:]!r}")

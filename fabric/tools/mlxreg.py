@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.tools.driver import complaint, plain, program, whole, word
+from fabric.tools.driver import complaint, matching, plain, program, whole, word
 
 TIME_UNIT_S = 0.01
 """``error_injection_time`` of PTER is written in this (and read back in milliseconds left)."""
@@ -42,13 +42,23 @@ def in_band(lid: int, device: str, port: int) -> str:
 def get(device: str, register: str, indexes: Fields, *, tool: str = "mlxreg") -> tuple[str, ...]:
     """GET of a register; *indexes* are all its INDEX fields."""
     given = ("--indexes", _pairs(indexes)) if indexes else ()
-    return (program(tool), "-d", _device(device), "--get", "--reg_name", register, *given)
+    return (program(tool), "-d", matching(_DEVICE, device, "device"), "--get", "--reg_name", register, *given)
 
 
 def write(device: str, register: str, indexes: Fields, values: Fields, *, tool: str = "mlxreg") -> tuple[str, ...]:
     """SET of a register, answered with yes beforehand."""
     given = ("--indexes", _pairs(indexes)) if indexes else ()
-    return (program(tool), "-d", _device(device), "--reg_name", register, *given, "--set", _pairs(values), "--yes")
+    return (
+        program(tool),
+        "-d",
+        matching(_DEVICE, device, "device"),
+        "--reg_name",
+        register,
+        *given,
+        "--set",
+        _pairs(values),
+        "--yes",
+    )
 
 
 def pter_indexes(port: int, *, ib_number: bool) -> Fields:
@@ -128,15 +138,6 @@ def _not_failed(stdout: str, stderr: str, exit_status: int) -> None:
         raise ToolError(f"mlxreg: exit {exit_status}: {complaint(stdout, stderr)}")
 
 
-def _device(name: str) -> str:
-    if not _DEVICE.fullmatch(name):
-        raise ValueError(f"device is {name!r}, which a command line could misread")
-    return name
-
-
 def _pairs(values: Fields) -> str:
     """``a=1,b=2``: the tool splits at commas and trims nothing, so there are no blanks."""
-    for name in values:
-        if not _FIELD.fullmatch(name):
-            raise ValueError(f"field is {name!r}, which a command line could misread")
-    return ",".join(f"{name}={value}" for name, value in values.items())
+    return ",".join(f"{matching(_FIELD, name, 'field')}={value}" for name, value in values.items())

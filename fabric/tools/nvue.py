@@ -17,28 +17,28 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from fabric.errors import UnreadableOutput
-from fabric.tools.driver import need, need_json, need_success, plain, whole, word
+from fabric.tools.driver import matching, need, need_json, need_success, plain, whole, word
 from fabric.tools.interfaces import Neighbour
 from fabric.tools.mlxlink import Light, Module, Optics
 
 AR = ("router", "adaptive-routing")
 """Where adaptive routing is in NVUE's tree; below an interface as well."""
 
-WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {"enable": ("off", "on"), "state": ("disabled", "enabled")}
-    | dict.fromkeys(("ecn", "tx", "rx"), ("disable", "enable"))
-)
+WORDS: Mapping[str, tuple[str, str]] = {
+    "enable": ("off", "on"),
+    "state": ("disabled", "enabled"),
+    **dict.fromkeys(("ecn", "tx", "rx"), ("disable", "enable")),
+}
 """Keys that are switched, and their values for off and on."""
 
 OF_RELEASES = ("enable", "state")
 """The keys of adaptive routing, of which a release has one."""
 
 _LINE = re.compile(r"nv set (?:interface (?P<names>\S+) )?router adaptive-routing(?: (?P<key>\S+) (?P<value>\S+))?")
-_PORTS = re.compile(r"(?P<stem>[A-Za-z][A-Za-z0-9_-]*?)(?P<from>\d{1,64})-(?P<to>\d{1,64})")
+_RANGE = re.compile(r"(?P<stem>[A-Za-z][A-Za-z0-9_-]*?)(?P<from>\d{1,64})-(?P<to>\d{1,64})")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _MESSAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,79}")
 PORTS_MOST = 1024
@@ -105,9 +105,17 @@ def equals(setting: Setting) -> str:
     return f'"{setting.key}" *: *"{setting.value}"'
 
 
-def commands() -> tuple[str, ...]:
-    """Ask for the applied configuration as the commands that make it."""
-    return ("nv", "config", "show", "-o", "commands")
+COMMANDS = ("nv", "config", "show", "-o", "commands")
+"""Asks for the applied configuration as the commands that make it."""
+
+
+def command_lines(stdout: str, stderr: str = "", exit_status: int = 0) -> list[str]:
+    """All its lines. Raises ToolError with the tool's own words, UnreadableOutput for a text without a ``nv set``."""
+    need_success("nv config show", stdout, stderr, exit_status)
+    lines = [line.strip() for line in plain(stdout).splitlines()]
+    if not any(line.startswith("nv set ") for line in lines):
+        raise UnreadableOutput(f"nv config show: no command in {stdout[:120]!r}")
+    return lines
 
 
 def read_commands(stdout: str, stderr: str = "", exit_status: int = 0) -> Configured:
@@ -117,13 +125,9 @@ def read_commands(stdout: str, stderr: str = "", exit_status: int = 0) -> Config
     Raises ToolError with the tool's own words, UnreadableOutput for a text without a ``nv set`` or a line about
     adaptive routing that is not understood.
     """
-    need_success("nv config show", stdout, stderr, exit_status)
-    lines = [line.strip() for line in plain(stdout).splitlines()]
-    if not any(line.startswith("nv set ") for line in lines):
-        raise UnreadableOutput(f"nv config show: no command in {stdout[:120]!r}")
     key: str | None = None
     interfaces: dict[str, None] = {}
-    for line in (one for one in lines if "adaptive-routing" in one):
+    for line in (one for one in command_lines(stdout, stderr, exit_status) if "adaptive-routing" in one):
         found = need(_LINE.fullmatch(line), f"nv config show: not understood: {line[:160]!r}")
         if found["key"] not in OF_RELEASES:
             continue  # link-utilization-threshold and the like
@@ -138,7 +142,7 @@ def unfolded(folded: str) -> tuple[str, ...]:
     """``swp1-3,swp9`` one by one; UnreadableOutput for what is no list of interfaces."""
     names: list[str] = []
     for part in folded.split(","):
-        found = _PORTS.fullmatch(part)
+        found = _RANGE.fullmatch(part)
         if found is None:
             names.append(part)
         else:
@@ -150,9 +154,8 @@ def unfolded(folded: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def pending() -> tuple[str, ...]:
-    """Ask what this account has set and not applied."""
-    return ("nv", "config", "diff")
+PENDING = ("nv", "config", "diff")
+"""Asks what this account has set and not applied."""
 
 
 def read_pending(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[str, ...]:
@@ -177,15 +180,12 @@ def apply(message: str, *, confirm_min: int | None = None) -> tuple[str, ...]:
 
     *message* stands in the switch's history. The unit is written: without one the reference means minutes.
     """
-    if not _MESSAGE.fullmatch(message):
-        raise ValueError(f"message is {message!r}, which a command line could misread")
     timer = () if confirm_min is None else ("--confirm", f"{whole(confirm_min, 'minutes', at_least=1, at_most=1440)}m")
-    return ("nv", "config", "apply", "-m", message, *timer, "-y")
+    return ("nv", "config", "apply", "-m", matching(_MESSAGE, message, "message"), *timer, "-y")
 
 
-def confirm() -> tuple[str, ...]:
-    """Keep what waits to be confirmed."""
-    return ("nv", "config", "apply", "--confirm-yes")
+CONFIRM = ("nv", "config", "apply", "--confirm-yes")
+"""Keeps what waits to be confirmed."""
 
 
 def _shown(stdout: str, stderr: str, exit_status: int) -> Any:
@@ -219,19 +219,12 @@ class SwitchPort:
     received_bytes: int | None = None
 
 
-def ports() -> tuple[str, ...]:
-    """Ask for all interfaces."""
-    return ("nv", "show", "interface", "-o", "json")
-
-
-def neighbours() -> tuple[str, ...]:
-    """Ask for what all interfaces hear by LLDP."""
-    return ("nv", "show", "interface", "lldp", "-o", "json")
-
-
-def optics() -> tuple[str, ...]:
-    """Ask for all modules."""
-    return ("nv", "show", "platform", "transceiver", "detail", "-o", "json")
+PORTS = ("nv", "show", "interface", "-o", "json")
+"""Asks for all interfaces."""
+NEIGHBOURS = ("nv", "show", "interface", "lldp", "-o", "json")
+"""Asks for what all interfaces hear by LLDP."""
+OPTICS = ("nv", "show", "platform", "transceiver", "detail", "-o", "json")
+"""Asks for all modules."""
 
 
 def line_errors(port: str) -> tuple[str, ...]:

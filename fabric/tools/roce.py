@@ -5,7 +5,7 @@ Each is asked by one shell text.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fabric.tools.driver import plain, whole, whole_lines, word
@@ -37,35 +37,54 @@ _SIZES = re.compile(r"Receive buffer size \(bytes\): ((?:[0-9]{1,9},){8})", re.A
 _CABLE = re.compile(r"Cable len: ([0-9]{1,4})", re.ASCII)
 _CLASS = re.compile(r"Global tclass=([0-9]{1,3})", re.ASCII)
 _FILE = re.compile(r"(/sys/kernel/debug/mlx5/[^/]+/cc_params/\w+|/sys/[^:]+):(.*)")  # a PCI address has colons
+_GID_TYPE = re.compile(r"/gid_attrs/types/([0-9]{1,3})$", re.ASCII)
 _KNOB = re.compile(r"(?:/sys/kernel/debug/mlx5/[^/]+/cc_params|/sys/class/net/[^/]+/ecn/roce_[nr]p)/(\w{1,40})")
+
+
+@dataclass(frozen=True, slots=True)
+class Marking:
+    """How a queue is marked (ECN): from *kmin_bytes* on by chance, beyond *kmax_bytes* always; None: not told."""
+
+    kmin_bytes: int | None = None
+    kmax_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RocePort:
     """
-    What one port told; None, or a key that is missing, is what it did not tell.
+    How one port of a host or a switch treats RoCE; None, or a key that is missing, is what was not told.
 
-    *pfc* are the priorities that are paused, not dropped; *buffer_bytes*: the receive buffer of each priority. *ecn*:
-    for ``roce_np`` (who answers a marked packet) and ``roce_rp`` (who slows down) the priorities with it. *knobs*: what
-    DCQCN is set to. *host_class* overrides what programs ask for, *rdma_cm_class* what those ask for that use rdma_cm.
-    *dcbx*: who decides about priorities.
+    *trust*: by what a packet's priority is told, as ``dscp``; *priority_of*: by DSCP. *pfc* are the priorities that are
+    paused, not dropped. *interface*: what a host's own tools call it.
+
+    Hosts alone tell *buffer_bytes*: the receive buffer of each priority; *ecn*: for ``roce_np`` (who answers a marked
+    packet) and ``roce_rp`` (who slows down) the priorities with it; *knobs*: what DCQCN is set to; *host_class*, which
+    overrides what programs ask for, *rdma_cm_class* what those ask for that use rdma_cm; *dcbx*: who decides about
+    priorities.
+
+    Switches alone tell *queue_of*: by priority; *marks*: by queue; *sends*, *obeys*: whether it sends pauses, and stops
+    when it gets any; *xoff_bytes*: where it pauses, when that is set by hand.
     """
 
-    device: str
     interface: str = ""
-    address: str | None = None
     mtu: int | None = None
     trust: str | None = None
-    pfc: frozenset[int] | None = None
     priority_of: Mapping[int, int] = field(default_factory=dict)
+    pfc: frozenset[int] | None = None
+    cable_m: int | None = None
+    address: str | None = None
+    buffer_bytes: Mapping[int, int] = field(default_factory=dict)
     ecn: Mapping[str, frozenset[int]] = field(default_factory=dict)
     gid_types: Mapping[int, str] = field(default_factory=dict)
     host_class: int | None = None
     rdma_cm_class: int | None = None
     dcbx: str | None = None
-    cable_m: int | None = None
-    buffer_bytes: Mapping[int, int] = field(default_factory=dict)
     knobs: Mapping[str, int] = field(default_factory=dict)
+    queue_of: Mapping[int, int] = field(default_factory=dict)
+    marks: Mapping[int, Marking] | None = None
+    sends: bool | None = None
+    obeys: bool | None = None
+    xoff_bytes: int | None = None
 
     @property
     def cnp_dscp(self) -> int | None:
@@ -90,10 +109,10 @@ def read(stdout: str) -> dict[str, RocePort] | None:
             blocks[device, interface] = block = []
         elif blocks:
             block.append(line)
-    return {device: _port(device, interface, block) for (device, interface), block in blocks.items()}
+    return {device: _port(interface, block) for (device, interface), block in blocks.items()}
 
 
-def _port(device: str, interface: str, lines: list[str]) -> RocePort:
+def _port(interface: str, lines: list[str]) -> RocePort:
     text = "\n".join(lines)
     files = {found[1]: found[2] for line in lines if (found := _FILE.fullmatch(line))}
     named = {name.rpartition("/")[2]: value.strip() for name, value in files.items()}
@@ -102,7 +121,6 @@ def _port(device: str, interface: str, lines: list[str]) -> RocePort:
     size = [int(one) for one in sizes[1].split(",")[:-1]] if sizes else []
     knobs = {found[1]: value.strip() for name, value in files.items() if (found := _KNOB.fullmatch(name))}
     return RocePort(
-        device,
         interface,
         address=named.get("address"),
         mtu=_whole(re.fullmatch("([0-9]{2,5})", named.get("mtu", ""), re.ASCII)),
@@ -113,7 +131,7 @@ def _port(device: str, interface: str, lines: list[str]) -> RocePort:
         }
         or _dcb_map(text),
         ecn={side: frozenset(on) for side in ("roce_np", "roce_rp") if (on := _ecn(files, side)) is not None},
-        gid_types={int(at): kind for at, kind in _types(files)},
+        gid_types={int(at[1]): kind.strip() for name, kind in files.items() if (at := _GID_TYPE.search(name))},
         host_class=_whole(_CLASS.search(named.get("traffic_class", ""))),
         rdma_cm_class=_whole(re.fullmatch("([0-9]{1,3})", named.get("default_roce_tos", ""), re.ASCII)),
         dcbx=found[1].strip() if (found := _DCBX.search(text)) else None,
@@ -144,13 +162,6 @@ def _whole(found: re.Match[str] | None) -> int | None:
 def _ecn(files: Mapping[str, str], side: str) -> list[int] | None:
     told = {name[-1]: value for name, value in files.items() if f"/ecn/{side}/enable/" in name}
     return [int(priority) for priority, value in told.items() if value.strip() == "1"] if told else None
-
-
-def _types(files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for name, kind in files.items():
-        found = re.search(r"/gid_attrs/types/([0-9]{1,3})$", name, re.ASCII)
-        if found:
-            yield found[1], kind.strip()
 
 
 CONGESTION_NAME = "fabric-congestion"

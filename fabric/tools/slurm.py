@@ -88,9 +88,8 @@ def not_launched(stderr: str) -> Mapping[str, str]:
     return dict(_NOT_LAUNCHED.findall(stderr))
 
 
-def show_config() -> tuple[str, ...]:
-    """Ask how the site is set up."""
-    return ("scontrol", "show", "config")
+SHOW_CONFIG = ("scontrol", "show", "config")
+"""Asks how the site is set up."""
 
 
 def srun_ports(stdout: str) -> range:

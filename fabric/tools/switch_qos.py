@@ -10,11 +10,12 @@ or is not told.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from fabric.errors import UnreadableOutput
 from fabric.tools.driver import need, need_success, plain
-from fabric.tools.nvue import unfolded
+from fabric.tools.nvue import command_lines, unfolded
+from fabric.tools.roce import Marking, RocePort
 
 _UNITS = {"B": 1, "Bytes": 1, "KB": 1 << 10, "MB": 1 << 20}  # 146.48 KB is 150,000 bytes
 _PROFILE_CABLE_M = 10
@@ -26,41 +27,11 @@ _PROFILE = re.compile(r"nv set qos (pfc|congestion-control|mapping) (\S+) (.+)")
 _TRUSTS = {"l2": "pcp", "l3": "dscp", "both": "pcp,dscp", "port": "port"}
 
 
-@dataclass(frozen=True, slots=True)
-class Marking:
-    """How a queue is marked (ECN): from *kmin_bytes* on by chance, beyond *kmax_bytes* always; None: not told."""
-
-    kmin_bytes: int | None = None
-    kmax_bytes: int | None = None
+ROCE = ("nv", "show", "qos", "roce")
+"""Asks how the switch as a whole treats RoCE."""
 
 
-@dataclass(frozen=True, slots=True)
-class PortQos:
-    """
-    One port; None, or a key that is missing, is what was not told.
-
-    *trust*: ``pcp``, ``dscp``, both with a comma, or ``port``. *priority_of*: by DSCP, *queue_of*: by priority. *pfc*:
-    the priorities that are paused, not dropped; *sends*, *obeys*: whether it sends pauses, and stops when it gets any.
-    *marks*: by queue. *xoff_bytes*: where it pauses, when that is set by hand.
-    """
-
-    trust: str | None = None
-    priority_of: Mapping[int, int] = field(default_factory=dict)
-    queue_of: Mapping[int, int] = field(default_factory=dict)
-    pfc: frozenset[int] | None = None
-    sends: bool | None = None
-    obeys: bool | None = None
-    cable_m: int | None = None
-    marks: Mapping[int, Marking] | None = None
-    xoff_bytes: int | None = None
-
-
-def roce() -> tuple[str, ...]:
-    """Ask how the switch as a whole treats RoCE."""
-    return ("nv", "show", "qos", "roce")
-
-
-def read_roce(stdout: str, stderr: str = "", exit_status: int = 0) -> PortQos:
+def read_roce(stdout: str, stderr: str = "", exit_status: int = 0) -> RocePort:
     """
     What is true of every port without profiles of its own; nothing is told where RoCE is not enabled.
 
@@ -70,7 +41,7 @@ def read_roce(stdout: str, stderr: str = "", exit_status: int = 0) -> PortQos:
     lines = plain(stdout).splitlines()
     tree = _tree(lines)
     if {tree.get("enable"), tree.get("state")} & {"off", "disabled"}:
-        return PortQos()
+        return RocePort()
     lossless = ("pfc-priority", "congestion-mode") if tree.get("mode", "").startswith("lossless") else ()
     untold = [name for name in ("mode", *lossless) if name not in tree]
     if untold:
@@ -81,7 +52,7 @@ def read_roce(stdout: str, stderr: str = "", exit_status: int = 0) -> PortQos:
         raise UnreadableOutput(f"nv show qos roce: no whole tables in {stdout[-160:]!r}")
     marking = Marking(_bytes(tree.get("min-threshold")), _bytes(tree.get("max-threshold")))
     ecn = tree.get("congestion-mode", "").lower().startswith("ecn")
-    return PortQos(
+    return RocePort(
         trust=tree.get("trust-mode"),
         priority_of={dscp: priority[0] for _, _, dscps, priority in maps for dscp in dscps},
         queue_of={priority[0]: queue[0] for _, priority, queue, _ in queues},
@@ -94,8 +65,8 @@ def read_roce(stdout: str, stderr: str = "", exit_status: int = 0) -> PortQos:
 
 
 def read_ports(
-    usual: PortQos, stdout: str, stderr: str = "", exit_status: int = 0
-) -> tuple[PortQos, dict[str, PortQos]]:
+    usual: RocePort, stdout: str, stderr: str = "", exit_status: int = 0
+) -> tuple[RocePort, dict[str, RocePort]]:
     """
     All other ports, and those with profiles of their own, of what ``nv config show -o commands`` prints.
 
@@ -104,17 +75,17 @@ def read_ports(
     Raises ToolError with the tool's own words, UnreadableOutput for a value of a profile in use that is not understood.
     """
     need_success("nv config show", stdout, stderr, exit_status)
-    profiles: dict[tuple[str, str], list[str]] = {}
+    profiles: dict[tuple[str, str], list[list[str]]] = {}
     used: dict[str, dict[str, str]] = {}
     for line in (one.strip() for one in plain(stdout).splitlines()):
         if found := _PROFILE.fullmatch(line):
-            profiles.setdefault((found[1], found[2]), []).append(found[3])
+            profiles.setdefault((found[1], found[2]), []).append(found[3].split())
         elif found := _INTERFACE.fullmatch(line):
             for port in unfolded(found[1]):
                 used.setdefault(port, {})[found[2]] = found[3]
 
-    def applied(port: PortQos, kind: str, name: str) -> PortQos:
-        return _APPLY[kind](port, [one.split() for one in profiles.get((kind, name), [])])
+    def applied(port: RocePort, kind: str, name: str) -> RocePort:
+        return _APPLY[kind](port, profiles.get((kind, name), []))
 
     if usual.pfc is None:
         usual = replace(usual, pfc=frozenset())
@@ -147,13 +118,10 @@ def read_global(kind: str, queue: int | None, stdout: str, stderr: str = "", exi
 
     Raises ToolError with the tool's own words, UnreadableOutput for a text without a ``nv set``.
     """
-    need_success("nv config show", stdout, stderr, exit_status)
-    lines = [line.strip() for line in plain(stdout).splitlines()]
-    need([line for line in lines if line.startswith("nv set ")], f"nv config show: no command in {stdout[:120]!r}")
     said: dict[str, str] = {}
     apart: list[str] = []
     together = ""
-    for line in lines:
+    for line in command_lines(stdout, stderr, exit_status):
         if (found := _PROFILE.fullmatch(line)) and found[1] == kind and found[2] == GLOBAL:
             words = found[3].split()
             if queue is not None and words[0] == "traffic-class":
@@ -181,7 +149,7 @@ def shown(key: str, stdout: str, stderr: str = "", exit_status: int = 0) -> str:
     return f"^ *{key} +{value}( |$)"
 
 
-def _with_pfc(port: PortQos, settings: list[list[str]]) -> PortQos:
+def _with_pfc(port: RocePort, settings: list[list[str]]) -> RocePort:
     said = {words[0]: words[1] for words in settings if len(words) == 2}
     priorities = [one for words in settings if words[0] == "switch-priority" for one in _numbers(words[-1])]
     return replace(
@@ -194,7 +162,7 @@ def _with_pfc(port: PortQos, settings: list[list[str]]) -> PortQos:
     )
 
 
-def _with_ecn(port: PortQos, settings: list[list[str]]) -> PortQos:
+def _with_ecn(port: RocePort, settings: list[list[str]]) -> RocePort:
     said: dict[int, dict[str, str]] = {}
     for _, queues, *rest in (words for words in settings if words[0] == "traffic-class" and len(words) == 4):
         for queue in _numbers(queues):
@@ -209,7 +177,7 @@ def _limit(said: Mapping[str, str], which: str) -> int | None:
     return _whole(said[f"{which}-threshold"]) if f"{which}-threshold" in said else None
 
 
-def _with_map(port: PortQos, settings: list[list[str]]) -> PortQos:
+def _with_map(port: RocePort, settings: list[list[str]]) -> RocePort:
     trust, priority_of = port.trust, dict(port.priority_of)
     for words in settings:
         if words[0] == "trust":

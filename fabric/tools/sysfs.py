@@ -5,11 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fabric.errors import ToolError, UnreadableOutput
+from fabric.model.found import FoundRnic
 from fabric.tools.driver import complaint, need, need_success, whole, whole_lines, word
 from fabric.tools.infiniband import PHYSICAL_STATES, PortState
 
 ROOT = "/sys/class/infiniband"
-STATES = ("NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER")
+DEVICES = ("ls", ROOT)
+"""Asks for the names of all devices."""
+STATES = frozenset({"NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"})
 """The kernel's words (drivers/infiniband/core/sysfs.c)."""
 
 COUNTERS = ("link_downed", "link_error_recovery", "symbol_error")
@@ -25,11 +28,8 @@ OF_PORT = ("state", "rate", "link_layer", "gids/0", "gid_attrs/ndevs/0")
 PORTS_MOST = 2
 """Ports of one device that are looked for: no adapter for GPU hosts has more."""
 
-_PHYSICAL_STATES = {str(number): name for number, name in enumerate(PHYSICAL_STATES) if number}
 _ABSENT = re.compile(r"^cat: '?\S+/counters/([a-z_]+)'?: No such file or directory$", re.MULTILINE)
 _COUNT = re.compile(r"[0-9]{1,20}", re.ASCII)
-_STATE = re.compile(r"([0-9]): ([A-Z_]+)", re.ASCII)
-_PHYSICAL = re.compile(r"([0-9]): (\S.*)", re.ASCII)
 _GUID = re.compile(r"[0-9a-f]{4}(?::[0-9a-f]{4}){3}", re.ASCII)
 _NAME = re.compile(r"[^\s/:]{1,15}")
 _FILE = re.compile(rf"{ROOT}/([^/:]+)/(?:ports/([0-9])/)?({'|'.join((*IDENTITY, *PLACE, *OF_PORT))}):(.*)", re.ASCII)
@@ -51,10 +51,10 @@ class RdmaDevice:
     Its fields are in the order of ``_SHAPES``.
     """
 
-    node_guid: str | None
-    firmware: str | None
-    board_id: str | None
-    pci_address: str | None
+    node_guid: str | None = None
+    firmware: str | None = None
+    board_id: str | None = None
+    pci_address: str | None = None
 
 
 def port_state(device: str, port: int) -> tuple[str, ...]:
@@ -108,26 +108,25 @@ def read_counters(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[s
 def read_port_state(stdout: str, stderr: str = "", exit_status: int = 0) -> PortState:
     """Both states. Raises ToolError with what ``cat`` said, UnreadableOutput on anything else."""
     need_success("cat", stdout, stderr, exit_status)
-    lines = whole_lines(stdout)
-    state = _STATE.fullmatch(lines[0]) if len(lines) == 2 else None
-    physical = _PHYSICAL.fullmatch(lines[1]) if state else None
-    if not state or not physical:
+    words = _words(stdout)
+    if len(words) != 2 or words[0] not in STATES or words[1] not in PHYSICAL_STATES:
         raise UnreadableOutput(f"sysfs: not the two states of a port: {stdout[:80]!r}")
-    if int(state[1]) >= len(STATES) or STATES[int(state[1])] != state[2]:
-        raise UnreadableOutput(f"sysfs: {state[0]!r} is no state of a port")
-    if _PHYSICAL_STATES.get(physical[1]) != physical[2]:
-        raise UnreadableOutput(f"sysfs: {physical[0]!r} is no physical state of a port")
-    return PortState(state[2], physical[2])
+    return PortState(*words)
 
 
 def read_states(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[str, ...]:
     """The logical states that were there, in order. Raises ToolError when ``cat`` itself failed."""
     if exit_status not in (0, 1):
         raise ToolError(f"cat: exit {exit_status}: {complaint(stdout, stderr)}")
-    found = [_STATE.fullmatch(line) for line in whole_lines(stdout)]
-    if any(one is None for one in found):
+    words = _words(stdout)
+    if not STATES.issuperset(words):
         raise UnreadableOutput(f"sysfs: not states of ports: {stdout[:80]!r}")
-    return tuple(one[2] for one in found if one)
+    return words
+
+
+def _words(stdout: str) -> tuple[str, ...]:
+    """States without their numbers."""
+    return tuple(line.partition(": ")[2] for line in whole_lines(stdout))
 
 
 def read_node_guid(stdout: str, stderr: str = "", exit_status: int = 0) -> int:
@@ -176,28 +175,15 @@ def read_identity(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[s
     return {device: RdmaDevice(*(got.get(name) for name in _SHAPES)) for device, got in said.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class RdmaPort:
-    """One port; None: its file is not there. *netdev*: the interface of a RoCE port."""
-
-    active: bool
-    rate_gbps: float | None
-    link_layer: str | None
-    guid: int | None
-    netdev: str | None
-
-
 def places(devices: Sequence[str]) -> tuple[str, ...]:
     """Ask for what ``read_places`` reads."""
     ports = (f"ports/{number}/{name}" for number in range(1, PORTS_MOST + 1) for name in OF_PORT)
     return _grep(devices, (*PLACE, *ports))
 
 
-def read_places(
-    stdout: str, stderr: str = "", exit_status: int = 0
-) -> tuple[dict[str, int], dict[tuple[str, int], RdmaPort]]:
+def read_places(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[tuple[str, int], FoundRnic]:
     """
-    The NUMA node of each device (none where the kernel says -1), and the ports that are there.
+    The ports that are there, by device and number; without a NUMA node where the kernel says -1.
 
     Raises ToolError when nothing could be read, UnreadableOutput for a line that is none of these files.
     """
@@ -210,17 +196,20 @@ def read_places(
             numa[device] = int(value)
     if not said:
         raise ToolError(f"grep: exit {exit_status}: {complaint(stdout, stderr)}")
-    return numa, {port: _port(got) for port, got in said.items()}
+    return {(device, port): _rnic(device, port, numa.get(device), got) for (device, port), got in said.items()}
 
 
-def _port(said: Mapping[str, str]) -> RdmaPort:
+def _rnic(device: str, port: int, numa: int | None, said: Mapping[str, str]) -> FoundRnic:
     rate, gid = _RATE.fullmatch(said.get("rate", "")), _GID.fullmatch(said.get("gids/0", ""))
     netdev = said.get("gid_attrs/ndevs/0", "")
-    return RdmaPort(
+    return FoundRnic(
+        device,
+        port,
+        guid=(int(gid[1].replace(":", ""), 16) or None) if gid else None,
         active=said.get("state", "").endswith(": ACTIVE"),
         rate_gbps=float(rate[1]) if rate else None,
-        link_layer=said.get("link_layer", "").lower() or None,
-        guid=(int(gid[1].replace(":", ""), 16) or None) if gid else None,
+        link_layer=said.get("link_layer", "").lower() or "infiniband",
+        numa=numa,
         netdev=netdev if _NAME.fullmatch(netdev) else None,
     )
 

@@ -129,7 +129,7 @@ def test_it_is_never_said_to_be_over_while_it_is_live_though_nothing_answers_fro
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", TOLD)
 def test_an_undo_that_only_looks_done_is_caught(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    kept, blind = nvue.shell, Check(switch_qos.roce(), ("enable",))
+    kept, blind = nvue.shell, Check(switch_qos.ROCE, ("enable",))
     monkeypatch.setattr(nvue, "shell", lambda verb, *words: ("true",) if verb == "commit" else kept(verb, *words))
     monkeypatch.setattr("fabric.tools.nvue.equals", lambda setting: f'"{setting.key}"')
     monkeypatch.setattr("fabric.changes.switch_qos.Check", lambda argv, patterns: blind)

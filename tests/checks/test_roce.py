@@ -16,7 +16,6 @@ from fabric.model.inventory import MISSET_ENDS, MISSET_HOSTS, MISSET_SWITCHES, F
 from fabric.model.topology import Host
 from fabric.sim.world import World
 from fabric.tools.roce import RocePort
-from fabric.tools.switch_qos import PortQos
 from tests.changes.roce import roce
 from tests.checks.asked import EVERYTHING, HOST, answer
 from tests.checks.test_any_text import SAID as ANYTHING
@@ -223,9 +222,9 @@ def test_a_switch_may_say_anything(said: list[tuple[str, str, int, str]]) -> Non
 def test_a_switch_that_pauses_one_way_only_is_told_before_anything_else(
     *, sends: bool, obeys: bool, words: str
 ) -> None:
-    told = PortQos(trust="dscp", pfc=frozenset({3}), sends=sends, obeys=obeys)
-    far = RoceEnd("gpu001", "mlx5_0", "eth1", "", RocePort("mlx5_0", trust="dscp", pfc=frozenset({3})), 106)
-    end = RoceEnd("leaf0", "swp1", "swp1", "", told, 106, far=far)
+    told = RocePort(trust="dscp", pfc=frozenset({3}), sends=sends, obeys=obeys)
+    far = RoceEnd("gpu001", "mlx5_0", "", RocePort("eth1", trust="dscp", pfc=frozenset({3})), 106)
+    end = RoceEnd("leaf0", "swp1", "", told, 106, far=far)
     said = [wrong for rule in RULES if rule.about == "pfc" and (wrong := rule.wrong(end))]
     assert words in said[0]
 

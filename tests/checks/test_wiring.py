@@ -14,7 +14,7 @@ from fabric.config.inventory import load_inventory
 from fabric.model.finding import Finding, Severity
 from fabric.model.found import FoundCable, FoundFabric
 from fabric.model.inventory import Inventory
-from fabric.tools.infiniband import End, PortLine
+from fabric.tools.infiniband import ACTIVE, End, PortLine
 from fabric.wiring import make_executor
 from tests.places import INVENTORY
 
@@ -120,11 +120,9 @@ def test_a_switch_that_calls_itself_like_a_host_is_named_by_its_guid() -> None:
     _, found = looked(INVENTORY / "demo-rack-healthy.yaml")
     leaf, spine = End(1, "gpu001", 1, 1), End(2, "spine0", 2, 1)
     lines = [
-        PortLine(replace(end, port=port), "4X 106.25 Gbps", "Active", "LinkUp", None)
-        for end in (leaf, spine)
-        for port in (2, 3)
+        PortLine(replace(end, port=port), "4X 106.25 Gbps", ACTIVE, None) for end in (leaf, spine) for port in (2, 3)
     ]
-    lines.append(PortLine(leaf, "4X 106.25 Gbps", "Active", "LinkUp", spine))
+    lines.append(PortLine(leaf, "4X 106.25 Gbps", ACTIVE, spine))
     cables, switches, _ = cables_of(lines, found.hosts)
     assert switches == {"switch-0000000000000001", "spine0"}
     assert [cable.a.node for cable in cables] == ["switch-0000000000000001"]

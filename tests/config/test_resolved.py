@@ -24,7 +24,7 @@ from fabric.model.inventory import Inventory
 from fabric.model.sampling import ZeroGrowth
 from fabric.model.scenario import Scenario
 from fabric.report.written import inventory_text
-from fabric.tools.host_parts import read_amd_numa
+from fabric.tools.host_parts import GpuTopology, read_amd_numa
 from fabric.wiring import make_executor
 from tests.places import INVENTORY, SCENARIOS, SHIPPED_SCENARIOS
 
@@ -263,7 +263,7 @@ def test_gpus_of_amd_are_told_by_rocm_smi(tmp_path: Path) -> None:
     warned = (
         'WARNING: low-power state\n{"card1": {"(Topology) Numa Node": "-1"}, "card0": {"(Topology) Numa Node": "1"}}'
     )
-    assert read_amd_numa(warned) == {"GPU0": 1, "GPU1": None}
+    assert read_amd_numa(warned) == GpuTopology(("GPU0", "GPU1"), {}, {"GPU0": 1})
     for text in ("", "{}", '{"card0": {}}', '{"card0": {"(Topology) Numa Node": "x"}}', "[1]", '{"card0": 1}'):
         with pytest.raises(UnreadableOutput):
             read_amd_numa(text)

@@ -184,7 +184,7 @@ class IbSim:
 
     def _is_routed(self) -> bool:
         found = [line for line in self.ports() if line.peer is not None]
-        return len(found) == 10 and all(line.active and line.end.lid for line in found)
+        return len(found) == 10 and all(line.state.active and line.end.lid for line in found)
 
     @contextlib.contextmanager
     def _running(self, name: str, *words: str, stdin: int = subprocess.DEVNULL, **more: str) -> Iterator[None]:

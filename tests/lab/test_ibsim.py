@@ -42,7 +42,7 @@ def ibsim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IbSim]:
 def state(ibsim: IbSim, node: str, port: int) -> tuple[str, str]:
     """Both states of a port, as iblinkinfo prints them."""
     line = ibsim.port(node, port)
-    return line.state, line.physical_state
+    return line.state.state, line.state.physical_state
 
 
 def begun(ibsim: IbSim, results: Path) -> subprocess.Popen[str]:

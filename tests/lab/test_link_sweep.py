@@ -21,5 +21,5 @@ def test_every_end_of_every_cable_is_found_and_nobody_is_mute(tmp_path: Path) ->
         cost, lines, errors = sweep(env, fabric)
     assert fabric.link_count == 128
     assert (cost["ends"], len(lines)) == (256, 256)
-    assert all(line.active for line in lines)
+    assert all(line.state.active for line in lines)
     assert not errors.mute

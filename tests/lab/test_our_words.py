@@ -80,8 +80,8 @@ def test_open_mpi_starts_every_process_with_its_variables() -> None:
     """A value with commas and an equals sign arrives whole; as root only where the site says so."""
     if which("mpirun") is None:
         pytest.skip("there is no mpirun")
-    hosts, env = [(socket.gethostname(), 2)], {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1"}
-    text = said(launch.mpirun(("env",), hosts=hosts, env=env, options=("--allow-run-as-root",)))
+    hosts, env = [socket.gethostname()], {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1"}
+    text = said(launch.mpirun(("env",), hosts=hosts, per_host=2, env=env, options=("--allow-run-as-root",)))
     assert text.count("NCCL_IB_HCA==mlx5_0:1,mlx5_1:1\n") == 2, text
     if os.geteuid() == 0:
-        assert "allow-run-as-root" in said(launch.mpirun(("env",), hosts=hosts, env=env))
+        assert "allow-run-as-root" in said(launch.mpirun(("env",), hosts=hosts, per_host=2, env=env))

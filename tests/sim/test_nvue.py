@@ -32,7 +32,7 @@ def nv(rack: Played, *words: str, switch: str = "leaf0") -> tuple[str, str, int]
 def test_it_is_read_as_a_real_switch_is(rack: Played) -> None:
     assert nvue.read(*nv(rack, *nvue.show()[1:])) == Setting("enable", "off")
     assert nvue.read(*nv(rack, *nvue.show("swp4")[1:])).on
-    assert nvue.read_commands(*nv(rack, *nvue.commands()[1:])) == Configured(None, ("swp1", "swp2", "swp3", "swp4"))
+    assert nvue.read_commands(*nv(rack, *nvue.COMMANDS[1:])) == Configured(None, ("swp1", "swp2", "swp3", "swp4"))
 
 
 def test_what_is_set_is_pending_until_it_is_applied(rack: Played) -> None:
@@ -65,10 +65,10 @@ def test_a_commit_that_nobody_confirms_is_rolled_back_in_its_time(
 def test_a_confirmed_commit_stays(rack: Played) -> None:
     nv(rack, "set", *AR, "on")
     nv(rack, *nvue.apply("fabric 01", confirm_min=1)[1:])
-    assert nv(rack, *nvue.confirm()[1:])[2] == 0
+    assert nv(rack, *nvue.CONFIRM[1:])[2] == 0
     rack.wait(rack.now_s + 1000.0)
     assert of(rack, "leaf0").applied["router adaptive-routing enable"] == "on"
-    assert nv(rack, *nvue.confirm()[1:])[2] == 1
+    assert nv(rack, *nvue.CONFIRM[1:])[2] == 1
 
 
 def roce_pod(kit) -> Topology:

@@ -94,7 +94,7 @@ def test_ports_in_sysfs():
     assert str(sysfs.read_port_state("4: ACTIVE\n5: LinkUp\n")) == "ACTIVE/LinkUp"
     assert sysfs.read_port_state("4: ACTIVE\n5: LinkUp\n").active
     assert not sysfs.read_port_state("1: DOWN\n3: Disabled\n").active
-    for wrong in ("", "4: ACTIVE\n", "4: ACTIVE\n5: LinkU", "1: ACTIVE\n5: LinkUp\n", "4: ACTIVE\n5: Polling\n"):
+    for wrong in ("", "4: ACTIVE\n", "4: ACTIVE\n5: LinkU", "4: ACTIV\n5: LinkUp\n", "4: ACTIVE\n5: Pollin\n"):
         with pytest.raises(UnreadableOutput):
             sysfs.read_port_state(wrong)
     with pytest.raises(ToolError, match="No such file"):
@@ -313,8 +313,8 @@ def test_a_value_that_is_none_is_not_guessed(text: str) -> None:
 
 def test_gpus_are_read_and_what_they_do_not_say_is_left_open() -> None:
     first, second = host_parts.read_gpus(SMI)
-    assert (first.index, first.serial, first.vbios) == (0, "1650123456789", "96.00.74.00.0D")
-    assert (second.uuid[-1], second.serial, second.vbios) == ("3", None, None)
+    assert (first.part, first.serial, first.firmware) == ("gpu0", "1650123456789", "96.00.74.00.0D")
+    assert (str(second.unique)[-1], second.serial, second.firmware) == ("3", None, None)
     with pytest.raises(UnreadableOutput):
         host_parts.read_gpus("0, NVIDIA H100, 1\n")
     with pytest.raises(ToolError, match="No devices"):

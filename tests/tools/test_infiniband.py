@@ -29,12 +29,12 @@ LINES = (
 def test_blanks_in_names_down_ports_and_odd_speeds():
     """All as they are; the peer of a port that is down is not known."""
     up, down, _, aggregation = infiniband.read_ports(LINES)
-    assert (up.end.description, up.end.lid, up.end.port, up.active, up.speed) == (
+    assert (up.end.description, up.end.lid, up.end.port, up.state.active, up.speed) == (
         "gpu node 04 mlx5_1", 12, 1, True, "4X 53.125 Gbps"
     )  # fmt: skip
     assert up.peer == infiniband.End(0xE41D2D0300000200, "MF0;tor-2:MQM8700/U1", 4, 4)
-    assert (down.state, down.physical_state, down.peer, down.speed) == ("Down", "Disabled", None, "")
-    assert (aggregation.speed, aggregation.state, aggregation.active) == ("4X ????", "Initialize", False)
+    assert (str(down.state), down.peer, down.speed) == ("Down/Disabled", None, "")
+    assert (aggregation.speed, str(aggregation.state)) == ("4X ????", "Initialize/LinkUp")
     assert aggregation.peer is not None
     assert aggregation.peer.description.endswith("Aggregation Node")
 
@@ -59,14 +59,14 @@ def test_recorded_fabric():
         assert line.peer is not None
         back = by_end[line.peer.guid, line.peer.port].peer
         assert back is not None
-        assert (back.guid, back.port, line.active) == (line.end.guid, line.end.port, True)
+        assert (back.guid, back.port, line.state.active) == (line.end.guid, line.end.port, True)
     assert {line.end.description for line in ports if line.end.lid == 4} == {"MF0;tor-2:MQM8700/U1"}
 
 
 def test_recorded_fabric_with_a_link_that_is_not_answered_for():
     """``Port not available`` and warnings between the lines."""
     ((_, stdout, stderr, status),) = calls("infiniband-diags/ibsim-21-iblinkinfo-after-unlink.txt")
-    lost = [line for line in infiniband.read_ports(stdout, stderr, status) if line.active and line.peer is None]
+    lost = [line for line in infiniband.read_ports(stdout, stderr, status) if line.state.active and line.peer is None]
     assert [(line.end.lid, line.end.port) for line in lost][:1] == [(5, 1)]
 
 
@@ -86,13 +86,11 @@ def test_what_is_asked():
     """By LID, through the port that is named; ``on`` never takes an open link down."""
     assert infiniband.port_info(4, 23) == ("smpquery", "portinfo", "4", "23")
     through = infiniband.through("mlx5_3", 1, "0xfab")
-    argv = infiniband.port(4, 23, "disable", through=through, tool="/usr/sbin/ibportstate")
+    argv = infiniband.port(4, 23, up=False, through=through, tool="/usr/sbin/ibportstate")
     assert " ".join(argv) == "/usr/sbin/ibportstate -C mlx5_3 -P 1 -y 0xfab 4 23 disable"
-    for wrong in (lambda: infiniband.port(0, 1, "on"), lambda: infiniband.port_info(1, 0)):
+    for wrong in (lambda: infiniband.port(0, 1, up=True), lambda: infiniband.port_info(1, 0)):
         with pytest.raises(ValueError, match=r"LID|port"):
             wrong()
-    with pytest.raises(ValueError, match="explode"):
-        infiniband.port(1, 1, "explode")
 
 
 def test_a_closed_port_is_known_and_a_guard_sees_it():
@@ -162,7 +160,7 @@ def test_two_ports_of_a_switch_share_a_cage(number: int, label: str) -> None:
 )
 def test_the_lanes_of_a_link_are_read_from_its_speed(speed: str, lanes: tuple[int | None, float | None]) -> None:
     end = infiniband.End(1, "leaf", 1, 1)
-    assert infiniband.PortLine(end, speed, "Active", "LinkUp", None).lanes == lanes
+    assert infiniband.PortLine(end, speed, infiniband.ACTIVE, None).lanes == lanes
 
 
 HEAD = (

@@ -13,20 +13,21 @@ from hypothesis import strategies as st
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.ports import SchedulerNode
 from fabric.tools import ethtool, host_parts, infiniband, interfaces, launch, slurm
-from fabric.tools.infiniband import End, PortLine
+from fabric.tools.infiniband import ACTIVE, End, PortLine
 from fabric.tools.mlxlink import Light, Module
 from fabric.tools.records import Record, UnreadableLines, read_records
 from tests.builders import accepted
 from tests.places import CAPTURES
 from tests.tools.samples import sample, ufm_end
 
-HOSTS = (("gpu001", 8), ("gpu002", 8))
+HOSTS = ("gpu001", "gpu002")
 ARGV = ("all_reduce_perf", "-b", "1024")
 
 
-def test_mpirun_starts_one_process_per_slot() -> None:
+def test_mpirun_starts_as_many_processes_on_each_host() -> None:
     """The whole command line, as Open MPI 4 and 5 take it."""
-    argv = launch.mpirun(ARGV, hosts=HOSTS, env={"NCCL_ALGO": "RING", "NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1"})
+    env = {"NCCL_ALGO": "RING", "NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1"}
+    argv = launch.mpirun(ARGV, hosts=HOSTS, per_host=8, env=env)
     assert argv == (
         *("mpirun", "-np", "16", "-H", "gpu001:8,gpu002:8", "--map-by", "ppr:8:node", "--bind-to", "none"),
         *("-x", "NCCL_ALGO=RING", "-x", "NCCL_IB_HCA==mlx5_0:1,mlx5_1:1"),
@@ -34,16 +35,9 @@ def test_mpirun_starts_one_process_per_slot() -> None:
     )
 
 
-def test_mpirun_maps_unequal_hosts_by_slot() -> None:
-    """ppr:N:node would start N processes on every host."""
-    argv = launch.mpirun(ARGV, hosts=(("a", 8), ("b", 4)), env={})
-    assert argv[argv.index("--map-by") + 1] == "slot"
-    assert argv[argv.index("-np") + 1] == "12"
-
-
 def test_srun_passes_values_with_commas_whole() -> None:
     """Variables go through env, because --export splits at commas; a drained node is not waited for."""
-    argv = launch.srun(ARGV, hosts=HOSTS, env={"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1"})
+    argv = launch.srun(ARGV, hosts=HOSTS, per_host=8, env={"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1"})
     assert argv == (
         *("srun", "--nodes=2", "--nodelist=gpu001,gpu002", "--ntasks=16", "--ntasks-per-node=8"),
         *("--mpi=pmix", "--cpu-bind=none", "--immediate=30", "env", "NCCL_IB_HCA==mlx5_0:1,mlx5_1:1"),
@@ -51,36 +45,24 @@ def test_srun_passes_values_with_commas_whole() -> None:
     )
 
 
-def test_srun_refuses_unequal_hosts() -> None:
-    """It could not place the processes as asked."""
-    with pytest.raises(ValueError, match="equally many"):
-        launch.srun(ARGV, hosts=(("a", 8), ("b", 4)), env={})
-
-
 @pytest.mark.parametrize("wrap", [launch.mpirun, launch.srun])
 def test_no_host_name_can_be_misread(wrap) -> None:
     """A name that is an option, a list or a script is refused."""
     names = ["-x", "", "a,b", "a:8", "a b", "@file", "a;b", "--host", "a\n"]
-    start = partial(wrap, ARGV, env={})
-    assert accepted(names, lambda name: start(hosts=((name, 8), ("b", 8))), ValueError, "line could misread") == []
+    start = partial(wrap, ARGV, per_host=8, env={})
+    assert accepted(names, lambda name: start(hosts=(name, "b")), ValueError, "line could misread") == []
 
 
 @pytest.mark.parametrize("wrap", [launch.mpirun, launch.srun])
 def test_what_cannot_be_launched_is_refused(wrap) -> None:
-    """No program, no hosts, no slots, a host twice, or a variable that is none."""
-    asked: list[tuple[Any, Any, Any]] = [
-        ((), HOSTS, {}),
-        (("",), HOSTS, {}),
-        (("-x",), HOSTS, {}),
-        (("A=b",), HOSTS, {}),
-        (ARGV, (), {}),
-        (ARGV, (("a", 0),), {}),
-        (ARGV, (("a", 8), ("a", 8)), {}),
-        (ARGV, HOSTS, {"-x": "1"}),
-        (ARGV, HOSTS, {"A B": "1"}),
-        (ARGV, HOSTS, {"A": "1\n2"}),
+    """No program, no hosts, no processes, a host twice, or a variable that is none."""
+    good: dict[str, Any] = {"argv": ARGV, "hosts": HOSTS, "per_host": 8, "env": {}}
+    asked: list[dict[str, Any]] = [
+        *({"argv": argv} for argv in ((), ("",), ("-x",), ("A=b",))),
+        *({"hosts": ()}, {"hosts": ("a", "a")}, {"per_host": 0}),
+        *({"env": env} for env in ({"-x": "1"}, {"A B": "1"}, {"A": "1\n2"})),
     ]
-    assert accepted(asked, lambda one: wrap(one[0], hosts=one[1], env=one[2]), ValueError) == []
+    assert accepted(asked, lambda wrong: wrap(**(good | wrong)), ValueError) == []
 
 
 SACCT = """\
@@ -310,7 +292,7 @@ def test_recorded_distances() -> None:
     found = {name: host_parts.read_topology(text) for name, text in TOPO.items()}
     dgx = found["01-h100-dgx-mlx5-columns-tabs"]
     assert (dgx.distance["GPU0", "mlx5_0"], dgx.distance["mlx5_1", "GPU1"], dgx.numa["GPU7"]) == ("PIX", "PIX", 1)
-    assert len(dgx.parts) == 18
+    assert (len(dgx.gpus), len({one for pair in dgx.distance for one in pair})) == (8, 18)
     oci = found["07-wrapped-header-8gpu-oci"]
     assert (oci.distance["GPU0", "mlx5_0"], oci.distance["GPU1", "mlx5_1"], oci.numa["GPU4"]) == ("PXB", "PXB", 1)
     power = found["06-power9-v100-mlx5-no-numa-col"]
@@ -321,7 +303,7 @@ def test_recorded_distances() -> None:
 def test_recorded_links() -> None:
     """Real switches: names without quotes, blanks in names, ports without a speed."""
     lines = infiniband.read_links(LINKS)
-    kinds = Counter((line.active, line.peer is not None) for line in lines)
+    kinds = Counter((line.state.active, line.peer is not None) for line in lines)
     assert kinds.keys() == {(True, True), (False, False)}
     first = lines[0]
     assert (first.end.description, first.end.lid, first.speed) == ("o0001 HCA-1", 134, "4x EDR")
@@ -336,7 +318,7 @@ def test_links_as_ufm_tells_them() -> None:
     """NVIDIA's example; what is a port's label is not of its switch's name, and a page of links is no list of them."""
     text = sample("ufm/links-docs-6.20.json")
     here, there = infiniband.read_ufm(text)
-    assert here == PortLine(End(0x900A840300AC8C40, "sw-ufm-ndr03", 0, 5), "", "Active", "LinkUp", there.end)
+    assert here == PortLine(End(0x900A840300AC8C40, "sw-ufm-ndr03", 0, 5), "", ACTIVE, there.end)
     assert (there.end, there.peer) == (End(0x9C0591030085ABC0, "sw-ufm-ndr04", 0, 5), here.end)
     for wrong in ("[]", f'{{"data": {text}}}', text.replace("_5", "_6"), text.replace("source_port_name", "name")):
         with pytest.raises(UnreadableOutput, match=r"UFM: no (list of links|end of a link in source_port_name)"):
@@ -369,7 +351,6 @@ def test_any_links_of_ufm_come_back(links: list[Any]) -> None:
 
 def test_the_commands() -> None:
     """Nothing else than these words."""
-    assert interfaces.neighbours() == ("lldpctl", "-f", "json")
     assert host_parts.topology() == ("nvidia-smi", "topo", "-m")
 
 

@@ -152,12 +152,11 @@ def test_a_row_cut_anywhere_is_never_read_wrong() -> None:
         assert bool(test.problems) is bool(ROW_2G[:length].strip())
 
 
-def test_rows_without_a_heading_are_read_and_said() -> None:
-    """The head of the log was cut off."""
+def test_rows_without_a_heading_are_not_guessed() -> None:
+    """The head of the log was cut off: the closing lines tell that rows are missing."""
     (test,) = nccl.parse(ROW_1G + "\n" + ROW_2G + "\n" + AVERAGE).tests
-    assert len(test.rows) == 2
-    assert test.complete
-    assert any("heading is not in the log" in problem for problem in test.problems)
+    assert test.rows == []
+    assert test.problems == ["no rows, printed average is 456.008: rows were lost"]
 
 
 def test_an_unknown_heading_is_not_guessed() -> None:
@@ -226,11 +225,6 @@ def test_an_altered_bus_bandwidth_breaks_the_ratio() -> None:
     assert problems(text) == ["busbw/algbw is not the 1.75 of all_reduce of 8 ranks at 32M, 64M"]
 
 
-def test_an_altered_time_breaks_size_over_time() -> None:
-    """Algorithm bandwidth is size/time."""
-    assert problems(TWO_TESTS.replace("279.32", "379.32", 1)) == ["algbw is not size/time at 64M"]
-
-
 def test_altered_rows_of_an_unknown_collective_are_noticed() -> None:
     """Their ratio differs from the others'."""
     text = (FOLDER / "side-work-copybw.txt").read_text().replace("   none  ", "   what  ").replace("163.63", "153.63")
@@ -254,12 +248,12 @@ def test_out_of_bounds_values_are_wrong_results() -> None:
 
 
 def test_a_lost_digit_is_noticed() -> None:
-    """Of any time or bandwidth: its row is narrower than the others, whatever else still adds up."""
+    """Of any bandwidth or count of wrong elements; a time is not judged."""
     first = TWO_TESTS[: TWO_TESTS.index("Avg bus bandwidth") + 40]
     unseen, tried = [], 0
     for row in re.finditer(r"^ +[0-9]{7,} .*$", first, re.MULTILINE):
-        cells = [found.span() for found in re.finditer(r"[0-9.]+", row[0])][3:]
-        for start, end in cells:
+        cells = [found.span() for found in re.finditer(r"[0-9.]+", row[0])]
+        for start, end in cells[4:7] + cells[8:]:
             for place in range(row.start() + start, row.start() + end):
                 tried += first[place] != "."
                 if first[place] != "." and not problems(first[:place] + first[place + 1 :]):

@@ -1,5 +1,6 @@
 """The command lines of ib_write_bw and ib_write_lat, and the reading of their tables."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from fabric.tools import perftest
 from fabric.tools.perftest import command
-from fabric.tools.perftest.command import write_lat
+from fabric.tools.perftest.command import Side
 from tests.builders import accepted
 from tests.places import GOLDEN
 
@@ -15,19 +16,19 @@ FOLDER = GOLDEN / "perftest"
 MIB = 8 * (1 << 20) / 1e9  # MiB/s in Gb/s
 
 
+SIDE = Side(program_path="ib_write_bw", device="mlx5_0", port=18600, peer="127.0.0.1", size_bytes=8 << 20, numa_node=0)
+
+
 def write_bw(**changed):
-    """A client with one value changed."""
-    values = {
-        "device": "mlx5_0",
-        "port": 18600,
-        "peer": "127.0.0.1",
-        "size_bytes": 8 << 20,
-        "duration_s": 5,
-        "queue_pairs": 2,
-        "cuda_gpu": None,
-        "numa_node": None,
-    }
-    return command.write_bw(**(values | changed))
+    """A client with some values changed."""
+    own: dict[str, Any] = {"duration_s": 5, "queue_pairs": 2, "cuda_gpu": None}
+    side = {name: value for name, value in changed.items() if name not in own}
+    return command.write_bw(replace(SIDE, **side), **(own | {name: changed[name] for name in own if name in changed}))
+
+
+def write_lat(iterations, **changed):
+    """The same of ib_write_lat."""
+    return command.write_lat(replace(SIDE, program_path="ib_write_lat", **changed), iterations=iterations)
 
 
 def golden(name: str) -> perftest.PerftestLog:
@@ -48,6 +49,7 @@ def header(unit: str = "Gb/sec") -> str:
 def test_the_client_names_its_server_last() -> None:
     """The whole command line, in spellings that perftest 4.5 takes too."""
     assert write_bw() == (
+        *("numactl", "--cpunodebind=0", "--membind=0"),
         *("ib_write_bw", "--ib-dev=mlx5_0", "--ib-port=1", "--port=18600", "--size=8388608", "--duration=5"),
         *("--qp=2", "--report_gbits", "--CPU-freq", "127.0.0.1"),
     )
@@ -186,7 +188,7 @@ def test_a_run_by_duration_counts_its_middle(duration_s: int, counted_s: int) ->
 
 
 REAL = Path(__file__).parents[1] / "golden" / "captures" / "perftest" / "ib_write_lat-rxe.txt"
-ASKED = write_lat(device="mlx5_0", port=18515, peer="10.0.0.2", size_bytes=2, iterations=200, numa_node=1)
+ASKED = write_lat(200, size_bytes=2)
 
 
 def test_a_real_table_is_read() -> None:
@@ -207,7 +209,7 @@ def test_a_real_table_is_read() -> None:
 def test_an_answer_to_another_question_is_told() -> None:
     found = command.parse_latency(REAL.read_text())
     assert found is not None
-    other = write_lat(device="mlx5_1", port=1, peer=None, size_bytes=8, iterations=100, numa_node=0)
+    other = write_lat(100, device="mlx5_1", peer=None, size_bytes=8)
     assert list(command.latency_otherwise(found, other, "IB")) == [
         "asked Device mlx5_1, saw mlx5_0",
         "asked Link type IB, saw Ethernet",
@@ -237,4 +239,4 @@ def test_what_is_cut_or_contradicts_itself_is_no_table(old: str, new: str) -> No
 
 def test_no_value_becomes_another_argument() -> None:
     with pytest.raises(ValueError, match="peer"):
-        write_lat(device="mlx5_0", port=1, peer="-D 9", size_bytes=2, iterations=200, numa_node=0)
+        write_lat(200, peer="-D 9")

@@ -10,7 +10,7 @@ from fabric.tools import nvue, roce, switch_qos
 from fabric.tools.interfaces import Neighbour
 from fabric.tools.mlxlink import Optics
 from fabric.tools.nvue import Configured, Setting, SwitchPort
-from fabric.tools.switch_qos import Marking, PortQos
+from fabric.tools.roce import Marking, RocePort
 from tests.places import CAPTURES, GOLDEN
 
 # mlnx-tools 2026-08 prints tabs, wraps its map, and warns on stdout.
@@ -74,7 +74,7 @@ def test_a_real_answer_of_an_older_release_is_read() -> None:
 def test_what_is_not_told_is_none() -> None:
     told = roce.read(SAID)
     assert told is not None
-    assert told["mlx5_1"] == roce.RocePort("mlx5_1", "eth3")
+    assert told["mlx5_1"] == RocePort("eth3")
 
 
 def test_dcb_is_read_where_there_is_no_mlnx_qos() -> None:
@@ -140,7 +140,7 @@ def test_profiles_are_what_single_ports_do_otherwise() -> None:
 )
 def test_without_roce_the_default_profile_is_what_counts(text: str) -> None:
     usual = switch_qos.read_roce(MULTI.replace("enable              on              on", text))
-    assert usual == PortQos()
+    assert usual == RocePort()
     rest, _ = switch_qos.read_ports(usual, COMMANDS)
     assert (rest.pfc, rest.cable_m) == (frozenset({3}), 10)
     assert switch_qos.read_ports(usual, "nv set system hostname leaf01\n")[0].pfc == frozenset()
@@ -163,7 +163,7 @@ def test_what_is_not_understood_is_not_guessed(stdout: str, status: int, error: 
 
 def test_a_profile_that_is_not_understood_is_not_guessed() -> None:
     with pytest.raises(UnreadableOutput, match="whole number"):
-        switch_qos.read_ports(PortQos(), COMMANDS.replace("xoff-threshold 1500", "xoff-threshold many"))
+        switch_qos.read_ports(RocePort(), COMMANDS.replace("xoff-threshold 1500", "xoff-threshold many"))
 
 
 FOLDER = GOLDEN / "nvue"

@@ -8,6 +8,7 @@ Both ends of every cable as they told to be set are joined: host ports by one sh
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from fabric.checks.kind import (
     Answers,
@@ -28,7 +29,6 @@ from fabric.model.text import fold
 from fabric.model.topology import Host, Platform, Topology
 from fabric.tools import nvue, roce, switch_qos
 from fabric.tools.roce import RocePort
-from fabric.tools.switch_qos import PortQos
 
 TO_HOSTS = "ports to hosts"
 """Of these only those to RNICs are of interest: a host's other ports may be in the same switch."""
@@ -53,20 +53,16 @@ def ask_switches(topology: Topology, asked: Iterable[str]) -> dict[str, tuple[Ar
     """Every switch of an Ethernet fabric that NVUE configures, when any of the *asked* hosts is on one; read only."""
     if not any(topology.hosts[name].platform.link_layer == "ethernet" for name in asked):
         return {}
-    argvs = (switch_qos.roce(), nvue.commands(), nvue.ports(), nvue.neighbours())
-    logins = ((name, topology.switches[name].login) for name in topology.switches)
-    return {
-        name: argvs
-        for name, login in logins
-        if login is not None and login.management == "nvue" and name in topology.ethernet_switches
-    }
+    argvs = (switch_qos.ROCE, nvue.COMMANDS, nvue.PORTS, nvue.NEIGHBOURS)
+    managed = (name for name, login in topology.logins.items() if login.management == "nvue")
+    return {name: argvs for name in managed if name in topology.ethernet_switches}
 
 
 def told_by(looked: Looked) -> dict[str, RocePort] | None:
     """What the ports of a host told, by device; None when that cannot be read."""
     asked = ask_host(looked.host, looked.needs)
     answer = looked.answers.get(asked[0]) if asked else None
-    return None if answer is None or answer.lost else roce.read(answer.stdout)
+    return None if answer is None else roce.read(answer.stdout)
 
 
 def ends(hosts: Mapping[str, Looked], switches: Mapping[str, Answers], unread: list[tuple[str, str]]) -> list[RoceEnd]:
@@ -75,13 +71,13 @@ def ends(hosts: Mapping[str, Looked], switches: Mapping[str, Answers], unread: l
     wanted = _most(class_of(platform) for platform in platforms)
     slowed = not platforms or any(platform.congestion_control == "dcqcn" for platform in platforms)
     found = {(end.node, end.port): end for name, looked in hosts.items() for end in _of_host(name, looked)}
-    cnp_dscp = _most(end.told.cnp_dscp for end in found.values() if isinstance(end.told, RocePort))
+    cnp_dscp = _most(end.told.cnp_dscp for end in found.values())
     cables: list[tuple[tuple[str, str], tuple[str, str]]] = []
     by_address = {(end.node, word): key for key, end in found.items() for word in _called(end.told)}
     names = {*hosts, *switches}
     for switch, answers in switches.items():
         reasons: list[str] = []
-        heard = parsed(answers[nvue.neighbours()], nvue.read_neighbours, "neighbours", reasons) or ()
+        heard = parsed(answers[nvue.NEIGHBOURS], nvue.read_neighbours, "neighbours", reasons) or ()
         peers = {one.interface: (one.called(names), one.port) for one in heard}
         peers = {port: peer for port, peer in peers.items() if peer[0]}
         if not peers and not reasons:
@@ -115,11 +111,9 @@ def _of_host(name: str, looked: Looked) -> Iterator[RoceEnd]:
         yield RoceEnd(
             name,
             device,
-            told.interface,
             f"platform {platform.name}",
             told,
             class_of(platform),
-            mtu=told.mtu,
             rate_gbps=rnic.line_rate_gbps if rnic else None,
             host=looked.host,
             cnp_dscp=told.cnp_dscp,
@@ -138,35 +132,29 @@ def _of_switch(
     if any(answer.truncated for answer in answers.values()):
         unread.append("an answer is cut")
         return
-    usual = parsed(answers[switch_qos.roce()], switch_qos.read_roce, "RoCE", unread)
-    ports = parsed(answers[nvue.ports()], nvue.read_ports, "ports", unread)
+    usual = parsed(answers[switch_qos.ROCE], switch_qos.read_roce, "RoCE", unread)
+    ports = parsed(answers[nvue.PORTS], nvue.read_ports, "ports", unread)
     if usual is None or ports is None:
         return
-
-    def read(stdout: str, stderr: str, status: int) -> tuple[PortQos, dict[str, PortQos]]:
-        return switch_qos.read_ports(usual, stdout, stderr, status)
-
-    configured = parsed(answers[nvue.commands()], read, "profiles", unread)
+    configured = parsed(answers[nvue.COMMANDS], partial(switch_qos.read_ports, usual), "profiles", unread)
     if configured is None:
         return
     others, own = configured
     for port in (port for port in ports if port in peers):
         alike = TO_HOSTS if peers[port][0] in hosts else "ports to switches"
-        told = own.get(port, others)
-        yield RoceEnd(name, port, port, alike, told, None, mtu=ports[port].mtu, rate_gbps=ports[port].speed_gbps)
+        told = replace(own.get(port, others), interface=port, mtu=ports[port].mtu)
+        yield RoceEnd(name, port, alike, told, None, rate_gbps=ports[port].speed_gbps)
 
 
-def _called(told: RocePort | PortQos) -> tuple[str, ...]:
+def _called(told: RocePort) -> Iterator[str]:
     """What lldpd may call a host's port: its MAC address, or the interface."""
-    return tuple(word.lower() for word in (told.address, told.interface) if word) if isinstance(told, RocePort) else ()
+    return (word.lower() for word in (told.address, told.interface) if word)
 
 
 def _most(values: Iterable[int | None]) -> int | None:
     told = Counter(value for value in values if value is not None)
     return min(told, key=lambda value: (-told[value], value)) if told else None
 
-
-__all__ = ["ROCE", "ask_switches", "roce_check"]
 
 CABLES_MOST = 4
 """So many cables of one finding are named (choice: two lines)."""
@@ -189,7 +177,7 @@ def _findings(hosts: Mapping[str, Looked], switches: Mapping[str, Answers]) -> I
             ports = told_by(looked)
             if ports is None:
                 answer = looked.answers[asked[0]]
-                said = excuse(answer) if answer.lost or answer.exit_status else "the answer is cut"
+                said = excuse(answer) if answer.exit_status else "the answer is cut"
                 yield _unread(said, "mlnx_qos -i INTERFACE there", name)
             else:
                 yield from (replace(one, hosts=(name,)) for one in _classes(looked.host, ports))
@@ -207,7 +195,10 @@ def _rows(told: Iterable[tuple[RoceEnd, Finding]]) -> Iterator[Finding]:
         of_node.setdefault((one, end.node), []).append(end)
     alike: dict[tuple[Finding, str, str, int], list[RoceEnd]] = {}
     for (one, _), those in of_node.items():
-        ports, interfaces = fold(end.port for end in those), fold(end.interface for end in those if end.interface)
+        ports, interfaces = (
+            fold(end.port for end in those),
+            fold(end.told.interface for end in those if end.told.interface),
+        )
         alike.setdefault((one, ports, interfaces, those[0].priority), []).extend(those)
     for (one, ports, interfaces, priority), those in alike.items():
         advice = one.advice.format(port="IF" if interfaces == "none" else interfaces, priority=priority)

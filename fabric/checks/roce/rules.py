@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import TypeVar
 
 from fabric.checks.kind import quoted
 from fabric.model.finding import Severity
 from fabric.model.topology import Host
-from fabric.tools.roce import RocePort
-from fabric.tools.switch_qos import Marking, PortQos
+from fabric.tools.roce import Marking, RocePort
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +19,15 @@ class RoceEnd:
     """
     One port: what it told, the *class* that is measured in, and the other end of its cable where somebody heard it.
 
-    *host* is None at a switch; *alike* says which ports it is compared with, *interface* what its own tools call it;
-    *heard*: False where its leaf told whom it hears, and did not hear it.
+    *host* is None at a switch; *alike* says which ports it is compared with. *heard*: False where its leaf told whom it
+    hears, and did not hear it.
     """
 
     node: str
     port: str
-    interface: str
     alike: str
-    told: RocePort | PortQos
+    told: RocePort
     wanted: int | None
-    mtu: int | None = None
     rate_gbps: float | None = None
     host: Host | None = None
     far: RoceEnd | None = field(default=None, compare=False)
@@ -52,7 +47,6 @@ class RoceEnd:
         return self.told.priority_of.get(wanted >> 2, wanted >> 5)
 
 
-_Told = TypeVar("_Told", RocePort, PortQos)
 _PROFILE = "; where it follows a profile of its own: nv unset interface {port} qos "
 
 
@@ -70,14 +64,8 @@ class RoceSetting:
     at_switch: str = ""
 
 
-def _of_kind(kind: type[_Told], read: Callable[[_Told], object]) -> Callable[[RoceEnd], object]:
-    """What only ports of one kind tell."""
-    return lambda end: read(end.told) if isinstance(end.told, kind) else None
-
-
 def _gid_type(end: RoceEnd) -> object:
-    index = (end.host.platform.gid_index if end.host else None) or 0
-    return end.told.gid_types.get(index) if isinstance(end.told, RocePort) else None
+    return end.told.gid_types.get((end.host.platform.gid_index if end.host else None) or 0)
 
 
 def _marked(marks: Mapping[int, Marking]) -> str:
@@ -90,90 +78,86 @@ def _about(size_bytes: int | None) -> str:
     return "a size not told" if size_bytes is None else f"{float(f'{size_bytes:.2g}') / 1000:g} kB"
 
 
-SETTINGS: Mapping[str, RoceSetting] = MappingProxyType(
-    {
-        "mtu": RoceSetting(
-            "MTU", lambda end: end.mtu, "ip link set {port} mtu 9000", "nv set interface {port} link mtu 9216"
-        ),
-        "trust": RoceSetting(
-            "trust",
-            lambda end: end.told.trust,
-            "mlnx_qos -i {port} --trust dscp (of mlnx-tools)",
-            "nv set qos mapping PROFILE trust both" + _PROFILE + "mapping",
-        ),
-        "priority": RoceSetting(
-            "priority",
-            lambda end: end.priority if end.wanted is not None else None,
-            "mlnx_qos -i {port} --dscp2prio set,DSCP,PRIORITY; or correct traffic_class in the inventory",
-            "nv set qos mapping PROFILE dscp N switch-priority P" + _PROFILE + "mapping",
-        ),
-        "pfc": RoceSetting(
-            "PFC on priorities",
-            lambda end: end.told.pfc,
-            "mlnx_qos -i {port} --pfc with a 1 in the place of priority {priority}",
-            "nv set qos roce" + _PROFILE + "pfc",
-        ),
-        "far": RoceSetting("other end", None, "systemctl enable --now lldpd; or have the RNIC's firmware send LLDP"),
-        "buffer": RoceSetting("buffer", None, "mlnx_qos -i {port} --cable_len METRES, or --buffer_size"),
-        "cable": RoceSetting(
-            "cable length in m",
-            lambda end: end.told.cable_m,
-            "mlnx_qos -i {port} --cable_len METRES",
-            "nv set qos pfc PROFILE cable-length METRES" + _PROFILE + "pfc",
-        ),
-        "ecn_np": RoceSetting(
-            "ECN (NP) on priorities",
-            _of_kind(RocePort, lambda port: port.ecn.get("roce_np")),
-            "echo 1 > /sys/class/net/{port}/ecn/roce_np/enable/{priority}",
-        ),
-        "ecn_rp": RoceSetting(
-            "ECN (RP) on priorities",
-            _of_kind(RocePort, lambda port: port.ecn.get("roce_rp")),
-            "echo 1 > /sys/class/net/{port}/ecn/roce_rp/enable/{priority}",
-        ),
-        "ecn": RoceSetting(
-            "ECN",
-            _of_kind(PortQos, lambda port: None if port.marks is None else _marked(port.marks)),
-            at_switch="nv set qos congestion-control PROFILE traffic-class N ecn enable, min-threshold BYTES, "
-            "max-threshold BYTES" + _PROFILE + "congestion-control",
-        ),
-        "xoff": RoceSetting(
-            "Xoff",
-            _of_kind(PortQos, lambda port: port.xoff_bytes),
-            at_switch="nv set qos pfc PROFILE xoff-threshold BYTES" + _PROFILE + "pfc",
-        ),
-        "cnp": RoceSetting(
-            "DSCP of CNP",
-            _of_kind(RocePort, lambda port: port.cnp_dscp),
-            "echo 48 > /sys/class/net/{port}/ecn/roce_np/cnp_dscp",
-            "nv set qos mapping PROFILE dscp N switch-priority P" + _PROFILE + "mapping",
-        ),
-        "host_class": RoceSetting(
-            "traffic class of the host",
-            _of_kind(RocePort, lambda port: port.host_class),
-            "echo CLASS > /sys/class/infiniband/DEVICE/tc/1/traffic_class; or correct the inventory",
-        ),
-        "rdma_cm": RoceSetting(
-            "traffic class of rdma_cm",
-            _of_kind(RocePort, lambda port: port.rdma_cm_class),
-            "cma_roce_tos -d DEVICE -t CLASS",
-        ),
-        "gid": RoceSetting(
-            "GID type", _gid_type, "write the right gid_index in the platform (show_gids; v2 is often 3)"
-        ),
-        "dcbx": RoceSetting("DCBX", None, "mlnx_qos -i {port} -d os"),
-    }
-)
+SETTINGS: Mapping[str, RoceSetting] = {
+    "mtu": RoceSetting(
+        "MTU", lambda end: end.told.mtu, "ip link set {port} mtu 9000", "nv set interface {port} link mtu 9216"
+    ),
+    "trust": RoceSetting(
+        "trust",
+        lambda end: end.told.trust,
+        "mlnx_qos -i {port} --trust dscp (of mlnx-tools)",
+        "nv set qos mapping PROFILE trust both" + _PROFILE + "mapping",
+    ),
+    "priority": RoceSetting(
+        "priority",
+        lambda end: end.priority if end.wanted is not None else None,
+        "mlnx_qos -i {port} --dscp2prio set,DSCP,PRIORITY; or correct traffic_class in the inventory",
+        "nv set qos mapping PROFILE dscp N switch-priority P" + _PROFILE + "mapping",
+    ),
+    "pfc": RoceSetting(
+        "PFC on priorities",
+        lambda end: end.told.pfc,
+        "mlnx_qos -i {port} --pfc with a 1 in the place of priority {priority}",
+        "nv set qos roce" + _PROFILE + "pfc",
+    ),
+    "far": RoceSetting("other end", None, "systemctl enable --now lldpd; or have the RNIC's firmware send LLDP"),
+    "buffer": RoceSetting("buffer", None, "mlnx_qos -i {port} --cable_len METRES, or --buffer_size"),
+    "cable": RoceSetting(
+        "cable length in m",
+        lambda end: end.told.cable_m,
+        "mlnx_qos -i {port} --cable_len METRES",
+        "nv set qos pfc PROFILE cable-length METRES" + _PROFILE + "pfc",
+    ),
+    "ecn_np": RoceSetting(
+        "ECN (NP) on priorities",
+        lambda end: end.told.ecn.get("roce_np"),
+        "echo 1 > /sys/class/net/{port}/ecn/roce_np/enable/{priority}",
+    ),
+    "ecn_rp": RoceSetting(
+        "ECN (RP) on priorities",
+        lambda end: end.told.ecn.get("roce_rp"),
+        "echo 1 > /sys/class/net/{port}/ecn/roce_rp/enable/{priority}",
+    ),
+    "ecn": RoceSetting(
+        "ECN",
+        lambda end: None if end.told.marks is None else _marked(end.told.marks),
+        at_switch="nv set qos congestion-control PROFILE traffic-class N ecn enable, min-threshold BYTES, "
+        "max-threshold BYTES" + _PROFILE + "congestion-control",
+    ),
+    "xoff": RoceSetting(
+        "Xoff",
+        lambda end: end.told.xoff_bytes,
+        at_switch="nv set qos pfc PROFILE xoff-threshold BYTES" + _PROFILE + "pfc",
+    ),
+    "cnp": RoceSetting(
+        "DSCP of CNP",
+        lambda end: end.told.cnp_dscp,
+        "echo 48 > /sys/class/net/{port}/ecn/roce_np/cnp_dscp",
+        "nv set qos mapping PROFILE dscp N switch-priority P" + _PROFILE + "mapping",
+    ),
+    "host_class": RoceSetting(
+        "traffic class of the host",
+        lambda end: end.told.host_class,
+        "echo CLASS > /sys/class/infiniband/DEVICE/tc/1/traffic_class; or correct the inventory",
+    ),
+    "rdma_cm": RoceSetting(
+        "traffic class of rdma_cm",
+        lambda end: end.told.rdma_cm_class,
+        "cma_roce_tos -d DEVICE -t CLASS",
+    ),
+    "gid": RoceSetting("GID type", _gid_type, "write the right gid_index in the platform (show_gids; v2 is often 3)"),
+    "dcbx": RoceSetting("DCBX", None, "mlnx_qos -i {port} -d os"),
+}
 """By the word that rules call them."""
 
 
 def with_knobs(found: Iterable[RoceEnd]) -> dict[str, RoceSetting]:
     """These, and each knob of DCQCN that some port told, by itself."""
-    names = {name for end in found if isinstance(end.told, RocePort) for name in end.told.knobs}
+    names = {name for end in found for name in end.told.knobs}
 
     def knob(name: str) -> RoceSetting:
         fix = f"write {name} in cc_params (debugfs) or ecn (sysfs)"
-        return RoceSetting(name, _of_kind(RocePort, lambda port: port.knobs.get(name)), fix)
+        return RoceSetting(name, lambda end: end.told.knobs.get(name), fix)
 
     return {**SETTINGS, **{name: knob(name) for name in sorted(names) if not name.endswith("cnp_dscp")}}
 
@@ -206,17 +190,14 @@ class Rule:
     source: str
 
 
-def _host(end: RoceEnd) -> RocePort | None:
-    return end.told if isinstance(end.told, RocePort) else None
-
-
-def _switch(end: RoceEnd) -> PortQos | None:
-    return end.told if isinstance(end.told, PortQos) else None
-
-
 def trusts_dscp(end: RoceEnd) -> bool | None:
     """Whether the DSCP of a packet counts; None: not told."""
     return None if end.told.trust is None else "dscp" in end.told.trust
+
+
+def _decided(end: RoceEnd) -> bool:
+    """Whether the DSCP of the class that is measured in decides about its queue."""
+    return end.wanted is not None and trusts_dscp(end) is True
 
 
 def paused(end: RoceEnd) -> bool | None:
@@ -224,7 +205,7 @@ def paused(end: RoceEnd) -> bool | None:
     told = end.told
     if told.pfc is None or end.wanted is None:
         return None
-    return end.priority in told.pfc and not (isinstance(told, PortQos) and False in (told.sends, told.obeys))
+    return end.priority in told.pfc and False not in (told.sends, told.obeys)
 
 
 def _one_end(end: RoceEnd) -> str:
@@ -237,13 +218,7 @@ def _one_end(end: RoceEnd) -> str:
 
 def _two_priorities(end: RoceEnd) -> str:
     far = end.far
-    if (
-        far is None
-        or end.wanted is None
-        or not trusts_dscp(end)
-        or not trusts_dscp(far)
-        or end.priority == far.priority
-    ):
+    if far is None or not _decided(end) or not trusts_dscp(far) or end.priority == far.priority:
         return ""
     if not end.told.pfc or end.priority in end.told.pfc:
         return ""  # told of the end where the class is not lossless
@@ -252,12 +227,9 @@ def _two_priorities(end: RoceEnd) -> str:
 
 def _two_mtus(end: RoceEnd) -> str:
     """A switch's may be larger than a host's (9216 and 9000 are usual); a smaller one drops."""
-    far = end.far
-    return f"MTU {end.mtu}, and {far.mtu} at the other end" if far and end.mtu and far.mtu and _drops(end, far) else ""
-
-
-def _drops(end: RoceEnd, far: RoceEnd) -> bool:
-    return end.mtu is not None and far.mtu is not None and end.host is None and end.mtu < far.mtu
+    far_mtu = end.far.told.mtu if end.far else None
+    drops = end.host is None and end.told.mtu is not None and far_mtu is not None and end.told.mtu < far_mtu
+    return f"MTU {end.told.mtu}, and {far_mtu} at the other end" if drops else ""
 
 
 def _class(end: RoceEnd) -> str:
@@ -272,23 +244,22 @@ def _untrusted(end: RoceEnd) -> str:
 
 
 def _not_lossless(end: RoceEnd) -> str:
-    if end.wanted is None or not end.told.pfc or end.priority in end.told.pfc or not trusts_dscp(end):
+    if not _decided(end) or not end.told.pfc or end.priority in end.told.pfc:
         return ""
     on = ", ".join(map(str, sorted(end.told.pfc)))
     return f"{_class(end)} is priority {end.priority}; PFC is on for {on} only"
 
 
 def _no_pfc(end: RoceEnd) -> str:
-    if end.wanted is None or end.told.pfc is None or end.told.pfc or not trusts_dscp(end):
+    if not _decided(end) or end.told.pfc is None or end.told.pfc:
         return ""
     return f"{_class(end)} is priority {end.priority}, which has no PFC"
 
 
 def _one_way(end: RoceEnd) -> str:
-    told = _switch(end)
-    if told is None or not told.pfc or {told.sends, told.obeys} != {True, False}:
+    if not end.told.pfc or {end.told.sends, end.told.obeys} != {True, False}:
         return ""
-    return f"PFC is on one way only: {'rx' if told.sends else 'tx'} is disabled"
+    return f"PFC is on one way only: {'rx' if end.told.sends else 'tx'} is disabled"
 
 
 def _many_lossless(end: RoceEnd) -> str:
@@ -302,22 +273,19 @@ def needed_bytes(rate_gbps: float, cable_m: int, mtu: int) -> int:
 
 
 def _no_headroom(end: RoceEnd) -> str:
-    told = _host(end)
-    if told is None or not paused(end) or None in (told.cable_m, end.mtu, end.rate_gbps):
+    told, size = end.told, end.told.buffer_bytes.get(end.priority)
+    if size is None or told.cable_m is None or told.mtu is None or end.rate_gbps is None or not paused(end):
         return ""
-    size, needed = (
-        told.buffer_bytes.get(end.priority),
-        needed_bytes(end.rate_gbps or 0, told.cable_m or 0, end.mtu or 0),
-    )
-    if size is None or size >= needed:
+    needed = needed_bytes(end.rate_gbps, told.cable_m, told.mtu)
+    if size >= needed:
         return ""
     return f"priority {end.priority} has PFC and {size:,} bytes of buffer; {needed:,} are needed at {told.cable_m} m"
 
 
 def _off(side: str, what: str) -> Callable[[RoceEnd], str]:
     def wrong(end: RoceEnd) -> str:
-        told = _host(end)
-        if told is None or end.wanted is None or not end.slowed_down or side not in told.ecn or not trusts_dscp(end):
+        told = end.told
+        if not _decided(end) or not end.slowed_down or side not in told.ecn:
             return ""
         if told.pfc and end.priority not in told.pfc:
             return ""  # another row
@@ -327,17 +295,17 @@ def _off(side: str, what: str) -> Callable[[RoceEnd], str]:
 
 
 def _unmarked(end: RoceEnd) -> str:
-    told = _switch(end)
-    if told is None or told.marks is None or not paused(end) or not end.slowed_down:
+    told = end.told
+    if told.marks is None or not paused(end) or not end.slowed_down:
         return ""
     queue = told.queue_of.get(end.priority)
     return "" if queue is None or queue in told.marks else f"ECN is off for queue {queue}, which is lossless"
 
 
 def _marking(end: RoceEnd) -> Marking:
-    told = _switch(end)
-    marks = told.marks if told is not None and end.wanted is not None else None
-    return marks.get(told.queue_of.get(end.priority, -1), Marking()) if told and marks else Marking()
+    if not end.told.marks or end.wanted is None:
+        return Marking()
+    return end.told.marks.get(end.told.queue_of.get(end.priority, -1), Marking())
 
 
 def _thresholds(end: RoceEnd) -> str:
@@ -347,64 +315,61 @@ def _thresholds(end: RoceEnd) -> str:
 
 
 def _late(end: RoceEnd) -> str:
-    told, kmax = _switch(end), _marking(end).kmax_bytes
-    if told is None or told.xoff_bytes is None or kmax is None or kmax <= told.xoff_bytes:
+    xoff, kmax = end.told.xoff_bytes, _marking(end).kmax_bytes
+    if xoff is None or kmax is None or kmax <= xoff:
         return ""
-    return f"ECN marks always from {kmax:,} bytes (Kmax), and PFC pauses from {told.xoff_bytes:,} (Xoff)"
+    return f"ECN marks always from {kmax:,} bytes (Kmax), and PFC pauses from {xoff:,} (Xoff)"
 
 
 def _cnp(end: RoceEnd) -> str:
     """At hosts by priority, at switches by queue."""
-    if end.cnp_dscp is None or end.wanted is None or not trusts_dscp(end) or not end.slowed_down:
+    if end.cnp_dscp is None or not _decided(end) or not end.slowed_down:
         return ""
-    priority, told = end.told.priority_of.get(end.cnp_dscp, end.cnp_dscp >> 3), _switch(end)
+    priority, queue_of = end.told.priority_of.get(end.cnp_dscp, end.cnp_dscp >> 3), end.told.queue_of
     shared = priority == end.priority
-    if told is not None:
-        shared = priority in told.queue_of and told.queue_of[priority] == told.queue_of.get(end.priority)
+    if end.host is None:
+        shared = priority in queue_of and queue_of[priority] == queue_of.get(end.priority)
     return f"CNP (DSCP {end.cnp_dscp}) wait in the queue of data (priority {end.priority})" if shared else ""
 
 
 def _small_mtu(end: RoceEnd) -> str:
-    small = end.mtu is not None and end.mtu < MTU_LEAST
-    return f"MTU {end.mtu}: packets carry less than 4096 bytes" if small else ""
+    small = end.told.mtu is not None and end.told.mtu < MTU_LEAST
+    return f"MTU {end.told.mtu}: packets carry less than 4096 bytes" if small else ""
 
 
 def _gid(end: RoceEnd) -> str:
-    told, index = _host(end), end.host.platform.gid_index if end.host else None
-    if told is None or not told.gid_types or index is None or told.gid_types.get(index) == V2:
+    types, index = end.told.gid_types, end.host.platform.gid_index if end.host else None
+    if not types or index is None or types.get(index) == V2:
         return ""
-    kind = told.gid_types.get(index)
+    kind = types.get(index)
     return f"GID {index} is {quoted(kind) if kind else 'empty'}, not RoCE v2"
 
 
 def _default_gid(end: RoceEnd) -> str:
-    told, index = _host(end), end.host.platform.gid_index if end.host else None
-    wrong = told is not None and index is None and told.gid_types.get(0) == V1
+    wrong = end.host is not None and end.host.platform.gid_index is None and end.told.gid_types.get(0) == V1
     return "GID 0, which perftest 4.5 takes where gid_index is left out, is RoCE v1" if wrong else ""
 
 
 def _overridden(end: RoceEnd) -> str:
-    told = _host(end)
-    if told is None or end.wanted is None or told.host_class in (None, end.wanted):
+    if end.wanted is None or end.told.host_class in (None, end.wanted):
         return ""
-    return f"the host puts all packets into class {told.host_class}, not {end.wanted}"
+    return f"the host puts all packets into class {end.told.host_class}, not {end.wanted}"
 
 
 def _rdma_cm(end: RoceEnd) -> str:
-    told = _host(end)
-    if told is None or end.host is None or "-R" not in end.host.platform.perftest_options:
+    if end.host is None or "-R" not in end.host.platform.perftest_options:
         return ""
-    wrong = end.wanted is not None and told.rdma_cm_class not in (None, end.wanted)
-    return f"rdma_cm (perftest -R) puts packets into class {told.rdma_cm_class}, not {end.wanted}" if wrong else ""
+    told, wanted = end.told.rdma_cm_class, end.wanted
+    wrong = wanted is not None and told not in (None, wanted)
+    return f"rdma_cm (perftest -R) puts packets into class {told}, not {wanted}" if wrong else ""
 
 
 def _firmware(end: RoceEnd) -> str:
-    told = _host(end)
-    return "the firmware decides about priorities (DCBX)" if told and told.dcbx == "Firmware controlled" else ""
+    return "the firmware decides about priorities (DCBX)" if end.told.dcbx == "Firmware controlled" else ""
 
 
 def _untold(end: RoceEnd) -> str:
-    untold = _host(end) is not None and end.told.trust is None and end.wanted is not None
+    untold = end.host is not None and end.told.trust is None and end.wanted is not None
     return "whether it trusts DSCP was not told (mlnx_qos)" if untold else ""
 
 
@@ -416,6 +381,8 @@ _PROBLEM, _WARNING = Severity.PROBLEM, Severity.WARNING
 _CUMULUS = "NVIDIA, Cumulus Linux 5.15 User Guide, RoCE"
 _OFED = "NVIDIA, MLNX_OFED manual; mlnx_qos of mlnx-tools"
 _PFC = "NVIDIA, Cumulus Linux 5.15 User Guide, Priority Flow Control"
+_MLX5 = "Linux, mlx5/core/en/port_buffer.c"
+_GUO = "Guo 2016 (RDMA over commodity Ethernet)"
 _DCQCN = "Zhu 2015 (DCQCN)"
 _NCCL = "nccl issue 2383"
 _BY_DESIGN = "; fine where the fabric is lossy by design"
@@ -435,20 +402,8 @@ RULES: tuple[Rule, ...] = (
     Rule("priority", _PROBLEM, _not_lossless, LOSSY, _NCCL),
     # Whether that queue is lossless.
     Rule("pfc", _WARNING, _no_pfc, LOSSY + _BY_DESIGN, _CUMULUS),
-    Rule(
-        "buffer",
-        _PROBLEM,
-        _no_headroom,
-        "what is under way when it pauses is dropped",
-        "Linux, mlx5/core/en/port_buffer.c",
-    ),
-    Rule(
-        "pfc",
-        _WARNING,
-        _many_lossless,
-        "each takes headroom from what all share",
-        "Guo 2016 (RDMA over commodity Ethernet)",
-    ),
+    Rule("buffer", _PROBLEM, _no_headroom, "what is under way when it pauses is dropped", _MLX5),
+    Rule("pfc", _WARNING, _many_lossless, "each takes headroom from what all share", _GUO),
     # Whether senders slow down before they are paused.
     Rule("ecn_np", _WARNING, _off("roce_np", "NP: it does not answer marks"), _STORM, _DCQCN),
     Rule("ecn_rp", _WARNING, _off("roce_rp", "RP: it does not slow down"), _STORM, _DCQCN),

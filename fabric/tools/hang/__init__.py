@@ -19,7 +19,7 @@ from fabric.model.outcome import Outcome
 from fabric.tools.driver import plain
 from fabric.tools.hang import flight_recorder, ras
 from fabric.tools.hang.flight_recorder import MOST_RANKS
-from fabric.tools.nccl.failures import Failures, NcclFailure, blames_fabric
+from fabric.tools.nccl.failures import OF_ITS_OWN, Failures, NcclFailure, blames_fabric
 
 EXPECTED = "a dump of PyTorch's flight recorder (pickle or JSON), an answer of NCCL RAS, or a log of NCCL or PyTorch"
 
@@ -27,7 +27,7 @@ EXPECTED = "a dump of PyTorch's flight recorder (pickle or JSON), an answer of N
 def read(data: bytes, file_name: str) -> JobEvidence | None:
     """What a file tells; None for one that is none of these. UnreadableOutput for one that is, and is damaged."""
     if data.startswith(b"\x80") and len(data) > 1 and data[1] <= 5:
-        return flight_recorder.parse_pickle(data, file_name)
+        return flight_recorder.parse_json(flight_recorder.plain_values(data), file_name)
     text = data.decode("utf-8-sig", "replace")
     if text.lstrip().startswith("{"):
         return _json(text, file_name)
@@ -71,8 +71,6 @@ _STATUS = re.compile(
 )
 _PEER = re.compile(r"from peer ([0-9a-fA-F.:]{2,45})<\d+>")
 _HCA = re.compile(r"\bhca (\w{1,64})")
-_OF_ITS_OWN = frozenset({"port_down", "cuda_error"})
-"""Failures of a part of the host that prints them."""
 
 
 @dataclass(slots=True)
@@ -154,7 +152,7 @@ def _accused(failure: NcclFailure, addresses: dict[str, str]) -> Iterator[HangSu
     """Who printed it, for certain where it is its own part; and the other end, where the connection failed."""
     if not blames_fabric(failure.kind, failure.text):
         return
-    own = failure.kind in _OF_ITS_OWN
+    own = failure.kind in OF_ITS_OWN
     rnic, peer = _HCA.search(failure.text), None if own else _PEER.search(failure.text)
     other = addresses.get(peer[1], peer[1]) if peer else ""
     if failure.host is not None:

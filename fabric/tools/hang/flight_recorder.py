@@ -33,18 +33,13 @@ _OWN_OUTPUT = ("gather", "all_to_all", "alltoall")
 """How a collective begins whose ranks may have other inputs, or outputs, than their neighbours."""
 
 
-def parse_pickle(data: bytes, file_name: str) -> JobEvidence:
-    """What one dump tells; UnreadableOutput for what is none."""
-    return parse_json(plain_values(data), file_name)
-
-
 def is_dump(document: Any) -> bool:
     """Whether a JSON document is a dump."""
     return isinstance(document, dict) and "entries" in document and "version" in document
 
 
 def parse_json(document: Any, file_name: str) -> JobEvidence:
-    """The same of a dump that was decoded."""
+    """What one decoded dump tells; UnreadableOutput for what is none."""
     if not is_dump(document) or not str(document["version"]).startswith("2."):
         raise UnreadableOutput("no dump of PyTorch's flight recorder, schema 2.x")
     found = _RANK.search(file_name)

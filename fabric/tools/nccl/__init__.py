@@ -12,7 +12,6 @@ from fabric.tools.nccl.rows import (
     GBPS,
     LARGEST,
     UNCHECKED_IN_PLACE,
-    UNKNOWN,
     Columns,
     NcclRow,
     columns,
@@ -58,8 +57,7 @@ class NcclTest:
     were not. *wrong* says which results were wrong, None when none were. *line* is where its list of devices begins,
     or else its table (1-based).
 
-    While its lines arrive: the *stage* that it has reached, its *columns*, the cells of its *first_row*, the text of
-    its last row that is its kind, and how wide the rows behind their size are printed, up to the last count.
+    While its lines arrive: the *stage* that it has reached, its *columns*, and the cells of its *first_row*.
     """
 
     line: int = field(default=1, compare=False)
@@ -76,8 +74,6 @@ class NcclTest:
     wrong: str | None = None
     columns: Columns | None = None
     first_row: list[str] = field(default_factory=list)
-    kind_text: str = ""
-    widths: list[int] = field(default_factory=list)
     below_own_limit: bool = False
 
     @property
@@ -100,11 +96,9 @@ class NcclTest:
         if not self.rows:
             self.first_row = found[0].split()
         self.rows.append(row(found, at))
-        self.widths.append(found.end(found.re.groups) - found.end(1))
-        if found[2] != self.kind_text:
-            self.kind_text, kind = found[2], tuple(found[2].split())
-            if kind not in self.kinds and len(self.kinds) < _PROBLEMS_KEPT:
-                self.kinds.append(kind)
+        kind = tuple(found[2].split())
+        if kind not in self.kinds and len(self.kinds) < _PROBLEMS_KEPT:
+            self.kinds.append(kind)
 
     def say(self, problem: str) -> None:
         """Note a problem, up to a bound."""
@@ -169,36 +163,26 @@ class _Stream:
             return True
         if cells[0][0] == "#":
             return self._comment(number, cells)
-        return cells[0].isdigit() and self._row(number, line, cells, at)
+        if cells[0].isdigit():
+            self._unread(line, cells, at)
+        return False
 
     def finish(self) -> list[NcclTest]:
         """Every test of this rank, in the order printed."""
-        if self._remnant and self._now is not None and self._now.columns is not None:
+        if self._remnant and self._now is not None:
             self._now.say(f"the last row is cut: {self._remnant[:120]!r}")
         for test in self._tests:
             _finish(test)
         return self._tests
 
-    def _row(self, number: int, line: str, cells: list[str], at: Columns | None) -> bool:
-        """Take a row that has no heading, or one that its heading does not explain."""
-        now = self._now
-        if not looks_like_row(cells) and (at is None or len(cells) != at.cells):
-            if len(cells) <= 3 and now is not None and now.average is None and all(c.isdigit() for c in cells[:2]):
-                self._remnant = line.strip()
-            return False
-        if now is not None and at is not None:
-            now.say(f"unreadable or cut row: {line.strip()[:120]!r}")
-            return False
-        if now is not None and now.stage == _HEADING:
-            return False  # its heading is one that we cannot read, and said so
-        found = UNKNOWN.pattern.fullmatch(line)
-        if found is None:
-            return False
-        now = self._at(number, _HEADING)
-        now.say("the heading is not in the log: columns and units are those of nccl-tests' default layout")
-        now.columns = UNKNOWN
-        now.add(found, UNKNOWN)
-        return True
+    def _unread(self, line: str, cells: list[str], at: Columns | None) -> None:
+        """A row of an open table that its heading does not explain is said; one without a heading is none."""
+        if self._now is None or at is None:
+            return
+        if looks_like_row(cells) or len(cells) == at.cells:
+            self._now.say(f"unreadable or cut row: {line.strip()[:120]!r}")
+        elif len(cells) <= 3 and all(cell.isdigit() for cell in cells[:2]):
+            self._remnant = line.strip()
 
     def _at(self, number: int, stage: int) -> NcclTest:
         """The test that a part belongs to; a new one when the present one is past that part."""
@@ -297,30 +281,21 @@ def _small(cell: str) -> bool:
 
 def _finish(test: NcclTest) -> None:
     """All its lines were read: what was run, and what does not add up."""
-    at = test.columns or UNKNOWN
-    op, ranks = test.told.get("starting") or None, _listed(test.listed)
-    test.op, test.ranks = inferred(test.first_row, at, test.rows, op=op, ranks=ranks)
+    test.op, test.ranks = test.told.get("starting") or None, _listed(test.listed)
+    if test.columns is not None:
+        test.op, test.ranks = inferred(test.first_row, test.columns, test.rows, op=test.op, ranks=test.ranks)
     out_of_place = [row.out_of_place.wrong for row in test.rows if row.out_of_place is not None]
     in_place = [row.in_place.wrong for row in test.rows]
     if any(out_of_place) or any(in_place):
         test.wrong = wrong_rows(test.rows)
     unseen = None in out_of_place or (test.op not in UNCHECKED_IN_PLACE and None in in_place)
-    test.unchecked = at.counts_wrong and unseen
+    test.unchecked = test.columns is not None and test.columns.counts_wrong and unseen
     test.problems += [
-        *_narrow(test),
-        *disagreements(test.rows, op=test.op, ranks=test.ranks, average=test.average, timed=at.timed),
+        *disagreements(test.rows, op=test.op, ranks=test.ranks, average=test.average),
         *([test.wrong] if test.wrong else []),
         *(["the average is below NCCL_TESTS_MIN_BW, says the tool"] if test.below_own_limit else []),
         *([] if test.rows or test.complete else ["no result row"]),
     ]
-
-
-def _narrow(test: NcclTest) -> Iterator[str]:
-    """A row that lacks one character where all others are equally wide, as nccl-tests prints them: it lost a digit."""
-    counts = Counter(test.widths).most_common()
-    if len(counts) == 2 and counts[1] == (counts[0][0] - 1, 1) and counts[0][1] > 1:
-        number = test.widths.index(counts[1][0])
-        yield f"the row of {test.rows[number].size_bytes} bytes is narrower than the others: a digit was lost"
 
 
 def _listed(listed: Sequence[NcclRank]) -> int | None:

@@ -9,6 +9,9 @@ from fabric.model.probe import FailureKind
 FABRIC = frozenset({"wrong_result", "port_down", "ib_completion_error"})
 """Kinds that point to the fabric and not to us (an ``ib_completion_error`` with status 12 only, see blames_fabric)."""
 
+OF_ITS_OWN = frozenset({"port_down", "no_device", "cuda_error"})
+"""Kinds, perftest's too, that are of a part of the host that prints them."""
+
 # Every match of a line counts, once a kind. Texts: nccl-tests, NCCL 2.12-2.30, Open MPI 4 and 5, Slurm, OpenSSH, glibc.
 KINDS: Mapping[str, tuple[str, ...]] = {
     "wrong_result": (),

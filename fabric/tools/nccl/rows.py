@@ -72,7 +72,6 @@ class Columns:
     wrong_at: int
     counts_wrong: bool
     trailing: int  # cells after the places: a timestamp is two, RCCL's algorithm, protocol and channels are three
-    timed: bool  # the time column is the one that the bandwidth comes from, not CPU time
 
     @cached_property
     def cells(self) -> int:
@@ -95,10 +94,6 @@ class Columns:
         return re.compile(rf"\s*(\d{{1,15}})\s+\d+{kind}(?:{place}|{_BLANK_PLACE}){place}{last}", re.ASCII)
 
 
-UNKNOWN = Columns(_LEADING, width=4, wrong_at=3, counts_wrong=False, trailing=0, timed=False)
-"""The layout of every release with default options; for rows whose heading is not in the log."""
-
-
 @lru_cache(maxsize=64)
 def columns(*heading: str) -> Columns | None:
     """The layout that a heading (its words after ``#``) announces, None when it is none that we know."""
@@ -116,23 +111,19 @@ def columns(*heading: str) -> Columns | None:
     known = leading[:3] == _LEADING[:3] and set(leading) <= set(_LEADING)
     if not known or place != second or place[1:3] != ["algbw", "busbw"] or wrong_at is None:
         return None
-    return Columns(leading, len(place), wrong_at, place[wrong_at] == "#wrong", trailing, place[0] == "time")
+    return Columns(leading, len(place), wrong_at, place[wrong_at] == "#wrong", trailing)
 
 
 def row(found: re.Match[str], at: Columns) -> NcclRow:
     """The row that the *pattern* of its columns found."""
-    size, _, out_time, out_alg, out_bus, out_wrong, time, alg, bus, wrong = found.groups()
-    out_of_place = (
-        NcclPlace(float(out_time), float(out_alg) * GBPS, float(out_bus) * GBPS, _count(out_wrong, at))
-        if out_time
-        else None
-    )
-    in_place = NcclPlace(float(time), float(alg) * GBPS, float(bus) * GBPS, _count(wrong, at))
-    return NcclRow(int(size), out_of_place, in_place)
+    size, _, *cells = found.groups()
+    return NcclRow(int(size), _place(cells[:4], at) if cells[0] else None, _place(cells[4:], at))
 
 
-def _count(wrong: str, at: Columns) -> int | None:
-    return None if wrong == "N/A" or not at.counts_wrong else int(float(wrong))
+def _place(cells: Sequence[str], at: Columns) -> NcclPlace:
+    time, alg, bus, wrong = cells
+    count = None if wrong == "N/A" or not at.counts_wrong else int(float(wrong))
+    return NcclPlace(float(time), float(alg) * GBPS, float(bus) * GBPS, count)
 
 
 def looks_like_row(cells: list[str]) -> bool:
@@ -140,8 +131,8 @@ def looks_like_row(cells: list[str]) -> bool:
     return len(cells) > 2 and cells[0].isdigit() and cells[1].isdigit() and cells[2] in TYPES
 
 
-Value = tuple[int, float, float, float]
-"""One place of one row as printed: size in bytes, time in us, algbw and busbw in GB/s."""
+Value = tuple[int, float, float]
+"""One place of one row as printed: size in bytes, algbw and busbw in GB/s."""
 
 _TWICE, _ONCE, _ONE = "2(n-1)/n", "(n-1)/n", "1"
 
@@ -166,9 +157,6 @@ UNCHECKED_IN_PLACE = frozenset({"alltoall", "sendrecv"})
 HALF_STEP = 0.005
 """Bandwidth has two decimals (GB/s) below 1000, so it may be off by this much."""
 
-# The algbw of these is of other bytes than the size column's (alltoallv.cu, hypercube.cu).
-_NOT_SIZE_OVER_TIME = frozenset({"alltoallv", "hypercube"})
-
 _MOST_RANKS = 1 << 12  # that are looked for where the log does not list them; a choice
 
 
@@ -185,7 +173,7 @@ def factor(op: str | None, ranks: int | None) -> float | None:
 def values(rows: Sequence[NcclRow]) -> list[Value]:
     """Every place of every row, in the order printed."""
     return [
-        (row.size_bytes, place.time_us, place.algbw_gbps / GBPS, place.busbw_gbps / GBPS)
+        (row.size_bytes, place.algbw_gbps / GBPS, place.busbw_gbps / GBPS)
         for row in rows
         for place in (row.out_of_place, row.in_place)
         if place is not None
@@ -199,7 +187,7 @@ def ratio(seen: Sequence[Value]) -> tuple[float, float] | None:
     Only the larger half of the values counts, so that a row among the small ones cannot spoil it. The lower bound
     is above the upper one when no factor fits every row.
     """
-    pairs = sorted([(alg, bus) for _, _, alg, bus in seen if 0 < alg < 999 and 0 < bus < 999])  # more: fewer decimals
+    pairs = sorted([(alg, bus) for _, alg, bus in seen if 0 < alg < 999 and 0 < bus < 999])  # more: fewer decimals
     if not pairs:
         return None
     pairs = pairs[len(pairs) // 2 :]
@@ -246,19 +234,10 @@ def _candidates(first: Sequence[str], at: Columns, rows: Sequence[NcclRow]) -> t
     return tuple(name for name in found if (name not in UNCHECKED_IN_PLACE) == checked)
 
 
-def disagreements(
-    rows: Sequence[NcclRow], *, op: str | None, ranks: int | None, average: float | None, timed: bool
-) -> list[str]:
-    """
-    What does not add up, in words; *average* is the printed one, in GB/s.
-
-    *timed*: the time column is the one that the bandwidth was computed from.
-    """
+def disagreements(rows: Sequence[NcclRow], *, op: str | None, ranks: int | None, average: float | None) -> list[str]:
+    """What does not add up, in words; *average* is the printed one, in GB/s."""
     seen = values(rows)
-    found = [*_average(seen, len(rows), average), *_ratio(seen, op, ranks)]
-    if timed and op not in _NOT_SIZE_OVER_TIME:
-        found += _time(seen, op)
-    return found
+    return [*_average(seen, len(rows), average), *_ratio(seen, op, ranks)]
 
 
 def wrong_rows(rows: Sequence[NcclRow]) -> str | None:
@@ -272,7 +251,7 @@ def _average(seen: Sequence[Value], rows: int, average: float | None) -> list[st
         return []
     if not seen:
         return [f"no rows, printed average is {average:g}: rows were lost"]
-    busbw = [value[3] for value in seen]
+    busbw = [bus for _, _, bus in seen]
     mean = math.fsum(busbw) / len(busbw)
     if abs(mean - average) <= _step(max(busbw)) + _printed_step(average):
         return []
@@ -294,33 +273,13 @@ def _ratio(seen: Sequence[Value], op: str | None, ranks: int | None) -> list[str
     if expected is None:
         bounds = ratio(seen)
         return ["busbw/algbw differs between rows: values were altered"] if bounds and bounds[0] > bounds[1] else []
-    least = HALF_STEP * (1 + expected)  # what rounding explains in every row; large values may be off by more
-    bad = [size for size, _, alg, bus in seen if abs(bus - alg * expected) > least and not _keeps(alg, bus, expected)]
+    bad = [size for size, alg, bus in seen if not _keeps(alg, bus, expected)]
     of = f"{op} of {ranks} ranks" if ranks is not None else op
     return [f"busbw/algbw is not the {expected:.5g} of {of} at {_sizes(bad)}"] if bad else []
 
 
 def _keeps(alg: float, bus: float, expected: float) -> bool:
     return abs(bus - alg * expected) <= _step(bus) + expected * _step(alg) + 1e-9
-
-
-def _time(seen: Sequence[Value], op: str | None) -> list[str]:
-    # 5 x (time + algbw): what half a step of both explains in every row; most rows are within it.
-    suspects = [value for value in seen if abs(value[2] * value[1] * 1e3 - value[0]) > 5 * (value[1] + value[2])]
-    bad = [size for size, time, alg, _ in suspects if not _took(size, time, alg)]
-    # An unknown collective may be one whose bandwidth is of other bytes: then (nearly) every row differs.
-    if not bad or (op is None and 2 * len(bad) > len(seen)):
-        return []
-    return [f"algbw is not size/time at {_sizes(bad)}"]
-
-
-def _took(size_bytes: int, time_us: float, alg: float) -> bool:
-    """Size = algbw x time, but for rounding: 1 GB/s x 1 us is 1000 bytes."""
-    if time_us >= 1e7:  # printed with two digits
-        return True
-    time_step = HALF_STEP if time_us < 100 else 0.05 if time_us < 10_000 else 0.5
-    slack = _step(alg) * (time_us + time_step) + alg * time_step
-    return abs(alg * time_us * 1e3 - size_bytes) <= 1e3 * slack + 1e-6
 
 
 def _sizes(sizes_bytes: Sequence[int]) -> str:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from fabric.model.diagnosis import PairFailure, PairRow, PairTable
 from fabric.tools import nccl, perftest
 from fabric.tools.nccl import NcclLog, NcclTest
-from fabric.tools.nccl.failures import blames_fabric
+from fabric.tools.nccl.failures import OF_ITS_OWN, blames_fabric
 from fabric.tools.pairs import csv
 from fabric.tools.perftest import PerftestLog
 from fabric.tools.perftest.failures import blames_fabric as perftest_blames
@@ -28,10 +28,9 @@ from fabric.tools.perftest.failures import complains
 FORMATS = ("csv", "nccl-tests", "perftest")
 
 _MARKS: tuple[tuple[str, Callable[[str], object]], ...] = (
-    ("csv", csv.is_heading),  # first, for a table has no end of lines to look through
+    ("csv", csv.has_heading),  # first, for a table has no end of lines to look through
     ("perftest", re.compile(r"BW average\[|local address:.*QPN").search),
     ("nccl-tests", re.compile(r"#\s+Rank\s+\d+|nccl-tests version|algbw\s+busbw|Test NCCL failure").search),
-    ("csv", csv.has_heading),
     ("perftest", complains),  # a log that holds nothing but a failure; tables of others may quote its words
 )
 
@@ -52,10 +51,6 @@ def read(text: str, name: str, file_name: str) -> PairTable:
             return parse_perftest(text, file_name)
     text = f"no format is recognised; expected one of {', '.join(FORMATS)}; or say --format"
     return PairTable((), ((1, text),))
-
-
-_LOCAL_NCCL = frozenset({"port_down", "cuda_error"})
-"""Failures of a part of the host that prints them."""
 
 
 def parse_nccl(text: str) -> PairTable:
@@ -90,7 +85,7 @@ def _nccl_failures(log: NcclLog, two: list[NcclTest], unmeasured: list[NcclTest]
     if bad is not None and not unmeasured:
         tests = [test for test in two if test.wrong is not None] or two[-1:]
     for test in tests:
-        at = bad.host if bad is not None and bad.kind in _LOCAL_NCCL and bad.host in test.hosts else None
+        at = bad.host if bad is not None and bad.kind in OF_ITS_OWN and bad.host in test.hosts else None
         a, b = test.hosts
         yield PairFailure(a, b, text, test.line, fabric=bad is not None, at=at, kind=test.op or "nccl-tests")
 
@@ -105,9 +100,6 @@ def _nccl_row(test: NcclTest) -> PairRow | None:
 
 
 _NAME = re.compile(r"(?P<a>[^/]+?)--(?P<b>[^/]+?)(?:--(?P<rail>[^/]+?))?\.[A-Za-z0-9]{1,8}")
-_LOCAL_PERFTEST = frozenset({"port_down", "no_device", "cuda_error"})
-"""Failures of a part of the host that prints them."""
-
 _SERVER = "Waiting for client to connect"
 
 
@@ -152,7 +144,7 @@ def _perftest_failure(said: re.Match[str], log: PerftestLog, text: str, *, nothi
     problems = [problem for test in log.tests for problem in test.problems]
     title = next((test.test for test in log.tests if test.test), "")
     ends = _ends(said, title)
-    local = bad is not None and bad.kind in _LOCAL_PERFTEST and _SERVER not in text
+    local = bad is not None and bad.kind in OF_ITS_OWN and _SERVER not in text
     return PairFailure(
         *ends,
         first.text if first is not None else problems[0] if problems else "no rows",

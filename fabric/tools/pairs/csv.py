@@ -70,12 +70,6 @@ def _heading(text: str) -> _Heading | None:
     return _Heading(number, separator, columns, factor, tuple(problems))
 
 
-def is_heading(text: str) -> bool:
-    """Whether a text begins with a line that names the columns of pair results and says nothing else."""
-    first = _heading(text.removeprefix("\ufeff")[:_LOOKED_AT])
-    return first is not None and not first.problems
-
-
 def has_heading(text: str) -> bool:
     """Whether a text begins as a table of pair results does: a line of cells, of which one is a known name at least."""
     first = _heading(text.removeprefix("\ufeff")[:_LOOKED_AT])

@@ -4,7 +4,8 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from fabric.tools.driver import COLOUR
+from fabric.errors import UnreadableOutput
+from fabric.tools.driver import COLOUR, need
 from fabric.tools.perftest.failures import PerftestFailure, complaints
 
 _GBPS: dict[str, float] = {
@@ -13,14 +14,10 @@ _GBPS: dict[str, float] = {
     "MiB/sec": 8 * (1 << 20) / 1e9,
 }
 
-_ROW = re.compile(
-    r"\s*(\d{1,19})\s+(\d{1,19})\s+(-?\d{1,15}\.\d{1,9})\s+(-?\d{1,15}\.\d{1,9})\s+(-?\d{1,15}\.\d{1,9})", re.ASCII
-)
-_ROW_WITH_SL = re.compile(
-    r"\s*(\d{1,19})\s+\d{1,5}\s+(\d{1,19})\s+(-?\d{1,15}\.\d{1,9})\s+(-?\d{1,15}\.\d{1,9})\s+(-?\d{1,15}\.\d{1,9})",
-    re.ASCII,
-)
-_HEADER = re.compile(r"\s*#bytes\s+(#sl\s+)?#iterations\s+BW peak\[([^\]]{1,20})\]\s+BW average\[([^\]]{1,20})\]")
+_NUMBER = r"(-?\d{1,15}\.\d{1,9})"
+# Size, perhaps the service level, iterations; peak, average, message rate.
+_ROW = re.compile(rf"\s*(\d{{1,19}})\s+(?:\d{{1,5}}\s+)?(\d{{1,19}})\s+{_NUMBER}\s+{_NUMBER}\s+{_NUMBER}", re.ASCII)
+_HEADER = re.compile(r"\s*#bytes\s+(?:#sl\s+)?#iterations\s+BW peak\[([^\]]{1,20})\]\s+BW average\[([^\]]{1,20})\]")
 _TITLE = re.compile(r"\s*((?:Send|RDMA_Write|RDMA_Read|Write|Atomic|Raw)\w{0,20} [ \w+]{0,60}?) ?Test\s*")
 _PICKED = re.compile(r"(?:Picking device No\. |Using ROCm Device with ID: )(\d{1,5})(?:$|, Name:)", re.ASCII)
 
@@ -49,10 +46,7 @@ class PerftestTest:
     says why rows are missing or hold no value; empty when everything was read. *told* is what it said of itself above
     the table, by the names printed there (``Number of qps``), the GPU under ``GPU``. *local* and *remote* are the
     addresses of its queue pairs, new in every run: the two sides of one transfer print the same ones. *closed*: the
-    line under the table was printed.
-
-    While its lines arrive: *row* reads its rows (None: no header yet, or one whose rows are not read), *factor* makes
-    Gb/s of them.
+    line under the table was printed. *unit* is None until its header is, and where its rows are not read.
     """
 
     test: str | None = None
@@ -63,9 +57,6 @@ class PerftestTest:
     closed: bool = False
     rows: list[PerftestRow] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    headed: bool = False
-    row: re.Pattern[str] | None = None
-    factor: float = 1.0
 
     @property
     def device(self) -> str | None:
@@ -99,9 +90,9 @@ def parse(text: str) -> PerftestLog:
     reader = _Reader()
     others = [line for number, line in enumerate(lines, start=1) if not reader.line(line, last=number == len(lines))]
     for table in reader.tables:
-        if not table.headed:
+        if table.unit is None and not table.problems:
             table.say("no result table")
-        elif not table.rows and table.row is not None:
+        elif table.unit is not None and not table.rows:
             table.say("no result row")
     return PerftestLog(tuple(reader.tables), complaints(others) if others else ())
 
@@ -170,13 +161,11 @@ class _Reader:
             table = PerftestTest()
             self.tables.append(table)
             self._open = [other for other in self._open if not other.rows]
-        table.headed = True
-        at = _columns(line)
-        table.row, table.unit = at.row, at.unit
-        if at.unit is None:
-            table.say(at.problem)
-        else:
-            table.factor = _GBPS[at.unit]
+        try:
+            table.unit = _unit(line)
+        except UnreadableOutput as exc:
+            table.say(str(exc))
+            return
         self._open = [*self._open[1 - _SIDES :], table]
 
     def _rule(self) -> None:
@@ -188,13 +177,13 @@ class _Reader:
 
     def _number_line(self, line: str, *, last: bool) -> None:
         """A row, if a table is open: sizes ascend within a table, so two interleaved ones can be told apart."""
-        pattern = self._open[0].row if self._open else None
-        found = pattern.match(line) if pattern else None
-        if found is not None:
+        if not self._open:
+            return
+        if found := _ROW.match(line):
             size_bytes = int(found[1])
             tables = (table for table in self._open if not table.rows or table.rows[-1].size_bytes < size_bytes)
             _add_row(next(tables, self._open[-1]), found)
-        elif pattern and _is_row_like(line, last=last):
+        elif _is_row_like(line, last=last):
             self._open[0].say(f"{'the last row is cut' if last else 'unreadable row'}: {line.strip()[:120]!r}")
 
 
@@ -224,26 +213,16 @@ def _told(line: str) -> tuple[tuple[str, str], ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """What a heading announces; *row* None: what is below it is not read, and *problem* says why."""
-
-    row: re.Pattern[str] | None
-    unit: str | None = None
-    problem: str = ""
-
-
 @lru_cache(maxsize=64)
-def _columns(line: str) -> _Columns:
+def _unit(line: str) -> str:
+    """What bandwidths below a heading are in; UnreadableOutput where what is below it is not read."""
     if "usec]" in line:
-        return _Columns(None, problem="a latency table: only bandwidth is read")
-    found = _HEADER.match(line)
-    if found is None:
-        return _Columns(None, problem=f"unknown columns: {line[:120]!r}")
-    with_sl, unit, average_unit = found.groups()
+        raise UnreadableOutput("a latency table: only bandwidth is read")
+    found = need(_HEADER.match(line), f"unknown columns: {line[:120]!r}")
+    unit, average_unit = found.groups()
     if unit != average_unit or unit not in _GBPS:
-        return _Columns(None, problem=f"unknown unit: {unit!r} and {average_unit!r}")
-    return _Columns(_ROW_WITH_SL if with_sl else _ROW, unit)
+        raise UnreadableOutput(f"unknown unit: {unit!r} and {average_unit!r}")
+    return unit
 
 
 def _is_row_like(line: str, *, last: bool) -> bool:
@@ -256,7 +235,7 @@ def _is_row_like(line: str, *, last: bool) -> bool:
 
 def _add_row(table: PerftestTest, found: re.Match[str]) -> None:
     size_bytes, iterations = int(found[1]), int(found[2])
-    peak, average = float(found[3]), float(found[4])
+    peak, average, gbps = float(found[3]), float(found[4]), _GBPS[str(table.unit)]
     if iterations == 0:
         table.say(f"{size_bytes} bytes: no iteration was completed, so there is no value")
         table.rows.append(PerftestRow(size_bytes, 0, None, None))
@@ -265,14 +244,14 @@ def _add_row(table: PerftestTest, found: re.Match[str]) -> None:
         table.say(f"{size_bytes} bytes: negative bandwidth {found[3]} and {found[4]}")
     elif average == 0:
         table.say(f"{size_bytes} bytes: average printed as {found[4]} after {iterations} iterations: not measured")
-    elif not _agrees(size_bytes, average * table.factor, found):
+    elif not _agrees(size_bytes, average * gbps, found):
         table.say(f"{size_bytes} bytes: average {found[4]} and message rate {found[5]} contradict each other")
     table.rows.append(
         PerftestRow(
             size_bytes,
             iterations,
-            peak * table.factor if peak > 0 else None,  # a run by duration prints 0.00: not measured
-            average * table.factor if average > 0 else None,
+            peak * gbps if peak > 0 else None,  # a run by duration prints 0.00: not measured
+            average * gbps if average > 0 else None,
         )
     )
 

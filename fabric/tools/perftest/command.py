@@ -1,10 +1,9 @@
 """The command lines of ib_write_bw and ib_write_lat, the table of ib_write_lat, and whether a table answers one."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NotRequired, TypedDict, Unpack
 
 from fabric.tools.driver import address, differing, option_word, program, untold, whole, word
 from fabric.tools.perftest import PerftestRow, PerftestTest
@@ -12,36 +11,31 @@ from fabric.tools.perftest import PerftestRow, PerftestTest
 _TITLE = "RDMA_Write BW"
 
 
-class SidePlace(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
     """
-    Where one side runs; without *peer* it is the server.
+    Where one side runs; without *peer* it is the server. Its program is bound to *numa_node*.
 
     With *gid_index* packets carry that entry of the port's GID table: RoCE needs it where the tool's own choice is not
     routed. With *traffic_class* they are in that class: by the address of each queue pair (``--tclass``), or where
     *options*, the site's own words, have them made by rdma_cm, by the type of service (``--tos``).
     """
 
+    program_path: str
     device: str
     port: int
     peer: str | None
     size_bytes: int
-    program_path: NotRequired[str]
-    numa_node: NotRequired[int | None]
-    ib_port: NotRequired[int]
-    gid_index: NotRequired[int | None]
-    numactl_path: NotRequired[str]
-    traffic_class: NotRequired[int | None]
-    options: NotRequired[tuple[str, ...]]
+    numa_node: int
+    ib_port: int = 1
+    gid_index: int | None = None
+    numactl_path: str = "numactl"
+    traffic_class: int | None = None
+    options: tuple[str, ...] = ()
 
 
 def write_bw(
-    *,
-    duration_s: int,
-    queue_pairs: int,
-    cuda_gpu: int | None,
-    dmabuf: bool = False,
-    gpus: str = "cuda",
-    **side: Unpack[SidePlace],
+    side: Side, *, duration_s: int, queue_pairs: int, cuda_gpu: int | None, dmabuf: bool = False, gpus: str = "cuda"
 ) -> tuple[str, ...]:
     """
     One side of ib_write_bw. Raises ValueError for a value it cannot carry.
@@ -54,59 +48,50 @@ def write_bw(
         f"--duration={whole(duration_s, 'duration', at_least=1, at_most=7 * 86400)}",
         f"--qp={whole(queue_pairs, 'queue pairs', at_least=1, at_most=16384)}",
     )
-    gpu: tuple[str, ...] = ()
+    last = ["--report_gbits", "--CPU-freq"]
     if cuda_gpu is not None:
-        option = f"--use_{gpus}"
-        gpu = (
-            f"{option}={whole(cuda_gpu, 'GPU', at_least=0, at_most=1023)}",
-            *((f"{option}_dmabuf",) if dmabuf else ()),
-        )
-    return _argv("ib_write_bw", measured, ("--report_gbits", "--CPU-freq", *gpu), **side)
+        last.append(f"--use_{gpus}={whole(cuda_gpu, 'GPU', at_least=0, at_most=1023)}")
+        last += [f"--use_{gpus}_dmabuf"] if dmabuf else []
+    return _argv(side, measured, last)
 
 
-def write_lat(*, iterations: int, **side: Unpack[SidePlace]) -> tuple[str, ...]:
+def write_lat(side: Side, *, iterations: int) -> tuple[str, ...]:
     """
     One side of ib_write_lat. Raises ValueError for a value it cannot carry.
 
     By iterations: a run by duration prints no percentiles.
     """
     measured = (f"--iters={whole(iterations, 'iterations', at_least=5, at_most=1 << 31)}",)
-    return _argv("ib_write_lat", measured, ("--CPU-freq",), **side)
+    return _argv(side, measured, ["--CPU-freq"])
 
 
-def _argv(tool: str, measured: tuple[str, ...], last: tuple[str, ...], **side: Unpack[SidePlace]) -> tuple[str, ...]:
-    numa_node, gid_index, peer = side.get("numa_node"), side.get("gid_index"), side["peer"]
-    options = side.get("options", ())
-    memory: tuple[str, ...] = ()
-    if numa_node is not None:
-        whole(numa_node, "NUMA node", at_least=0, at_most=1023)
-        numactl = program(side.get("numactl_path", "numactl"))
-        memory = (numactl, f"--cpunodebind={numa_node}", f"--membind={numa_node}")
+def _argv(side: Side, measured: Sequence[str], last: Sequence[str]) -> tuple[str, ...]:
+    numa_node, gid_index = whole(side.numa_node, "NUMA node", at_least=0, at_most=1023), side.gid_index
     return (
-        *memory,
-        program(side.get("program_path", tool)),
-        f"--ib-dev={word(side['device'], 'device')}",
-        f"--ib-port={whole(side.get('ib_port', 1), 'device port', at_least=1, at_most=255)}",
-        f"--port={whole(side['port'], 'TCP port', at_least=1, at_most=65535)}",
-        f"--size={whole(side['size_bytes'], 'size', at_least=1, at_most=1 << 31)}",
+        *(program(side.numactl_path), f"--cpunodebind={numa_node}", f"--membind={numa_node}"),
+        program(side.program_path),
+        f"--ib-dev={word(side.device, 'device')}",
+        f"--ib-port={whole(side.ib_port, 'device port', at_least=1, at_most=255)}",
+        f"--port={whole(side.port, 'TCP port', at_least=1, at_most=65535)}",
+        f"--size={whole(side.size_bytes, 'size', at_least=1, at_most=1 << 31)}",
         *measured,
         *(() if gid_index is None else (f"--gid-index={whole(gid_index, 'GID index', at_least=0, at_most=255)}",)),
-        *_class(side.get("traffic_class"), options),
+        *_class(side),
         *last,
-        *(option_word(one) for one in options),
-        *(() if peer is None else (address(peer, "peer"),)),
+        *map(option_word, side.options),
+        *(() if side.peer is None else (address(side.peer, "peer"),)),
     )
 
 
 _BY_RDMA_CM = frozenset({"-R", "--rdma_cm"})
 
 
-def _class(traffic_class: int | None, options: tuple[str, ...]) -> tuple[str, ...]:
+def _class(side: Side) -> tuple[str, ...]:
     """perftest refuses a type of service without rdma_cm, and ignores a class with it (perftest_parameters.c:1908)."""
-    if traffic_class is None:
+    if side.traffic_class is None:
         return ()
-    name = "tclass" if _BY_RDMA_CM.isdisjoint(options) else "tos"
-    return (f"--{name}={whole(traffic_class, 'traffic class', at_least=0, at_most=255)}",)
+    name = "tclass" if _BY_RDMA_CM.isdisjoint(side.options) else "tos"
+    return (f"--{name}={whole(side.traffic_class, 'traffic class', at_least=0, at_most=255)}",)
 
 
 def given_options(argv: tuple[str, ...]) -> dict[str, str]:
