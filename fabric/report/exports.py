@@ -173,10 +173,11 @@ def _who(row: Row) -> str:
 
 
 def _measured(name: str, kind: str, rows: Sequence[Row]) -> _Case:
-    took_s = sum(max(row.result.ended_s - row.result.started_s, 0.0) for row in rows if row.result is not None)
+    took_s = sum(row.took_s for row in rows)
     bad = [row for row in rows if row.verdict.outcome is not Outcome.PASS]
     reasons = [f"{row.verdict.outcome.name} {row.probe.probe_id}: {row.verdict.reason}" for row in bad]
-    return _Case(name, kind, max((row.verdict.outcome for row in rows), key=lambda one: one.rank), reasons, took_s)
+    worst = max((row.verdict.outcome for row in rows), key=lambda one: one.rank)
+    return _Case(name, kind, worst, reasons, took_s)
 
 
 def _changed(one: ChangeResult) -> _Case:

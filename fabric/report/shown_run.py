@@ -55,6 +55,11 @@ class Row(NamedTuple):
         """What was measured, without the host and the repetition: ``mlx5_0.numa1``."""
         return str(self.probe.params.get("series", ""))
 
+    @property
+    def took_s(self) -> float:
+        """How long it ran; 0 where it was not reached."""
+        return max(self.result.ended_s - self.result.started_s, 0.0) if self.result is not None else 0.0
+
 
 @dataclass(frozen=True)
 class ShownRun:
@@ -82,21 +87,8 @@ class ShownRun:
     @cached_property
     def rows(self) -> tuple[Row, ...]:
         """Every planned probe, in planned order."""
-        judged = self.judged.verdict.probes
-        if [verdict.probe_id for verdict in judged] == [probe.probe_id for probe in self.probes]:
-            found = self.results.get
-            return tuple([Row(probe, one, found(one.probe_id)) for probe, one in zip(self.probes, judged, strict=True)])
-        verdicts = {verdict.probe_id: verdict for verdict in judged}
-        return tuple(
-            Row(probe, verdicts[probe.probe_id], self.results.get(probe.probe_id))
-            for probe in self.probes
-            if probe.probe_id in verdicts
-        )
-
-    @cached_property
-    def row_of(self) -> Mapping[str, Row]:
-        """Rows by probe id."""
-        return {row.probe.probe_id: row for row in self.rows}
+        judged, found = self.judged.verdict.probes, self.results.get
+        return tuple([Row(probe, one, found(one.probe_id)) for probe, one in zip(self.probes, judged, strict=True)])
 
     @property
     def simulated(self) -> bool:

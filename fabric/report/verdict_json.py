@@ -7,9 +7,10 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 import orjson
+from pydantic import TypeAdapter
 
 from fabric.model.outcome import Outcome
-from fabric.model.verdict import Hall, HallPairs, HallPoint, JudgedRun, Suspect, Verdict
+from fabric.model.verdict import Hall, JudgedRun, Suspect, Verdict
 from fabric.report.output import columns, jsonable
 from fabric.report.plan import change_document
 from fabric.runs.told_verdict import FORMAT, KEY
@@ -19,6 +20,7 @@ BOUND = "the most that RNICs' lines and the cables between switches carry, by th
 
 NO_LIMIT = "told, not judged: the baseline has no limit, and nobody publishes one"
 
+_HALL = TypeAdapter(Hall)
 _HEAD = ("what", "hosts", "GPUs", "Gb/s", "at most", "share", "limit", "")
 
 
@@ -61,8 +63,7 @@ def hall_document(hall: Hall | None) -> dict[str, Any] | None:
 
 def hall_from(document: Mapping[str, Any]) -> Hall:
     """The curve that such a document was made from."""
-    points = (HallPoint(**{**point, "outcome": Outcome(point["outcome"])}) for point in document["points"])
-    return Hall(tuple(points), tuple(HallPairs(**pairs) for pairs in document["pairs"]))
+    return _HALL.validate_python(document)
 
 
 def _shares(gbps: float | None, most: float | None) -> tuple[str, str, str]:
