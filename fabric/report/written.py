@@ -128,7 +128,8 @@ def _pcie_switches(host: FoundHost, rnics: Sequence[FoundRnic]) -> tuple[tuple[P
     members: dict[str, list[str]] = defaultdict(list)
     for part, at in group.items():
         members[at].append(part)
-    switches, of = [], {}
+    switches: list[PcieSwitch] = []
+    of: dict[str, str] = {}
     for parts in members.values():
         if len(parts) > 1:
             known = [node for part in parts if (node := numa.get(part)) is not None]

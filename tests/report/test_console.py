@@ -2,7 +2,6 @@
 
 import io
 import sys
-import threading
 from dataclasses import replace
 
 import click
@@ -25,7 +24,7 @@ from fabric.report.changes import Restored, restored_json, restored_lines
 from fabric.report.diagnosis import diagnosis_text
 from fabric.report.output import WIDTH, counted, wrapped
 from fabric.report.plan import folded_rounds
-from fabric.report.progress import ConsoleProgress, planning
+from fabric.report.progress import ConsoleProgress
 from fabric.report.told import verdict_text
 from tests.changes.asked import port_flap
 from tests.judge.locate.pairs.made import GOOD_GBPS, all_pairs, hosts, row
@@ -247,21 +246,11 @@ def test_nothing_is_lost() -> None:
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal, and when somebody has written to it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = threading.Event()
+    """A stream that says it is a terminal."""
 
     def isatty(self) -> bool:
         """It is one."""
         return True
-
-    def write(self, text: str) -> int:
-        """Keep it."""
-        done = super().write(text)
-        self.written.set()
-        return done
 
 
 def watched(planned: int, results: list[str], monkeypatch: pytest.MonkeyPatch) -> tuple[float, float | None]:
@@ -273,7 +262,6 @@ def watched(planned: int, results: list[str], monkeypatch: pytest.MonkeyPatch) -
         progress.phase_started(PhasePlan(Phase("one", (), ()), schedule(probes), ()))
         for name in results:
             progress.probe_finished(ProbeResult(name, 1, (), None, "", 0.0, 1.0))
-        assert progress._bar is not None
         (task,) = progress._bar.tasks
         return task.completed, task.total
 
@@ -281,26 +269,6 @@ def watched(planned: int, results: list[str], monkeypatch: pytest.MonkeyPatch) -
 def test_a_probe_that_was_not_planned_is_one_more_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     assert watched(2, ["p0", "p1"], monkeypatch) == (2, 2)
     assert watched(2, ["p0", "p1", "instead of p1"], monkeypatch) == (3, 3)
-
-
-def test_planning_that_takes_long_is_told_of_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    with planning(after_s=0.0):
-        assert terminal.written.wait(10)
-    assert terminal.getvalue() == "planning ...\n"
-
-
-def test_planning_that_is_quick_or_not_on_a_terminal_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal, file = Terminal(), io.StringIO()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    with planning(after_s=3600.0):
-        pass
-    monkeypatch.setattr(sys, "stderr", file)
-    with planning(after_s=0.0):
-        assert threading.active_count() >= 1
-    assert (terminal.getvalue(), file.getvalue()) == ("", "")
-    assert [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)] == []
 
 
 def test_hosts_that_cannot_be_reached_for_one_reason_are_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
