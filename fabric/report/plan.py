@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -55,7 +54,7 @@ def plan_text(
         at_once=max((len(together) for together in at_once(faults)), default=0),
         touched=[fold(names) for names in touched if names],
         lifted=[rail for rail in scenario.allow if rail != DRILLS] if changes else [],
-        folded=[(one, one.first, one.first.changes) for one in folded_rounds(plan.phases)],
+        folded=[(title(rounds), rounds) for rounds in folded_rounds(plan.phases)],
         when=when,
         most=_MOST,
     )
@@ -64,38 +63,29 @@ def plan_text(
 _ROUND = re.compile(r"(.+)-r[0-9]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Rounds:
-    """Phases that are alike but for their names and partners; *first* stands for all."""
-
-    members: tuple[PhasePlan, ...]
-
-    @property
-    def first(self) -> PhasePlan:
-        """The one to show."""
-        return self.members[0]
-
-    @property
-    def title(self) -> str:
-        """Its name; of several rounds how many, how long one takes, and how long all do."""
-        first, last, number = self.first.phase.name, self.members[-1].phase.name, len(self.members)
-        if number == 1:
-            return first
-        took_s = [one.schedule.makespan_s for one in self.members]
-        least, most = duration_text(min(took_s)), duration_text(max(took_s))
-        each = least if least == most else f"{least} to {most}"
-        return f"{first} to {last}: {number} rounds, each {each}, {duration_text(sum(took_s))} in all"
+def title(rounds: Sequence[PhasePlan]) -> str:
+    """The name of a phase; of several rounds that are alike how many, how long one takes, and how long all do."""
+    first, last = rounds[0].phase.name, rounds[-1].phase.name
+    if len(rounds) == 1:
+        return first
+    took_s = [one.schedule.makespan_s for one in rounds]
+    least, most = duration_text(min(took_s)), duration_text(max(took_s))
+    each = least if least == most else f"{least} to {most}"
+    return f"{first} to {last}: {len(rounds)} rounds, each {each}, {duration_text(sum(took_s))} in all"
 
 
-def folded_rounds(phases: Sequence[PhasePlan]) -> Iterator[Rounds]:
-    """All phases; rounds that follow one another are folded, the stages of a round each by themselves."""
+def folded_rounds(phases: Sequence[PhasePlan]) -> Iterator[tuple[PhasePlan, ...]]:
+    """
+    All phases: those that are alike but for their names and partners together, where they follow one another, the
+    stages of a round each by themselves. The first stands for all.
+    """
     for _, block in groupby(phases, key=lambda one: (one.phase.written, one.phase.where, _stage(one) is not None)):
         by_stage: dict[str, list[PhasePlan]] = {}
         for one in block:
             by_stage.setdefault(_stage(one) or one.phase.name, []).append(one)
         for stage in by_stage.values():
             for _, alike in groupby(stage, key=_shape):
-                yield Rounds(tuple(alike))
+                yield tuple(alike)
 
 
 def _stage(one: PhasePlan) -> str | None:

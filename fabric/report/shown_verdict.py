@@ -48,7 +48,7 @@ class ShownVerdict:
     """
     The outcome and what it *means*, the *faults* in words, what the job *kept* under faults made on purpose, what was
     made *on_purpose* and whether it is back, the *tally* of probes, what may be typed first (*commands*), *reasons* of
-    what did not pass and *notes*, what a measured failure rate means for *training* (*means*: only where it is known).
+    what did not pass and *notes*, what a measured failure rate means for *training*, or why that is not known.
     """
 
     judged: JudgedRun
@@ -66,7 +66,6 @@ class ShownVerdict:
     notes: tuple[str, ...]
     hall: ShownHall | None
     training: str
-    for_training: str
 
 
 def shown_verdict(judged: JudgedRun) -> ShownVerdict:
@@ -79,7 +78,6 @@ def shown_verdict(judged: JudgedRun) -> ShownVerdict:
         reasons, notes = (), (*notes, *reasons)
     clock = " of simulated time" if judged.backend == "mock" else ""
     tally = ", ".join(f"{number:,} {name}" for name, number in counts(verdict).items())
-    training = impact_line(verdict.training) if verdict.training else ""
     return ShownVerdict(
         judged=judged,
         means=meaning(judged),
@@ -97,8 +95,7 @@ def shown_verdict(judged: JudgedRun) -> ShownVerdict:
         reasons=reasons,
         notes=notes,
         hall=None if verdict.hall is None else shown_hall(verdict.hall),
-        training=training,
-        for_training=training if verdict.training and verdict.training.mttf_s is not None else "",
+        training=impact_line(verdict.training) if verdict.training else "",
     )
 
 
