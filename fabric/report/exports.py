@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
+from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
+from junitparser.junitparser import FinalResult
 from prometheus_client import Metric, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -21,7 +23,6 @@ from fabric.report.shown_run import Row, ShownRun
 
 if TYPE_CHECKING:
     import pandas as pd
-    from junitparser.junitparser import FinalResult
 
 
 MOST_SUSPECTS = 100
@@ -133,8 +134,6 @@ def junit_xml(run: ShownRun) -> str:
     ``skipped``. MARGINAL and PASS passed. Expectations, changes and the decision after a repair have suites of their
     own; a suspect is in the text of the cases that it was found by.
     """
-    from junitparser import JUnitXml, TestCase, TestSuite
-
     document = JUnitXml(_clean(run.judged.scenario.name))
     for suite_name, cases in _suites(run):
         suite = TestSuite(_clean(suite_name))
@@ -187,8 +186,6 @@ def _changed(one: ChangeResult) -> _Case:
 
 
 def _result(case: _Case) -> list[FinalResult]:
-    from junitparser import Error, Failure, Skipped
-
     outcome = case.outcome
     if outcome in (Outcome.PASS, Outcome.MARGINAL):
         return []

@@ -6,9 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import orjson
 from markupsafe import Markup
 
 from fabric.model.outcome import Outcome
@@ -95,7 +94,7 @@ def expected_frame(run: ShownRun) -> pd.DataFrame:
     columns = ["text", "outcome", "value", "low", "high", "at_least", "at_most"]
     rows = [
         (one.text, one.outcome.value, one.value, one.low, one.high, wanted.at_least, wanted.at_most)
-        for one, wanted in zip(found, asked if len(asked) == len(found) else (), strict=False)
+        for one, wanted in zip(found, asked, strict=True)
         if isinstance(wanted, ExpectedRatio) and wanted.over is not None
     ]
     return pd.DataFrame(rows, columns=columns).astype({name: float for name in columns[2:]})
@@ -213,7 +212,7 @@ def page(run: ShownRun) -> str:
         "slot": lambda one: _slot(one, run.inventory.topology),
         "drawn": drawn,
         "sections": SECTIONS.items(),
-        "data": embedded(table(run.frames)),
+        "data": table(run.frames),
         "outcomes": list(Outcome),
         "exit_code": run_exit_code(run),
         "seed": run.document.get("seed", "") if run.simulated else "",
@@ -221,12 +220,6 @@ def page(run: ShownRun) -> str:
         "most_changes": MOST_CHANGES,
     }
     return templates.page("report.html.j2", templates.text_of("report.js"), **content)
-
-
-def embedded(document: Any) -> Markup:
-    """JSON that can stand in a script element: nothing in it can end the element or begin a comment."""
-    text = orjson.dumps(document, option=orjson.OPT_NON_STR_KEYS).decode()
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
 def _slot(suspect: Suspect, topology: Topology) -> str:

@@ -45,7 +45,7 @@ def verdict_text(judged: JudgedRun) -> str:
         judged=judged,
         verdict=judged.verdict,
         expected=_expected(told),
-        changed=columns(rows) if rows else [],
+        changed=columns(rows),
         most=_MOST,
     )
 

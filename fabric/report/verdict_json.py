@@ -26,10 +26,10 @@ _HEAD = ("what", "hosts", "GPUs", "Gb/s", "at most", "share", "limit", "")
 
 def _rows(hall: Hall) -> Iterator[tuple[str, ...]]:
     for point in hall.points:
-        limit = _number(point.limit_gbps)
+        share = f"{point.gbps / point.bound_gbps:.0%}" if point.gbps is not None and point.bound_gbps else ""
+        numbers = (_number(point.gbps), _number(point.bound_gbps), share, _number(point.limit_gbps))
         word = point.reason or (point.outcome.name if point.limit_gbps is not None else "")
-        counts = (f"{point.hosts:,}", f"{point.gpus:,}")
-        yield (point.kind, *counts, *_shares(point.gbps, point.bound_gbps), limit, word)
+        yield (point.kind, f"{point.hosts:,}", f"{point.gpus:,}", *numbers, word)
     for pairs in hall.pairs:
         words = f"least of {pairs.count:,}, median {pairs.median_gbps:,.1f}"
         yield (pairs.kind, "", "", _number(pairs.least_gbps), "", "", _number(pairs.limit_gbps), words)
@@ -64,11 +64,6 @@ def hall_document(hall: Hall | None) -> dict[str, Any] | None:
 def hall_from(document: Mapping[str, Any]) -> Hall:
     """The curve that such a document was made from."""
     return _HALL.validate_python(document)
-
-
-def _shares(gbps: float | None, most: float | None) -> tuple[str, str, str]:
-    share = "" if gbps is None or not most else f"{gbps / most:.0%}"
-    return _number(gbps), _number(most), share
 
 
 def _number(gbps: float | None) -> str:
