@@ -163,7 +163,7 @@ def decided(run: ShownRun) -> Acceptance:
     topology, changes = run.inventory.topology, verdict.changes
     again = {one.name for one in scenario.phases if any(isinstance(spec, AgainSpec) for spec in one.probes)}
     measured = Measured(
-        run.probes, run.results, verdict, topology, run.complete, frozenset(again), frozenset(because.hosts)
+        run.probes, run.results, verdict, topology, run.judged.complete, frozenset(again), frozenset(because.hosts)
     )
     samples, now = read_samples(directory, wanted_for(None)), read_identity(directory)
     before = {host.host: host for host in because.identity} or None

@@ -46,7 +46,7 @@ def result_of(run: ShownRun, decided: Acceptance | None) -> str:
     if decided is not None:
         return _RESULT.get(OUTCOMES[decided.decision], INCONCLUSIVE)
     found = _RESULT.get(run.judged.verdict.outcome, INCONCLUSIVE)
-    return INCONCLUSIVE if found == PASSED and not run.complete else found
+    return INCONCLUSIVE if found == PASSED and not run.judged.complete else found
 
 
 def certificate_document(
@@ -71,7 +71,7 @@ def certificate_document(
         "run": f"{judged.scenario.name}/{judged.run_id}",
         "began": run.began,
         "duration_s": round(judged.elapsed_s, 3),
-        "complete": run.complete,
+        "complete": judged.complete,
         "hosts": list(judged.scenario.hosts),
         "tested": _tested(run),
         "hall": hall_document(verdict.hall),

@@ -69,7 +69,7 @@ def _gauges(run: ShownRun) -> Gauges:
     yield outcome, [((one.value,), float(one is verdict.outcome)) for one in Outcome]
     yield ("fabric_run_exit_code", "Exit code of the last run"), [((), run_exit_code(run))]
     yield ("fabric_run_duration_seconds", "How long it took by its own clock"), [((), judged.elapsed_s)]
-    yield ("fabric_run_complete", "0 when the run was interrupted"), [((), float(run.complete))]
+    yield ("fabric_run_complete", "0 when the run was interrupted"), [((), float(judged.complete))]
     info = ("fabric_run_info", "Always 1; the labels say what ran", "run_id", "backend")
     yield info, [((judged.run_id, judged.backend), 1)]
     many = Counter((row.probe.phase, row.probe.kind, row.verdict.outcome.value) for row in run.rows)

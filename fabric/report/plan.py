@@ -27,15 +27,13 @@ def change_document(change: Change) -> dict[str, Any]:
     }
 
 
-def plan_text(
-    plan: Plan, *, scenario: Scenario, notes: Sequence[str] = (), settings: ChangeSettings | None = None
-) -> str:
+def plan_text(plan: Plan, *, scenario: Scenario, notes: Sequence[str] = (), settings: ChangeSettings) -> str:
     """
     What is altered first of all, for whom, how much at once, and what undoes it; then phases, probes, rounds, the
     busiest host, and the expected duration.
 
-    *notes* say what the limits do not fit, *settings* how changes are made there (None: not known). Only faults count
-    for the blast radius, as the guard rail counts them: how the fabric routes is said by its scope.
+    *notes* say what the limits do not fit, *settings* how changes are made there. Only faults count for the blast
+    radius, as the guard rail counts them: how the fabric routes is said by its scope.
     """
     changes = [change for phase in plan.phases for change in phase.changes]
     scopes: dict[tuple[str, str], set[str]] = {}
@@ -106,7 +104,7 @@ def _shape(one: PhasePlan) -> object:
 
 
 def plan_document(
-    plan: Plan, scenario: Scenario, *, notes: Sequence[str] = (), settings: ChangeSettings | None = None
+    plan: Plan, scenario: Scenario, *, notes: Sequence[str] = (), settings: ChangeSettings
 ) -> dict[str, Any]:
     """JSON-able: phases with counts, rounds, expected and least possible duration, changes; seconds."""
     return {
@@ -116,7 +114,7 @@ def plan_document(
         "probes": plan.probes,
         "duration_s": plan.duration_s,
         "lower_bound_s": plan.lower_bound_s,
-        "change_limits": None if settings is None else _limits(settings),
+        "change_limits": _limits(settings),
         "phases": [
             {
                 "phase": phase.phase.name,

@@ -66,8 +66,7 @@ class ShownRun:
     """
     What a report says about a run.
 
-    *document* is run.json, of which only argv, seed, versions and the time are shown. *complete* is False for a run
-    that was interrupted. *frames_of* makes its frames.
+    *document* is run.json, of which only argv, seed, versions and the time are shown. *frames_of* makes its frames.
     """
 
     judged: JudgedRun
@@ -75,13 +74,11 @@ class ShownRun:
     probes: Sequence[Probe]
     results: Mapping[str, ProbeResult]
     document: Mapping[str, Any]
-    complete: bool = True
-    frames_of: Callable[[ShownRun], Frames] | None = None
+    frames_of: Callable[[ShownRun], Frames]
 
     @cached_property
     def frames(self) -> Frames:
         """Its tables, as it was judged."""
-        assert self.frames_of is not None, "whoever shows figures says what makes its frames"
         return self.frames_of(self)
 
     @cached_property
