@@ -203,23 +203,24 @@ def page(run: ShownRun) -> str:
         drawn[one.section].append((one.title, figures.inline(one.figure), one.words))
     judged, decision = run.judged, decision_of(run)
     word = decision.decision.value if decision and decision.decision else judged.verdict.outcome.name
-    content = {
-        "run": run,
-        "judged": judged,
-        "told": shown_verdict(judged),
-        "decision": decision,
-        "title": f"{word} {judged.scenario.name} {judged.run_id}",
-        "slot": lambda one: _slot(one, run.inventory.topology),
-        "drawn": drawn,
-        "sections": SECTIONS.items(),
-        "data": table(run.frames),
-        "outcomes": list(Outcome),
-        "exit_code": run_exit_code(run),
-        "seed": run.document.get("seed", "") if run.simulated else "",
-        "most_suspects": MOST_SUSPECTS,
-        "most_changes": MOST_CHANGES,
-    }
-    return templates.page("report.html.j2", templates.text_of("report.js"), **content)
+    return templates.page(
+        "report.html.j2",
+        templates.text_of("report.js"),
+        run=run,
+        judged=judged,
+        told=shown_verdict(judged),
+        decision=decision,
+        title=f"{word} {judged.scenario.name} {judged.run_id}",
+        slot=lambda one: _slot(one, run.inventory.topology),
+        drawn=drawn,
+        sections=SECTIONS.items(),
+        data=table(run.frames),
+        outcomes=list(Outcome),
+        exit_code=run_exit_code(run),
+        seed=run.document.get("seed", "") if run.simulated else "",
+        most_suspects=MOST_SUSPECTS,
+        most_changes=MOST_CHANGES,
+    )
 
 
 def _slot(suspect: Suspect, topology: Topology) -> str:

@@ -14,7 +14,9 @@ from fabric.report.meaning import commands, faults_line, impact_line, kept_line,
 from fabric.report.output import counted
 from fabric.report.verdict_json import ShownHall, counts, shown_hall
 
-_MARGIN = re.compile(r" \(margin -?\d+\.\d nats\)")
+MARGIN = re.compile(r" \(margin (-?\d+\.\d) nats\)")
+"""As ``pairs/findings.py`` ends the line that says the odds: a number for programs, not for people."""
+
 _NOTES = (ReasonKind.NOTE, ReasonKind.LINKS)
 _OF_A_HOST = ("rnic", "path", "link", "gpu", "gpu_pcie", "numa")
 
@@ -115,7 +117,7 @@ def shown_suspect(one: Suspect) -> ShownSuspect:
         one,
         part_words(one.component, one.kind),
         f"{one.confidence:.0%}{alike}",
-        tuple(_MARGIN.sub("", line) for line in one.evidence),
+        tuple(MARGIN.sub("", line) for line in one.evidence),
         ", ".join(seen),
         "; ".join(f"{name} {text}" for name, text in places if text),
         f"{part.host}/{part.device}" if own else "".join(one.hosts[:1]),
