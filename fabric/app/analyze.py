@@ -197,7 +197,7 @@ def shown_run(
         history_bytes=history_bytes(path) if read_bytes is None else read_bytes,
         go_on="" if complete else go_on_command(path, document),
     )
-    shown = ShownRun(judged, past.inventory, past.probes, past.results, document, complete, frames_of)
+    shown = ShownRun(judged, past.inventory, past.probes, past.results, document, frames_of)
     verdict = replace(verdict, suspects=with_particulars(shown, parts or (path,)))
     return replace(shown, judged=replace(judged, verdict=verdict))
 

@@ -164,7 +164,14 @@ def decided(run: ShownRun) -> Acceptance:
     again = {one.name for one in scenario.phases if any(isinstance(spec, AgainSpec) for spec in one.probes)}
     samples = read_samples(directory, wanted_for(None))
     measured = Measured(
-        run.probes, run.results, verdict, topology, samples, run.complete, frozenset(again), frozenset(because.hosts)
+        run.probes,
+        run.results,
+        verdict,
+        topology,
+        samples,
+        run.judged.complete,
+        frozenset(again),
+        frozenset(because.hosts),
     )
     now = read_identity(directory)
     before = {host.host: host for host in because.identity} or None

@@ -36,14 +36,15 @@ def check_command(
     """
     del lasts_s
     from fabric.app.check import check
-    from fabric.report.check import check_document, print_check
+    from fabric.report.check import check_document, check_text
+    from fabric.report.told import print_coloured
     from fabric.wiring import make_executor
 
     found = check(scenario, inventory_path=inventory, make_executor=make_executor, **asked)
     if as_json:
         print_json(check_document(found))
     else:
-        print_check(found)
+        print_coloured(check_text(found))
     return found.exit_code
 
 

@@ -37,12 +37,10 @@ if TYPE_CHECKING:
 def plan_command(given: Given, backend: str | None, *, repair: AfterRepair, reserve: bool, as_json: bool) -> int:
     """Show what SCENARIO would run; touches no host. --schema prints the JSON Schema of scenario files."""
     from fabric.report.plan import plan_document, plan_text
-    from fabric.report.progress import planning
     from fabric.report.told import print_coloured
 
     collect_seldom()
-    with planning():
-        asked = asked_for(given, repair, outline=True)
+    asked = asked_for(given, repair, outline=True)
     backend_of(asked, backend)
     settings, plan = asked.inventory.changes, asked.plan
     gpus = sum(len(asked.inventory.topology.hosts[name].platform.gpus) for name in asked.scenario.hosts)

@@ -81,12 +81,10 @@ def run_command(
     from fabric.app.run import run
     from fabric.config.baselines import out_of_reach_line
     from fabric.engine.interruption import interrupt_when_told_to_end
-    from fabric.report.progress import planning
     from fabric.wiring import backend_named
 
     interrupt_when_told_to_end()  # what runs on hosts is ended, what was measured is kept
-    with planning():
-        asked = asked_for(given, repair)
+    asked = asked_for(given, repair)
     name = backend_of(asked, backend)
     refuse_simulated(how.act, name, reserve=how.reserve)
     make_executor = backend_named(name)
@@ -114,7 +112,6 @@ def resume_command(run: Path, *, force: bool, how: HowRun) -> int:
     from fabric.app.resume import look, resume
     from fabric.config.baselines import out_of_reach_line
     from fabric.engine.interruption import interrupt_when_told_to_end
-    from fabric.report.progress import planning
     from fabric.wiring import make_executor
 
     interrupt_when_told_to_end()
@@ -123,8 +120,7 @@ def resume_command(run: Path, *, force: bool, how: HowRun) -> int:
         if not how.as_json:
             warn(visible(text))
 
-    with planning():
-        found = look(run, force=force)
+    found = look(run, force=force)
     past = found.past
     refuse_simulated(how.act, past.backend, reserve=how.reserve)
     for text in found.differs:

@@ -20,7 +20,7 @@ from fabric.model.text import fold
 from fabric.model.verdict import LinkCoverage
 from fabric.report.decision import OUTCOMES, acceptance_document
 from fabric.report.output import jsonable
-from fabric.report.shown_run import ShownRun
+from fabric.report.shown_run import Row, ShownRun
 from fabric.report.templates import page
 from fabric.report.verdict_json import hall_document, hall_from, shown_hall
 from fabric.runs.manifest import SourceFile, digest
@@ -46,7 +46,7 @@ def result_of(run: ShownRun, decided: Acceptance | None) -> str:
     if decided is not None:
         return _RESULT.get(OUTCOMES[decided.decision], INCONCLUSIVE)
     found = _RESULT.get(run.judged.verdict.outcome, INCONCLUSIVE)
-    return INCONCLUSIVE if found == PASSED and not run.complete else found
+    return INCONCLUSIVE if found == PASSED and not run.judged.complete else found
 
 
 def certificate_document(
@@ -71,7 +71,7 @@ def certificate_document(
         "run": f"{judged.scenario.name}/{judged.run_id}",
         "began": run.began,
         "duration_s": round(judged.elapsed_s, 3),
-        "complete": run.complete,
+        "complete": judged.complete,
         "hosts": list(judged.scenario.hosts),
         "tested": _tested(run),
         "hall": hall_document(verdict.hall),
@@ -104,17 +104,18 @@ def encoded(document: Mapping[str, Any]) -> bytes:
 
 def _tested(run: ShownRun) -> list[dict[str, Any]]:
     """By phase and kind: how many probes, for how long, and how they ended."""
-    groups: dict[tuple[str, str], Counter[str]] = {}
-    seconds: Counter[tuple[str, str]] = Counter()
+    groups: dict[tuple[str, str], list[Row]] = {}
     for row in run.rows:
-        group = (row.probe.phase, row.probe.kind)
-        groups.setdefault(group, Counter())[row.verdict.outcome.value] += 1
-        if row.result is not None:
-            seconds[group] += row.result.ended_s - row.result.started_s  # type: ignore[assignment]
+        groups.setdefault((row.probe.phase, row.probe.kind), []).append(row)
     return [
-        {"phase": phase, "kind": kind, "probes": counts.total(), "outcomes": dict(counts), "probe_seconds": round(took)}
-        for (phase, kind), counts in groups.items()
-        for took in (seconds[phase, kind],)
+        {
+            "phase": phase,
+            "kind": kind,
+            "probes": len(rows),
+            "outcomes": dict(Counter(row.verdict.outcome.value for row in rows)),
+            "probe_seconds": round(sum(row.took_s for row in rows)),
+        }
+        for (phase, kind), rows in groups.items()
     ]
 
 

@@ -1,6 +1,5 @@
 """What results of other tools say: a diagnosis of pairs, and what ``fabric parse`` read in a log."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -11,7 +10,7 @@ from fabric.model.diagnosis import Diagnosis, PairMatrix
 from fabric.model.text import size_text
 from fabric.report import templates
 from fabric.report.output import jsonable
-from fabric.report.shown_verdict import shown_suspect
+from fabric.report.shown_verdict import MARGIN, shown_suspect
 from fabric.report.verdict_json import EXIT_CODES
 from fabric.tools import nccl, perftest
 from fabric.tools.nccl.rows import NcclRow
@@ -45,8 +44,6 @@ def _matrix(matrix: PairMatrix) -> Iterator[str]:
 
 DIAGNOSIS_FORMAT = 1
 _SUSPECT = ("component", "kind", "outcome", "confidence", "evidence", "ambiguous_with", "next_step", "hosts")
-
-_MARGIN = re.compile(r"\(margin (-?\d+\.\d) nats\)")  # as pairs/findings.py ends the line that says the odds
 
 
 def diagnosis_document(diagnosis: Diagnosis, notes: Sequence[str] = ()) -> dict[str, Any]:
@@ -82,7 +79,7 @@ def _margin_nats(evidence: Sequence[str]) -> float | None:
 
     None for what is no component of the model: pairs, groups below a limit, failed tests.
     """
-    return max((float(said[1]) for line in evidence for said in _MARGIN.finditer(line)), default=None)
+    return max((float(said[1]) for line in evidence for said in MARGIN.finditer(line)), default=None)
 
 
 _SHOWN = ("op", "ranks", "test", "device", "rows", "avg_busbw_gbps", "complete", "problems")

@@ -6,8 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 from prometheus_client import Metric, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -21,7 +22,6 @@ from fabric.report.shown_run import Row, ShownRun
 
 if TYPE_CHECKING:
     import pandas as pd
-    from junitparser.junitparser import FinalResult
 
 
 MOST_SUSPECTS = 100
@@ -69,7 +69,7 @@ def _gauges(run: ShownRun) -> Gauges:
     yield outcome, [((one.value,), float(one is verdict.outcome)) for one in Outcome]
     yield ("fabric_run_exit_code", "Exit code of the last run"), [((), run_exit_code(run))]
     yield ("fabric_run_duration_seconds", "How long it took by its own clock"), [((), judged.elapsed_s)]
-    yield ("fabric_run_complete", "0 when the run was interrupted"), [((), float(run.complete))]
+    yield ("fabric_run_complete", "0 when the run was interrupted"), [((), float(judged.complete))]
     info = ("fabric_run_info", "Always 1; the labels say what ran", "run_id", "backend")
     yield info, [((judged.run_id, judged.backend), 1)]
     many = Counter((row.probe.phase, row.probe.kind, row.verdict.outcome.value) for row in run.rows)
@@ -115,16 +115,6 @@ _MOST_REASONS = 10
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-class _Case(NamedTuple):
-    """What is known of one component in one phase."""
-
-    name: str
-    kind: str
-    outcome: Outcome
-    reasons: list[str]
-    took_s: float = 0.0
-
-
 def junit_xml(run: ShownRun) -> str:
     """
     A suite a phase; a case a host and kind of probe (a set of hosts where several measure together).
@@ -133,38 +123,34 @@ def junit_xml(run: ShownRun) -> str:
     ``skipped``. MARGINAL and PASS passed. Expectations, changes and the decision after a repair have suites of their
     own; a suspect is in the text of the cases that it was found by.
     """
-    from junitparser import JUnitXml, TestCase, TestSuite
-
     document = JUnitXml(_clean(run.judged.scenario.name))
-    for suite_name, cases in _suites(run):
-        suite = TestSuite(_clean(suite_name))
-        listed = []
-        for case in cases:
-            group = f"{run.judged.scenario.name}.{suite_name}.{case.kind}"
-            made = TestCase(_clean(case.name), classname=_clean(group), time=round(case.took_s, 3))
-            made.result = _result(case)
-            listed.append(made)
-        suite.add_testcases(listed)  # one by one it counts all again each time
+    for name, cases in _suites(run):
+        suite = TestSuite(_clean(name))
+        suite.add_testcases(cases)  # one by one it counts all again each time
         document.add_testsuite(suite)
     document.update_statistics()  # type: ignore[no-untyped-call]
     text = document.tostring()  # type: ignore[no-untyped-call]
     return text.decode() if isinstance(text, bytes) else str(text)
 
 
-def _suites(run: ShownRun) -> Iterator[tuple[str, list[_Case]]]:
+def _suites(run: ShownRun) -> Iterator[tuple[str, list[TestCase]]]:
+    """The name of each and its cases."""
+    scenario = run.judged.scenario.name
     phases: dict[str, dict[tuple[str, str], list[Row]]] = {}
     for row in run.rows:
         phases.setdefault(row.probe.phase, {}).setdefault((_who(row), row.probe.kind), []).append(row)
     for phase, cases in phases.items():
-        yield phase, [_measured(f"{who} {kind}", kind, rows) for (who, kind), rows in cases.items()]
+        yield phase, [_measured(f"{scenario}.{phase}", who, kind, rows) for (who, kind), rows in cases.items()]
     decided, verdict = decision_of(run), run.judged.verdict
     if decided is not None and decided.decision is not None:
         reasons = [f"{decided.line}: {'; '.join(decided.reasons)}"]
-        yield "decision", [_Case(decided.line, "acceptance", OUTCOMES[decided.decision], reasons)]
+        outcome = OUTCOMES[decided.decision]
+        yield "decision", [_case(f"{scenario}.decision.acceptance", decided.line, outcome, reasons)]
     if verdict.expectations:
-        yield "expected", [_Case(one.text, "expect", one.outcome, [one.reason]) for one in verdict.expectations]
+        group = f"{scenario}.expected.expect"
+        yield "expected", [_case(group, one.text, one.outcome, [one.reason]) for one in verdict.expectations]
     if verdict.changes:
-        yield "changes", [_changed(one) for one in verdict.changes]
+        yield "changes", [_changed(f"{scenario}.changes", one) for one in verdict.changes]
 
 
 def _who(row: Row) -> str:
@@ -172,33 +158,33 @@ def _who(row: Row) -> str:
     return " + ".join(hosts) if len(hosts) <= 2 else fold(hosts)
 
 
-def _measured(name: str, kind: str, rows: Sequence[Row]) -> _Case:
-    took_s = sum(max(row.result.ended_s - row.result.started_s, 0.0) for row in rows if row.result is not None)
+def _measured(suite: str, who: str, kind: str, rows: Sequence[Row]) -> TestCase:
     bad = [row for row in rows if row.verdict.outcome is not Outcome.PASS]
     reasons = [f"{row.verdict.outcome.name} {row.probe.probe_id}: {row.verdict.reason}" for row in bad]
-    return _Case(name, kind, max((row.verdict.outcome for row in rows), key=lambda one: one.rank), reasons, took_s)
+    worst = max((row.verdict.outcome for row in rows), key=lambda one: one.rank)
+    return _case(f"{suite}.{kind}", f"{who} {kind}", worst, reasons, sum(row.took_s for row in rows))
 
 
-def _changed(one: ChangeResult) -> _Case:
+def _changed(suite: str, one: ChangeResult) -> TestCase:
     """A change that came back as asked passed; one that may still be live is an error of ours."""
     outcome = {"reverted": Outcome.PASS, "refused": Outcome.SKIPPED}.get(one.state, Outcome.ERROR)
-    return _Case(one.change.change_id, one.change.kind, outcome, [f"{one.state}: {one.reason}"])
+    return _case(f"{suite}.{one.change.kind}", one.change.change_id, outcome, [f"{one.state}: {one.reason}"])
 
 
-def _result(case: _Case) -> list[FinalResult]:
-    from junitparser import Error, Failure, Skipped
-
-    outcome = case.outcome
+def _case(group: str, name: str, outcome: Outcome, reasons: Sequence[str], took_s: float = 0.0) -> TestCase:
+    """What is known of one component in one phase."""
+    made = TestCase(_clean(name), classname=_clean(group), time=round(took_s, 3))
     if outcome in (Outcome.PASS, Outcome.MARGINAL):
-        return []
+        return made
     # A sort by outcome would hide the first reason, which is the one that counts.
-    worst = [reason for reason in case.reasons if reason.startswith(outcome.name)] or case.reasons
+    worst = [reason for reason in reasons if reason.startswith(outcome.name)] or reasons
     kinds = {Outcome.FAIL: Failure, Outcome.SKIPPED: Skipped}
-    made = kinds.get(outcome, Error)(_clean(worst[0]) if worst else outcome.name, outcome.name)
-    rest = len(case.reasons) - _MOST_REASONS
-    lines = case.reasons[:_MOST_REASONS] + ([f"and {rest} more"] if rest > 0 else [])
-    made.text = "\n".join(_clean(line) for line in lines)
-    return [made]
+    result = kinds.get(outcome, Error)(_clean(worst[0]) if worst else outcome.name, outcome.name)
+    rest = len(reasons) - _MOST_REASONS
+    lines = [*reasons[:_MOST_REASONS], *([f"and {rest} more"] if rest > 0 else [])]
+    result.text = "\n".join(_clean(line) for line in lines)
+    made.result = [result]
+    return made
 
 
 def _clean(text: str) -> str:

@@ -12,9 +12,8 @@ from fabric.report.output import jsonable
 GROUPS_MOST = 10
 _SHOWN = (
     *("name", "numa_nodes", "link_layer", "baseline", "gid_index", "wrapper", "use_cuda", "traffic_class"),
-    *("cross_rail", "gpu_maker"),
+    *("cross_rail", "gpu_maker", "mpirun_options", "srun_options", "nccl_tests_options", "perftest_options"),
 )
-OPTIONS = ("mpirun_options", "srun_options", "nccl_tests_options", "perftest_options")
 
 
 def inventory_text(inventory: Inventory, *, notes: Sequence[str] = ()) -> str:
@@ -60,7 +59,7 @@ def _platform_document(platform: Platform, hosts: Sequence[str]) -> dict[str, An
         "rnics": [jsonable(rnic, ("device", "rail", "line_rate_gbps")) for rnic in platform.rnics],
         "tools": dict(platform.tools),
         "env": dict(platform.env),
-        **jsonable(platform, (*_SHOWN, *OPTIONS)),
+        **jsonable(platform, _SHOWN),
     }
 
 

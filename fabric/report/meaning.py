@@ -91,16 +91,15 @@ def _time(seconds: float) -> str:
 
 
 _MOST_FAULTS = 3
+_WHOLE = {"leaf": "leaf switch", "host": "host", "traffic_class": "RoCE traffic class of"}
 _GROUPS = {"-gpus": "the GPUs of NUMA {}", "-side": "NUMA {} and its GPUs"}
 
 
 def part_words(name: str, kind: str = "") -> str:
     """``gpu003 PCIe path mlx5_2 to the GPUs of NUMA 1``; a name of no known form is left as it is."""
     part = Part.of(name)
-    if kind in ("leaf", "host"):
-        return f"{'leaf switch' if kind == 'leaf' else 'host'} {name}"
-    if kind == "traffic_class":
-        return f"RoCE traffic class of {name}"
+    if kind in _WHOLE:
+        return f"{_WHOLE[kind]} {name}"
     if kind == "pair" and "+" in name:
         return f"the pair {' and '.join(name.split('+', 1))}"
     if "--" in part.host or ("->" in part.host and not part.item):

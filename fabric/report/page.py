@@ -6,9 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import orjson
 from markupsafe import Markup
 
 from fabric.model.outcome import Outcome
@@ -59,25 +58,29 @@ def save_figures(run: ShownRun, folder: Path) -> list[Path]:
     return [path for one in pictures(run) for path in figures.save(one.figure, folder, one.name)]
 
 
+def _drawn(section: str, name: str, title: str, words: str, figure: Figure | None) -> Iterator[Picture]:
+    """The picture; none where the figure has nothing to show."""
+    if figure is not None:
+        yield Picture(section, name, title, words, figure)
+
+
 def _suspects(run: ShownRun) -> Iterator[Picture]:
     """The evidence of each, and of a suspect inside a host what all its loopbacks reached."""
     hosts: dict[str, None] = {}
     for number, suspect in enumerate(run.judged.verdict.suspects[:MOST_EVIDENCE], start=1):
         section = f"suspect-{number}"
-        drawn = figures.evidence(run.frames, suspect.component, suspect.probes)
-        if drawn is not None:
-            rows = [run.row_of[probe].verdict for probe in suspect.probes if probe in run.row_of]
-            good = all(one.outcome.is_good for one in rows) and any(one.value_gbps is not None for one in rows)
-            yield Picture(section, section, "", _GOOD_ALONE if good else "Signs: what did not pass.", drawn)
-        lit = figures.light(run.frames, suspect.component)
-        if lit is not None:
-            yield Picture(section, f"light-{number}", "", "What each lane receives, by lane number.", lit)
+        accused = [one for one in run.judged.verdict.probes if one.probe_id in suspect.probes]
+        good = all(one.outcome.is_good for one in accused) and any(one.value_gbps is not None for one in accused)
+        words = _GOOD_ALONE if good else "Signs: what did not pass."
+        evidence = figures.evidence(run.frames, suspect.component, suspect.probes)
+        yield from _drawn(section, section, "", words, evidence)
+        light = figures.light(run.frames, suspect.component)
+        yield from _drawn(section, f"light-{number}", "", "What each lane receives, by lane number.", light)
         host = Part.of(suspect.component).host
         if suspect.kind in ("rnic", "path", "numa", "gpu_pcie", "pcie_switch") and host not in hosts:
             hosts[host] = None
             matrix = figures.loopback(run.frames, host, below=0.95)
-            if matrix is not None:
-                yield Picture(section, f"loopback-{number}", "", "From each RNIC to each memory and GPU.", matrix)
+            yield from _drawn(section, f"loopback-{number}", "", "From each RNIC to each memory and GPU.", matrix)
 
 
 _GOOD_ALONE = "All of these met what is required: the evidence is in the lines above, not in the bandwidth."
@@ -91,17 +94,15 @@ def expected_frame(run: ShownRun) -> pd.DataFrame:
     columns = ["text", "outcome", "value", "low", "high", "at_least", "at_most"]
     rows = [
         (one.text, one.outcome.value, one.value, one.low, one.high, wanted.at_least, wanted.at_most)
-        for one, wanted in zip(found, asked if len(asked) == len(found) else (), strict=False)
+        for one, wanted in zip(found, asked, strict=True)
         if isinstance(wanted, ExpectedRatio) and wanted.over is not None
     ]
     return pd.DataFrame(rows, columns=columns).astype({name: float for name in columns[2:]})
 
 
 def _expected(run: ShownRun) -> Iterator[Picture]:
-    drawn = figures.expectations(expected_frame(run))
-    if drawn is not None:
-        words = "Point and line: the ratio with its 95 % interval. Triangle: the bound, open to the good side."
-        yield Picture("expected", "expected", "", words, drawn)
+    words = "Point and line: the ratio with its 95 % interval. Triangle: the bound, open to the good side."
+    yield from _drawn("expected", "expected", "", words, figures.expectations(expected_frame(run)))
 
 
 def _bandwidth(run: ShownRun) -> Iterator[Picture]:
@@ -111,11 +112,11 @@ def _bandwidth(run: ShownRun) -> Iterator[Picture]:
         if side_by_side(run.frames, kind):
             words = f"Dot: the mean of one ring, sorted. Box: the middle half; line: median. {as_shown.format('b')}"
             title = f"{kind}: rings at the same time, adaptive routing off and on"
-            yield Picture("bandwidth", f"rings-{kind}", title, words, figures.rings(run.frames, kind))
+            yield from _drawn("bandwidth", f"rings-{kind}", title, words, figures.rings(run.frames, kind))
         else:
             words = f"Bar: mean. Dot: one iteration. Line: standard deviation. {as_shown.format('a')}"
             title = f"{kind}: adaptive routing off and on"
-            yield Picture("bandwidth", f"bars-{kind}", title, words, figures.bars(run.frames, kind))
+            yield from _drawn("bandwidth", f"bars-{kind}", title, words, figures.bars(run.frames, kind))
 
 
 def _hall(run: ShownRun) -> Iterator[Picture]:
@@ -124,9 +125,8 @@ def _hall(run: ShownRun) -> Iterator[Picture]:
     hall = run.judged.verdict.hall
     points = [(one.kind, one.hosts, one.gbps, one.bound_gbps) for one in hall.points] if hall is not None else []
     columns = {"kind": object, "hosts": int, "gbps": float, "bound_gbps": float}
-    drawn = figures.scaling(pd.DataFrame(points, columns=list(columns)).astype(columns))
-    if drawn is not None:
-        yield Picture("hall", "scaling", "", "", drawn)
+    frame = pd.DataFrame(points, columns=list(columns)).astype(columns)
+    yield from _drawn("hall", "scaling", "", "", figures.scaling(frame))
 
 
 def racks_of(topology: Topology, hosts: Sequence[str]) -> dict[str, list[str]]:
@@ -144,48 +144,38 @@ def _hosts(run: ShownRun) -> Iterator[Picture]:
     hosts = run.judged.scenario.hosts
     only: list[str] | None = None
     if len(hosts) > MOST_HOSTS:
-        drawn = figures.hall(run.frames, racks_of(run.inventory.topology, hosts), known=found)
-        if drawn is not None:
-            words = "A block is a rack, a square a host with the colour of its worst measurement."
-            yield Picture("hosts", "hall", f"All {len(hosts):,} hosts", words, drawn)
+        words = "A block is a rack, a square a host with the colour of its worst measurement."
+        squares = figures.hall(run.frames, racks_of(run.inventory.topology, hosts), known=found)
+        yield from _drawn("hosts", "hall", f"All {len(hosts):,} hosts", words, squares)
         named = [host for one in run.judged.verdict.suspects for host in one.hosts[:_OF_A_SUSPECT]]
         bad = found[~found["outcome"].isin(["pass", "skipped"])].sort_values("share")["host"]
         only = list(islice(dict.fromkeys((*named, *bad)), _MOST_BAD))
-    rows = figures.hosts(run.frames, only, known=found)
-    if rows is not None:
-        title = "Hosts that did not pass" if only is not None else ""
-        words = "The worst of the whole run, over the median of all hosts; of what two measured together the median."
-        yield Picture("hosts", "hosts", title, words, rows)
+    title = "Hosts that did not pass" if only is not None else ""
+    words = "The worst of the whole run, over the median of all hosts; of what two measured together the median."
+    yield from _drawn("hosts", "hosts", title, words, figures.hosts(run.frames, only, known=found))
 
 
 def _pairs(run: ShownRun) -> Iterator[Picture]:
     """Of each kind that two hosts measure together; ringed is what a suspected part of the network explains."""
     network = [one for one in run.judged.verdict.suspects if not one.hosts and one.probes]
-    kinds = pair_kinds(run.frames)[:_MOST_KINDS]
     passed = run.frames.parts
     through = passed.loc[passed["part"].isin([one.component for one in network]), "probe"] if network else ()
     crossed = {*through, *(probe for one in network for probe in one.probes)}
     ringed = ", ".join(one.component for one in network[:3])
-    for kind in kinds:
-        drawn = figures.pairs(run.frames, kind, crossed)
-        if drawn is not None:
-            words = "The least over rails and rounds, over the upper quartile of all pairs of the same rail"
-            words += f"; ringed: over {ringed}." if ringed else "."
-            yield Picture("pairs", f"pairs-{kind}", kind, words, drawn)
+    words = "The least over rails and rounds, over the upper quartile of all pairs of the same rail"
+    words += f"; ringed: over {ringed}." if ringed else "."
+    for kind in pair_kinds(run.frames)[:_MOST_KINDS]:
+        yield from _drawn("pairs", f"pairs-{kind}", kind, words, figures.pairs(run.frames, kind, crossed))
 
 
 def _time(run: ShownRun) -> Iterator[Picture]:
-    drawn = figures.timeline(run.frames)
-    if drawn is not None:
-        clock = "simulated time" if run.simulated else "the run's own clock"
-        words = "100 %: what its peers gave, else the same without a fault, else what is required"
-        yield Picture("time", "timeline", "", f"{words}; {clock}.", drawn)
+    clock = "simulated time" if run.simulated else "the run's own clock"
+    words = f"100 %: what its peers gave, else the same without a fault, else what is required; {clock}."
+    yield from _drawn("time", "timeline", "", words, figures.timeline(run.frames))
     carried = figures.load(run.frames)
-    if carried is not None:
-        yield Picture("time", "load", "Load of cables between switches", "As both of their ends counted it.", carried)
+    yield from _drawn("time", "load", "Load of cables between switches", "As both of their ends counted it.", carried)
     grew = figures.counters(run.frames, [host for one in run.judged.verdict.suspects for host in one.hosts])
-    if grew is not None:
-        yield Picture("time", "counters", "Counters that grew", "Those of suspects first.", grew)
+    yield from _drawn("time", "counters", "Counters that grew", "Those of suspects first.", grew)
 
 
 def _training(run: ShownRun) -> Iterator[Picture]:
@@ -193,7 +183,7 @@ def _training(run: ShownRun) -> Iterator[Picture]:
     if impact is not None and impact.mttf_s is not None:
         drawn = figures.training(impact.gpus, impact.mttf_s, bound=impact.bound)
         words = "Failures that are independent; five minutes to restart, checkpoints as often as is best."
-        yield Picture("training", "training", "What it means for training", words, drawn)
+        yield from _drawn("training", "training", "What it means for training", words, drawn)
 
 
 MOST_SUSPECTS = 20
@@ -213,29 +203,24 @@ def page(run: ShownRun) -> str:
         drawn[one.section].append((one.title, figures.inline(one.figure), one.words))
     judged, decision = run.judged, decision_of(run)
     word = decision.decision.value if decision and decision.decision else judged.verdict.outcome.name
-    content = {
-        "run": run,
-        "judged": judged,
-        "told": shown_verdict(judged),
-        "decision": decision,
-        "title": f"{word} {judged.scenario.name} {judged.run_id}",
-        "slot": lambda one: _slot(one, run.inventory.topology),
-        "drawn": drawn,
-        "sections": SECTIONS.items(),
-        "data": embedded(table(run.frames)),
-        "outcomes": list(Outcome),
-        "exit_code": run_exit_code(run),
-        "seed": run.document.get("seed", "") if run.simulated else "",
-        "most_suspects": MOST_SUSPECTS,
-        "most_changes": MOST_CHANGES,
-    }
-    return templates.page("report.html.j2", templates.text_of("report.js"), **content)
-
-
-def embedded(document: Any) -> Markup:
-    """JSON that can stand in a script element: nothing in it can end the element or begin a comment."""
-    text = orjson.dumps(document, option=orjson.OPT_NON_STR_KEYS).decode()
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+    return templates.page(
+        "report.html.j2",
+        templates.text_of("report.js"),
+        run=run,
+        judged=judged,
+        told=shown_verdict(judged),
+        decision=decision,
+        title=f"{word} {judged.scenario.name} {judged.run_id}",
+        slot=lambda one: _slot(one, run.inventory.topology),
+        drawn=drawn,
+        sections=SECTIONS.items(),
+        data=table(run.frames),
+        outcomes=list(Outcome),
+        exit_code=run_exit_code(run),
+        seed=run.document.get("seed", "") if run.simulated else "",
+        most_suspects=MOST_SUSPECTS,
+        most_changes=MOST_CHANGES,
+    )
 
 
 def _slot(suspect: Suspect, topology: Topology) -> str:
@@ -244,7 +229,7 @@ def _slot(suspect: Suspect, topology: Topology) -> str:
     if part.host not in topology.hosts:
         return ""
     platform = topology.hosts[part.host].platform
-    found = platform.rnic_by_device.get(part.device) or {gpu.name: gpu for gpu in platform.gpus}.get(part.device)
+    found = platform.rnic_by_device.get(part.device) or platform.gpu_by_name.get(part.device)
     if found is None:
         return ""
     return f"NUMA {found.numa}" + (f", PCIe switch {found.pcie_switch}" if found.pcie_switch else "")

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -28,15 +27,13 @@ def change_document(change: Change) -> dict[str, Any]:
     }
 
 
-def plan_text(
-    plan: Plan, *, scenario: Scenario, notes: Sequence[str] = (), settings: ChangeSettings | None = None
-) -> str:
+def plan_text(plan: Plan, *, scenario: Scenario, notes: Sequence[str] = (), settings: ChangeSettings) -> str:
     """
     What is altered first of all, for whom, how much at once, and what undoes it; then phases, probes, rounds, the
     busiest host, and the expected duration.
 
-    *notes* say what the limits do not fit, *settings* how changes are made there (None: not known). Only faults count
-    for the blast radius, as the guard rail counts them: how the fabric routes is said by its scope.
+    *notes* say what the limits do not fit, *settings* how changes are made there. Only faults count for the blast
+    radius, as the guard rail counts them: how the fabric routes is said by its scope.
     """
     changes = [change for phase in plan.phases for change in phase.changes]
     scopes: dict[tuple[str, str], set[str]] = {}
@@ -55,7 +52,7 @@ def plan_text(
         at_once=max((len(together) for together in at_once(faults)), default=0),
         touched=[fold(names) for names in touched if names],
         lifted=[rail for rail in scenario.allow if rail != DRILLS] if changes else [],
-        folded=[(one, one.first, one.first.changes) for one in folded_rounds(plan.phases)],
+        folded=[(title(rounds), rounds) for rounds in folded_rounds(plan.phases)],
         when=when,
         most=_MOST,
     )
@@ -64,38 +61,29 @@ def plan_text(
 _ROUND = re.compile(r"(.+)-r[0-9]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Rounds:
-    """Phases that are alike but for their names and partners; *first* stands for all."""
-
-    members: tuple[PhasePlan, ...]
-
-    @property
-    def first(self) -> PhasePlan:
-        """The one to show."""
-        return self.members[0]
-
-    @property
-    def title(self) -> str:
-        """Its name; of several rounds how many, how long one takes, and how long all do."""
-        first, last, number = self.first.phase.name, self.members[-1].phase.name, len(self.members)
-        if number == 1:
-            return first
-        took_s = [one.schedule.makespan_s for one in self.members]
-        least, most = duration_text(min(took_s)), duration_text(max(took_s))
-        each = least if least == most else f"{least} to {most}"
-        return f"{first} to {last}: {number} rounds, each {each}, {duration_text(sum(took_s))} in all"
+def title(rounds: Sequence[PhasePlan]) -> str:
+    """The name of a phase; of several rounds that are alike how many, how long one takes, and how long all do."""
+    first, last = rounds[0].phase.name, rounds[-1].phase.name
+    if len(rounds) == 1:
+        return first
+    took_s = [one.schedule.makespan_s for one in rounds]
+    least, most = duration_text(min(took_s)), duration_text(max(took_s))
+    each = least if least == most else f"{least} to {most}"
+    return f"{first} to {last}: {len(rounds)} rounds, each {each}, {duration_text(sum(took_s))} in all"
 
 
-def folded_rounds(phases: Sequence[PhasePlan]) -> Iterator[Rounds]:
-    """All phases; rounds that follow one another are folded, the stages of a round each by themselves."""
+def folded_rounds(phases: Sequence[PhasePlan]) -> Iterator[tuple[PhasePlan, ...]]:
+    """
+    All phases: those that are alike but for their names and partners together, where they follow one another, the
+    stages of a round each by themselves. The first stands for all.
+    """
     for _, block in groupby(phases, key=lambda one: (one.phase.written, one.phase.where, _stage(one) is not None)):
         by_stage: dict[str, list[PhasePlan]] = {}
         for one in block:
             by_stage.setdefault(_stage(one) or one.phase.name, []).append(one)
         for stage in by_stage.values():
             for _, alike in groupby(stage, key=_shape):
-                yield Rounds(tuple(alike))
+                yield tuple(alike)
 
 
 def _stage(one: PhasePlan) -> str | None:
@@ -116,7 +104,7 @@ def _shape(one: PhasePlan) -> object:
 
 
 def plan_document(
-    plan: Plan, scenario: Scenario, *, notes: Sequence[str] = (), settings: ChangeSettings | None = None
+    plan: Plan, scenario: Scenario, *, notes: Sequence[str] = (), settings: ChangeSettings
 ) -> dict[str, Any]:
     """JSON-able: phases with counts, rounds, expected and least possible duration, changes; seconds."""
     return {
@@ -126,7 +114,7 @@ def plan_document(
         "probes": plan.probes,
         "duration_s": plan.duration_s,
         "lower_bound_s": plan.lower_bound_s,
-        "change_limits": None if settings is None else _limits(settings),
+        "change_limits": _limits(settings),
         "phases": [
             {
                 "phase": phase.phase.name,

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from types import MappingProxyType, TracebackType
 
@@ -20,7 +17,7 @@ from fabric.model.part import Part
 from fabric.model.probe import ProbeResult
 from fabric.model.text import counted, duration_text, fold, without_own
 from fabric.plan.plan import PhasePlan
-from fabric.report.output import stderr_that_may_go_away, visible, warn
+from fabric.report.output import stderr_that_may_go_away, visible
 
 HOLD_S = 2.0
 """So long are further hosts held back, to be told with others of the same reason (seconds; a choice)."""
@@ -119,8 +116,7 @@ def _sort(change: Change) -> _Sort:
 
 
 _LINE_EVERY_S = 15.0
-PLANNING_S = 1.0
-"""Planning that takes longer than this is told of (seconds; a choice: what a person takes for "at once")."""
+_TASK = TaskID(0)  # of the bar: the phase that goes on
 
 _STATES = {
     "in_force": "is in force",
@@ -149,9 +145,18 @@ class ConsoleProgress:
         ended: Callable[[PhasePlan, Sequence[ProbeResult]], None] = lambda _plan, _results: None,
     ) -> None:
         self._failed, self._ended = failed, ended
-        self._console = Console(file=stderr_that_may_go_away(), stderr=True, highlight=False, quiet=quiet)
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
+        self._console = Console(file=stderr_that_may_go_away(), stderr=True, emoji=False, highlight=False, quiet=quiet)
+        self._bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[bad]}", markup=False),
+            TimeElapsedColumn(),
+            console=self._console,
+            transient=True,
+            disable=quiet or not self._console.is_terminal,
+        )
+        self._bar.add_task("", visible=False, bad="")
         self._phase = ""
         self._total = self._done = self._bad = 0
         self._planned: frozenset[str] = frozenset()
@@ -161,17 +166,7 @@ class ConsoleProgress:
         self._outs = FoldedOuts(self._print, addresses)
 
     def __enter__(self) -> ConsoleProgress:
-        if self._console.is_terminal and not self._console.quiet:
-            self._bar = Progress(
-                TextColumn("{task.description}", markup=False),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[bad]}", markup=False),
-                TimeElapsedColumn(),
-                console=self._console,
-                transient=True,
-            )
-            self._bar.start()
+        self._bar.start()
         return self
 
     def __exit__(
@@ -179,7 +174,7 @@ class ConsoleProgress:
     ) -> None:
         self._states.flush()
         self._outs.flush()
-        if self._bar is not None:
+        if not self._bar.disable:
             self._bar.stop()
 
     def phase_started(self, plan: PhasePlan) -> None:
@@ -190,13 +185,11 @@ class ConsoleProgress:
         self._planned = frozenset(slot.probe.probe_id for slot in plan.schedule.slots)
         self._done = self._bad = 0
         self._line_due_s = time.monotonic() + _LINE_EVERY_S
-        if self._bar is not None:
-            if self._task is not None:
-                self._bar.remove_task(self._task)
-            self._task = self._bar.add_task(self._phase, total=self._total, bad="")
-        else:
+        if self._bar.disable:
             expected = duration_text(plan.schedule.makespan_s)
             self._say(f"{self._phase}: {counted(self._total, 'probe')}, about {expected} on hardware")
+        else:
+            self._bar.reset(_TASK, description=self._phase, total=self._total, visible=True, bad="")
 
     def phase_ended(self, plan: PhasePlan, results: Sequence[ProbeResult]) -> None:
         """Hand it on."""
@@ -216,9 +209,9 @@ class ConsoleProgress:
             self._bad += 1
         if result.outcome is Outcome.FAIL:
             self._failed(result.named.component if result.named else result.probe_id, result.reason)
-        if self._bar is not None and self._task is not None:
+        if not self._bar.disable:
             bad = f"{self._bad} not measured" if self._bad else ""
-            self._bar.update(self._task, completed=self._done, total=self._total, bad=bad)
+            self._bar.update(_TASK, completed=self._done, total=self._total, bad=bad)
         elif self._done % 64 == 0 and time.monotonic() >= self._line_due_s:
             self._line_due_s = time.monotonic() + _LINE_EVERY_S
             self._say(f"{self._phase}: {self._done:,} of {self._total:,} done")
@@ -262,23 +255,4 @@ class ConsoleProgress:
         self._print(text)
 
     def _print(self, text: str) -> None:
-        if self._bar is not None:
-            self._console.print(visible(text), markup=False, soft_wrap=True)
-        elif not self._console.quiet:
-            warn(visible(text))
-
-
-@contextmanager
-def planning(*, after_s: float = PLANNING_S) -> Iterator[None]:
-    """Say "planning ..." on a terminal when what is done inside takes longer than *after_s* (seconds)."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield
-        return
-    late = threading.Timer(after_s, warn, args=("planning ...",))
-    late.daemon = True
-    late.start()
-    try:
-        yield
-    finally:
-        late.cancel()
-        late.join()
+        self._console.print(visible(text), markup=False, soft_wrap=True)

@@ -55,14 +55,18 @@ class Row(NamedTuple):
         """What was measured, without the host and the repetition: ``mlx5_0.numa1``."""
         return str(self.probe.params.get("series", ""))
 
+    @property
+    def took_s(self) -> float:
+        """How long it ran; 0 where it was not reached."""
+        return max(self.result.ended_s - self.result.started_s, 0.0) if self.result is not None else 0.0
+
 
 @dataclass(frozen=True)
 class ShownRun:
     """
     What a report says about a run.
 
-    *document* is run.json, of which only argv, seed, versions and the time are shown. *complete* is False for a run
-    that was interrupted. *frames_of* makes its frames.
+    *document* is run.json, of which only argv, seed, versions and the time are shown. *frames_of* makes its frames.
     """
 
     judged: JudgedRun
@@ -70,33 +74,18 @@ class ShownRun:
     probes: Sequence[Probe]
     results: Mapping[str, ProbeResult]
     document: Mapping[str, Any]
-    complete: bool = True
-    frames_of: Callable[[ShownRun], Frames] | None = None
+    frames_of: Callable[[ShownRun], Frames]
 
     @cached_property
     def frames(self) -> Frames:
         """Its tables, as it was judged."""
-        assert self.frames_of is not None, "whoever shows figures says what makes its frames"
         return self.frames_of(self)
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
         """Every planned probe, in planned order."""
-        judged = self.judged.verdict.probes
-        if [verdict.probe_id for verdict in judged] == [probe.probe_id for probe in self.probes]:
-            found = self.results.get
-            return tuple([Row(probe, one, found(one.probe_id)) for probe, one in zip(self.probes, judged, strict=True)])
-        verdicts = {verdict.probe_id: verdict for verdict in judged}
-        return tuple(
-            Row(probe, verdicts[probe.probe_id], self.results.get(probe.probe_id))
-            for probe in self.probes
-            if probe.probe_id in verdicts
-        )
-
-    @cached_property
-    def row_of(self) -> Mapping[str, Row]:
-        """Rows by probe id."""
-        return {row.probe.probe_id: row for row in self.rows}
+        judged, found = self.judged.verdict.probes, self.results.get
+        return tuple([Row(probe, one, found(one.probe_id)) for probe, one in zip(self.probes, judged, strict=True)])
 
     @property
     def simulated(self) -> bool:

@@ -13,7 +13,9 @@ from fabric.report.changes import ChangeRow, after_expectation, change_rows, num
 from fabric.report.meaning import commands, faults_line, impact_line, kept_line, meaning, part_words
 from fabric.report.verdict_json import ShownHall, counts, shown_hall
 
-_MARGIN = re.compile(r" \(margin -?\d+\.\d nats\)")
+MARGIN = re.compile(r" \(margin (-?\d+\.\d) nats\)")
+"""As ``pairs/findings.py`` ends the line that says the odds: a number for programs, not for people."""
+
 _NOTES = (ReasonKind.NOTE, ReasonKind.LINKS)
 _OF_A_HOST = ("rnic", "path", "link", "gpu", "gpu_pcie", "numa")
 
@@ -47,7 +49,7 @@ class ShownVerdict:
     """
     The outcome and what it *means*, the *faults* in words, what the job *kept* under faults made on purpose, what was
     made *on_purpose* and whether it is back, the *tally* of probes, what may be typed first (*commands*), *reasons* of
-    what did not pass and *notes*, what a measured failure rate means for *training* (*means*: only where it is known).
+    what did not pass and *notes*, what a measured failure rate means for *training*, or why that is not known.
     """
 
     judged: JudgedRun
@@ -65,7 +67,6 @@ class ShownVerdict:
     notes: tuple[str, ...]
     hall: ShownHall | None
     training: str
-    for_training: str
 
 
 def shown_verdict(judged: JudgedRun) -> ShownVerdict:
@@ -78,7 +79,6 @@ def shown_verdict(judged: JudgedRun) -> ShownVerdict:
         reasons, notes = (), (*notes, *reasons)
     clock = " of simulated time" if judged.backend == "mock" else ""
     tally = ", ".join(f"{number:,} {name}" for name, number in counts(verdict).items())
-    training = impact_line(verdict.training) if verdict.training else ""
     return ShownVerdict(
         judged=judged,
         means=meaning(judged),
@@ -96,8 +96,7 @@ def shown_verdict(judged: JudgedRun) -> ShownVerdict:
         reasons=reasons,
         notes=notes,
         hall=None if verdict.hall is None else shown_hall(verdict.hall),
-        training=training,
-        for_training=training if verdict.training and verdict.training.mttf_s is not None else "",
+        training=impact_line(verdict.training) if verdict.training else "",
     )
 
 
@@ -117,7 +116,7 @@ def shown_suspect(one: Suspect) -> ShownSuspect:
         one,
         part_words(one.component, one.kind),
         f"{one.confidence:.0%}{alike}",
-        tuple(_MARGIN.sub("", line) for line in one.evidence),
+        tuple(MARGIN.sub("", line) for line in one.evidence),
         ", ".join(seen),
         "; ".join(f"{name} {text}" for name, text in places if text),
         f"{part.host}/{part.device}" if own else "".join(one.hosts[:1]),

@@ -45,7 +45,7 @@ def verdict_text(judged: JudgedRun) -> str:
         judged=judged,
         verdict=judged.verdict,
         expected=_expected(told),
-        changed=columns(rows) if rows else [],
+        changed=columns(rows),
         most=_MOST,
     )
 
@@ -70,9 +70,8 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._]+")
 
 def summary(run: ShownRun) -> str:
     """summary.md."""
-    told = shown_verdict(run.judged)
-    shared = {"run": run, "judged": run.judged, "verdict": run.judged.verdict}
-    return markdown("summary.md.j2", told=told, decision=decision_of(run), most=MOST_SUSPECTS, **shared)
+    judged, told = run.judged, shown_verdict(run.judged)
+    return markdown("summary.md.j2", run=run, judged=judged, told=told, decision=decision_of(run), most=MOST_SUSPECTS)
 
 
 def tickets(run: ShownRun) -> dict[str, str]:

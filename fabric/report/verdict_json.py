@@ -7,9 +7,10 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 import orjson
+from pydantic import TypeAdapter
 
 from fabric.model.outcome import Outcome
-from fabric.model.verdict import Hall, HallPairs, HallPoint, JudgedRun, Suspect, Verdict
+from fabric.model.verdict import Hall, JudgedRun, Suspect, Verdict
 from fabric.report.output import columns, jsonable
 from fabric.report.plan import change_document
 from fabric.runs.told_verdict import FORMAT, KEY
@@ -19,15 +20,16 @@ BOUND = "the most that RNICs' lines and the cables between switches carry, by th
 
 NO_LIMIT = "told, not judged: the baseline has no limit, and nobody publishes one"
 
+_HALL = TypeAdapter(Hall)
 _HEAD = ("what", "hosts", "GPUs", "Gb/s", "at most", "share", "limit", "")
 
 
 def _rows(hall: Hall) -> Iterator[tuple[str, ...]]:
     for point in hall.points:
-        limit = _number(point.limit_gbps)
+        share = f"{point.gbps / point.bound_gbps:.0%}" if point.gbps is not None and point.bound_gbps else ""
+        numbers = (_number(point.gbps), _number(point.bound_gbps), share, _number(point.limit_gbps))
         word = point.reason or (point.outcome.name if point.limit_gbps is not None else "")
-        counts = (f"{point.hosts:,}", f"{point.gpus:,}")
-        yield (point.kind, *counts, *_shares(point.gbps, point.bound_gbps), limit, word)
+        yield (point.kind, f"{point.hosts:,}", f"{point.gpus:,}", *numbers, word)
     for pairs in hall.pairs:
         words = f"least of {pairs.count:,}, median {pairs.median_gbps:,.1f}"
         yield (pairs.kind, "", "", _number(pairs.least_gbps), "", "", _number(pairs.limit_gbps), words)
@@ -61,13 +63,7 @@ def hall_document(hall: Hall | None) -> dict[str, Any] | None:
 
 def hall_from(document: Mapping[str, Any]) -> Hall:
     """The curve that such a document was made from."""
-    points = (HallPoint(**{**point, "outcome": Outcome(point["outcome"])}) for point in document["points"])
-    return Hall(tuple(points), tuple(HallPairs(**pairs) for pairs in document["pairs"]))
-
-
-def _shares(gbps: float | None, most: float | None) -> tuple[str, str, str]:
-    share = "" if gbps is None or not most else f"{gbps / most:.0%}"
-    return _number(gbps), _number(most), share
+    return _HALL.validate_python(document)
 
 
 def _number(gbps: float | None) -> str:

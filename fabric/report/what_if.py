@@ -7,7 +7,7 @@ from typing import Any
 
 from fabric.model.text import fold
 from fabric.report import templates
-from fabric.report.output import columns, jsonable
+from fabric.report.output import columns, jsonable, some
 from fabric.sim.faults import LinkFault
 from fabric.sim.net.named_clos import NamedClos
 from fabric.sim.net.route import AR_ALPHA, AR_ETA
@@ -90,16 +90,15 @@ def _fault_document(fault: LinkFault, answer: WhatIf) -> dict[str, Any]:
 
 def _links(fault: LinkFault, net: NamedClos) -> str:
     """The links of a fault; a cable whose two directions are both at fault is written once, with ``--``."""
-    left, names = set(fault.links), []
-    for forth, back in zip(fault.links, (*fault.links[1:], -1), strict=True):
-        if forth in left:
-            left.discard(forth)
-            one, other = net.link_name(forth), net.link_name(back) if back in left else ""
-            both = "->".join(reversed(other.split("->"))) == one
-            names.append(one.replace("->", "--") if both else one)
-            left -= {back} if both else set()
-    more = f" and {len(names) - _NAMES_MOST:,} more" if len(names) > _NAMES_MOST else ""
-    return ", ".join(names[:_NAMES_MOST]) + more
+    names = dict.fromkeys(net.link_name(link) for link in fault.links)
+    shown: dict[str, None] = {}
+    for name in names:
+        one, _, other = name.partition("->")
+        if f"{other}->{one}" not in names:
+            shown[name] = None
+        elif f"{other}--{one}" not in shown:
+            shown[f"{one}--{other}"] = None
+    return some(list(shown), _NAMES_MOST)
 
 
 def _quality(fault: LinkFault, answer: WhatIf) -> LinkQuality | None:

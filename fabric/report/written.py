@@ -3,64 +3,16 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from fabric.model.found import FoundFabric, FoundHost, FoundRnic
-from fabric.model.text import fold, unfold
+from fabric.model.text import fold
+from fabric.model.topology import Gpu, PcieSwitch, Platform, Rnic
 from fabric.report import templates
 
 NEAR = ("PIX", "PXB")
 """What ``nvidia-smi topo -m`` prints where two parts hang off one PCIe switch, or off several below one bridge."""
 
 _BASELINES = {("infiniband", 400.0): "h100-ndr", ("ethernet", 400.0): "h100-ndr", ("infiniband", 200.0): "a100-hdr"}
-
-
-@dataclass(frozen=True, slots=True)
-class _Switch:
-    """One PCIe switch: its NUMA node, and what hangs off it."""
-
-    numa: int
-    parts: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """What hosts of one platform have in common."""
-
-    link_layer: str
-    numa_nodes: int
-    switches: tuple[_Switch, ...]
-    gpus: tuple[tuple[int, int], ...]  # index and NUMA node
-    rnics: tuple[tuple[str, int, int | None], ...]  # device, port and NUMA node, in rail order
-    rate_gbps: float
-    gpu_maker: str = "nvidia"
-
-    @property
-    def baseline(self) -> str:
-        """The one for its line rate, a guess."""
-        guess = _BASELINES.get((self.link_layer, self.rate_gbps), "h100-ndr")
-        return "mi300x-400" if self.gpu_maker == "amd" else guess
-
-    @property
-    def switch_of(self) -> dict[str, int]:
-        """The PCIe switch of each part that has one: they are numbered in the order of what hangs off them."""
-        return {part: at for at, switch in enumerate(self.switches) for part in switch.parts}
-
-    @property
-    def nearest(self) -> dict[str, list[int]]:
-        """The GPUs of each RNIC: those of its PCIe switch, else of its NUMA node, dealt out in order."""
-        found: dict[str, list[int]] = {device: [] for device, _, _ in self.rnics}
-        of = self.switch_of
-        homes: dict[object, tuple[list[str], list[int]]] = defaultdict(lambda: ([], []))
-        for device, _, node in self.rnics:
-            homes[of.get(device, ("numa", node))][0].append(device)
-        for gpu, on in self.gpus:
-            home = of.get(f"GPU{gpu}", ("numa", on))
-            homes[home if homes[home][0] else ("numa", on)][1].append(gpu)
-        for devices, gpus in homes.values():
-            for at, gpu in enumerate(gpus if devices else ()):
-                found[devices[at * len(devices) // len(gpus)]].append(gpu)
-        return found
 
 
 def inventory_text(found: FoundFabric, *, name: str, backend: str, address: str = "{name}", ssh: str = "") -> str:
@@ -73,7 +25,7 @@ def inventory_text(found: FoundFabric, *, name: str, backend: str, address: str 
     usual = _usual_gbps(told.values())
     kept = {host: _in_use(one, usual) for host, one in told.items()}
     layouts = _layouts(told, kept, usual)
-    names: dict[_Layout, str] = {}
+    names: dict[Platform, str] = {}
     for layout in layouts.values():
         names.setdefault(layout, f"platform-{len(names) + 1}")
     at = {cable.a.node: cable.b.node for cable in found.cables}
@@ -86,7 +38,7 @@ def inventory_text(found: FoundFabric, *, name: str, backend: str, address: str 
         name=name,
         backend=backend,
         ssh=ssh,
-        platforms=[(at, layout, _left_out(layouts, layout, told, kept)) for layout, at in names.items()],
+        platforms=[(of, layout, _left_out(layouts, layout, told, kept)) for layout, of in names.items()],
         address="" if address == "{name}" else address,
         hosts=_hosts({host: names[layout] for host, layout in layouts.items()}, leaves),
         switches=list(_switches(found, set().union(*leaves.values()), max(usual.values(), default=0.0))),
@@ -132,52 +84,84 @@ def _number(device: str) -> int:
 
 def _layouts(
     hosts: Mapping[str, FoundHost], kept: Mapping[str, Sequence[FoundRnic]], usual: Mapping[str, float]
-) -> dict[str, _Layout]:
+) -> dict[str, Platform]:
     """The layout of each host; one whose GPUs were not told has that of hosts with the same RNICs."""
     found = {name: _layout(host, kept[name], usual) for name, host in hosts.items()}
-    whole: dict[object, _Layout] = {}
-    for layout in found.values():
+    ports = {name: tuple((one.device, one.port, one.numa) for one in kept[name]) for name in hosts}
+    whole: dict[object, Platform] = {}
+    for name, layout in found.items():
         if layout.gpus:
-            whole.setdefault(layout.rnics, layout)
-    return {name: layout if layout.gpus else whole.get(layout.rnics, layout) for name, layout in found.items()}
+            whole.setdefault(ports[name], layout)
+    return {name: layout if layout.gpus else whole.get(ports[name], layout) for name, layout in found.items()}
 
 
-def _layout(host: FoundHost, rnics: Sequence[FoundRnic], usual: Mapping[str, float]) -> _Layout:
-    parts = [*host.gpus, *(rnic.device for rnic in rnics)]
-    group = {part: part for part in parts}
+def _layout(host: FoundHost, rnics: Sequence[FoundRnic], usual: Mapping[str, float]) -> Platform:
+    """The platform of one host, rails in the order of its RNICs; its name is given once all are known."""
+    switches, of = _pcie_switches(host, rnics)
+    nearest = _nearest_gpus(host, rnics, of)
+    nodes = [*host.gpu_numa.values(), *(rnic.numa or 0 for rnic in rnics)]
+    layer, rate_gbps = (rnics[0].link_layer, usual.get(rnics[0].device, 0.0)) if rnics else ("infiniband", 0.0)
+    guess = _BASELINES.get((layer, rate_gbps), "h100-ndr")
+    return Platform(
+        name="",
+        gpus=tuple(Gpu(int(gpu[3:]), host.gpu_numa.get(gpu, 0), of.get(gpu)) for gpu in host.gpus),
+        rnics=tuple(
+            Rnic(one.device, one.port, rail, one.numa or 0, of.get(one.device), rate_gbps, tuple(nearest[one.device]))
+            for rail, one in enumerate(rnics)
+        ),
+        numa_nodes=max(host.numa_nodes or 1, 1 + max(nodes, default=0)),
+        pcie_switches=switches,
+        link_layer=layer,
+        baseline="mi300x-400" if host.gpu_maker == "amd" else guess,
+        gpu_maker=host.gpu_maker,
+    )
+
+
+def _pcie_switches(host: FoundHost, rnics: Sequence[FoundRnic]) -> tuple[tuple[PcieSwitch, ...], dict[str, str]]:
+    """The PCIe switches, numbered in the order of what hangs off them, and which of them each part hangs off."""
+    numa = {**host.gpu_numa, **{rnic.device: rnic.numa for rnic in rnics}}
+    group = {part: part for part in (*host.gpus, *(rnic.device for rnic in rnics))}
     for (one, other), distance in host.distance.items():
         if distance in NEAR and one in group and other in group:
             first, second = group[one], group[other]
             group = {part: first if at == second else at for part, at in group.items()}
-    numa = {**host.gpu_numa, **{rnic.device: rnic.numa for rnic in rnics}}
     members: dict[str, list[str]] = defaultdict(list)
     for part, at in group.items():
         members[at].append(part)
-    switches = tuple(
-        _Switch(next((node for part in each if (node := numa.get(part)) is not None), 0), tuple(each))
-        for each in members.values()
-        if len(each) > 1
-    )
-    nodes = max(host.numa_nodes or 1, 1 + max((node or 0 for node in numa.values()), default=0))
-    return _Layout(
-        rnics[0].link_layer if rnics else "infiniband",
-        nodes,
-        switches,
-        tuple((int(gpu[3:]), host.gpu_numa.get(gpu, 0)) for gpu in host.gpus),
-        tuple((rnic.device, rnic.port, rnic.numa) for rnic in rnics),
-        usual.get(rnics[0].device, 0.0) if rnics else 0.0,
-        host.gpu_maker,
-    )
+    switches: list[PcieSwitch] = []
+    of: dict[str, str] = {}
+    for parts in members.values():
+        if len(parts) > 1:
+            known = [node for part in parts if (node := numa.get(part)) is not None]
+            switches.append(PcieSwitch(f"pcie{len(switches)}", known[0] if known else 0))
+            of |= dict.fromkeys(parts, switches[-1].name)
+    return tuple(switches), of
+
+
+def _nearest_gpus(host: FoundHost, rnics: Sequence[FoundRnic], of: Mapping[str, str]) -> dict[str, list[int]]:
+    """The GPUs of each RNIC: those of its PCIe switch, else of its NUMA node, dealt out in order."""
+    found: dict[str, list[int]] = {rnic.device: [] for rnic in rnics}
+    homes: dict[object, tuple[list[str], list[int]]] = defaultdict(lambda: ([], []))
+    for rnic in rnics:
+        homes[of.get(rnic.device, rnic.numa)][0].append(rnic.device)
+    for gpu in host.gpus:
+        node = host.gpu_numa.get(gpu, 0)
+        home = of.get(gpu, node)
+        homes[home if homes[home][0] else node][1].append(int(gpu[3:]))
+    for devices, indices in homes.values():
+        for at, index in enumerate(indices if devices else ()):
+            found[devices[at * len(devices) // len(indices)]].append(index)
+    return found
 
 
 def _left_out(
-    layouts: Mapping[str, _Layout],
-    layout: _Layout,
+    layouts: Mapping[str, Platform],
+    layout: Platform,
     hosts: Mapping[str, FoundHost],
     kept: Mapping[str, Sequence[FoundRnic]],
 ) -> list[FoundRnic]:
     """Ports of the first host of a platform that are not on the compute network."""
-    host = next(name for name, one in layouts.items() if one is layout or one == layout)
+    host = next(name for name, one in layouts.items() if one == layout)
     return [rnic for rnic in hosts[host].rnics if rnic not in kept[host]]
 
 
@@ -189,40 +173,13 @@ def _leaves(host: str, rnics: Sequence[FoundRnic], at: Mapping[str, str]) -> tup
 
 def _hosts(
     platforms: Mapping[str, str], leaves: Mapping[str, tuple[str, ...]]
-) -> Iterator[tuple[str, str, tuple[str, ...], int]]:
-    """Hosts folded: one entry for those of one platform on the same leaves, or on leaves that are counted alike."""
-    of_platform: dict[str, dict[tuple[str, ...], list[str]]] = defaultdict(lambda: defaultdict(list))
+) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Hosts folded: one entry for those of one platform on the same leaves."""
+    alike: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for host, platform in platforms.items():
-        of_platform[platform][leaves[host]].append(host)
-    for platform, groups in of_platform.items():
-        folded, size = _by_unit(list(groups.items()))
-        yield from ((fold(hosts), platform, on, size) for on, hosts in folded)
-
-
-_Groups = list[tuple[tuple[str, ...], list[str]]]
-"""Leaves in rail order, and the hosts on them."""
-
-
-def _by_unit(groups: _Groups) -> tuple[_Groups, int]:
-    """All groups as one whose leaves have {unit} in them, and the hosts of a unit; else as they are, and 0."""
-    every, sizes = [host for _, hosts in groups for host in hosts], [len(hosts) for _, hosts in groups]
-    alike = len(groups) > 2 and {*sizes[:-1]} == {sizes[0]} and sizes[-1] <= sizes[0]
-    if not alike or unfold(fold(every)) != tuple(every) or len({len(on) for on, _ in groups}) > 1:
-        return groups, 0
-    pattern = tuple(map(_counted_up, groups[0][0], groups[1][0]))
-    made = [tuple(leaf.format(unit=number) for leaf in pattern) for number in range(len(groups))]
-    return ([(pattern, every)], sizes[0]) if made == [on for on, _ in groups] else (groups, 0)
-
-
-def _counted_up(first: str, second: str) -> str:
-    """``su{unit:02}-leaf0`` of su00-leaf0 and su01-leaf0: where the one has a 0 and the other a 1."""
-    pairs = zip(re.split("([0-9]+)", first), re.split("([0-9]+)", second), strict=False)
-    return "".join(
-        ("{unit}" if len(one) == 1 else f"{{unit:0{len(one)}}}")
-        if one.isdecimal() and len(one) < 10 and (int(one), other) == (0, f"{1:0{len(one)}}")
-        else one
-        for one, other in pairs
-    )
+        alike[platform, leaves[host]].append(host)
+    for (platform, on), hosts in alike.items():
+        yield fold(hosts), platform, on
 
 
 def _switches(

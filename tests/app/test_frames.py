@@ -283,7 +283,7 @@ def measured_as(run: ShownRun, probes: Sequence[Probe]) -> ShownRun:
     """With these probes instead, and no results."""
     verdicts = tuple(ProbeVerdict(probe.probe_id, Outcome.PASS, "") for probe in probes)
     verdict = replace(run.judged.verdict, probes=verdicts, suspects=())
-    return ShownRun(replace(run.judged, verdict=verdict), run.inventory, probes, {}, run.document)
+    return replace(run, judged=replace(run.judged, verdict=verdict), probes=probes, results={})
 
 
 def number(probe: Probe, value: float) -> Measurement:
@@ -383,7 +383,8 @@ def test_no_more_is_asked_of_the_judge_than_there_are_kinds_of_host(run: ShownRu
         """How often a platform's parts are looked up."""
         asked.clear()
         topology = replace(run.inventory.topology, hosts=Counted(run.inventory.topology.hosts))
-        shown = ShownRun(run.judged, replace(run.inventory, topology=topology), probes, run.results, run.document)
+        inventory = replace(run.inventory, topology=topology)
+        shown = replace(measured_as(run, probes), inventory=inventory, results=run.results)
         list(parts(shown))
         return len(asked)
 

@@ -74,9 +74,10 @@ def hostile(run: ShownRun) -> ShownRun:
         ),
         judged_by=words,
         again=words[1],
+        complete=False,
     )
     document = {"argv": list(words), "versions": {words[0]: words[1]}}
-    return replace(run, judged=judged, document=document, complete=False)
+    return replace(run, judged=judged, document=document)
 
 
 Rows = Sequence[Mapping[str, Any]]

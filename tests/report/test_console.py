@@ -2,7 +2,6 @@
 
 import io
 import sys
-import threading
 from dataclasses import replace
 
 import click
@@ -25,8 +24,8 @@ from fabric.probes.loopback import LoopbackSpec
 from fabric.report.changes import Restored, restored_json, restored_lines
 from fabric.report.diagnosis import diagnosis_text
 from fabric.report.output import WIDTH, wrapped
-from fabric.report.plan import folded_rounds
-from fabric.report.progress import ConsoleProgress, planning
+from fabric.report.plan import folded_rounds, title
+from fabric.report.progress import ConsoleProgress
 from fabric.report.told import verdict_text
 from tests.changes.asked import port_flap
 from tests.judge.locate.pairs.made import GOOD_GBPS, all_pairs, hosts, row
@@ -203,7 +202,7 @@ def soak(number: int, duration_s: int = 5) -> PhasePlan:
 
 def titles(*phases: PhasePlan) -> list[str]:
     """What is shown, in order."""
-    return [rounds.title for rounds in folded_rounds(phases)]
+    return [title(rounds) for rounds in folded_rounds(phases)]
 
 
 def test_equal_rounds_are_one_line_that_says_how_many_and_how_long() -> None:
@@ -215,8 +214,8 @@ def test_equal_rounds_are_one_line_that_says_how_many_and_how_long() -> None:
 
 
 def test_rounds_that_take_longer_with_other_partners_are_folded_and_the_range_is_said() -> None:
-    (title,) = titles(soak(1), soak(2, duration_s=60), soak(3))
-    assert title == "soak-r1 to soak-r3: 3 rounds, each 3 min 30 s to 31 min 00 s, 38 min 00 s in all"
+    (said,) = titles(soak(1), soak(2, duration_s=60), soak(3))
+    assert said == "soak-r1 to soak-r3: 3 rounds, each 3 min 30 s to 31 min 00 s, 38 min 00 s in all"
 
 
 def test_rounds_that_differ_are_not_folded() -> None:
@@ -231,7 +230,7 @@ def test_stages_that_are_repeated_together_are_folded_each_by_itself() -> None:
     rounds = [
         planned(f"burn-s{stage}-r{number}", "burn", number, 5 * stage) for number in (1, 2, 3) for stage in (1, 2)
     ]
-    assert [title.split(":")[0] for title in titles(*rounds)] == [
+    assert [said.split(":")[0] for said in titles(*rounds)] == [
         "burn-s1-r1 to burn-s1-r3",
         "burn-s2-r1 to burn-s2-r3",
     ]
@@ -243,26 +242,16 @@ def test_phases_that_only_happen_to_be_called_like_rounds_are_shown_one_by_one()
 
 def test_nothing_is_lost() -> None:
     phases = [planned("a"), soak(1), soak(2), planned("b"), soak(3)]
-    shown = [one for rounds in folded_rounds(phases) for one in rounds.members]
+    shown = [one for rounds in folded_rounds(phases) for one in rounds]
     assert sorted(one.phase.name for one in shown) == sorted(one.phase.name for one in phases)
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal, and when somebody has written to it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = threading.Event()
+    """A stream that says it is a terminal."""
 
     def isatty(self) -> bool:
         """It is one."""
         return True
-
-    def write(self, text: str) -> int:
-        """Keep it."""
-        done = super().write(text)
-        self.written.set()
-        return done
 
 
 def watched(planned: int, results: list[str], monkeypatch: pytest.MonkeyPatch) -> tuple[float, float | None]:
@@ -274,7 +263,6 @@ def watched(planned: int, results: list[str], monkeypatch: pytest.MonkeyPatch) -
         progress.phase_started(PhasePlan(Phase("one", (), ()), schedule(probes), ()))
         for name in results:
             progress.probe_finished(ProbeResult(name, 1, (), None, "", 0.0, 1.0))
-        assert progress._bar is not None
         (task,) = progress._bar.tasks
         return task.completed, task.total
 
@@ -282,26 +270,6 @@ def watched(planned: int, results: list[str], monkeypatch: pytest.MonkeyPatch) -
 def test_a_probe_that_was_not_planned_is_one_more_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     assert watched(2, ["p0", "p1"], monkeypatch) == (2, 2)
     assert watched(2, ["p0", "p1", "instead of p1"], monkeypatch) == (3, 3)
-
-
-def test_planning_that_takes_long_is_told_of_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    with planning(after_s=0.0):
-        assert terminal.written.wait(10)
-    assert terminal.getvalue() == "planning ...\n"
-
-
-def test_planning_that_is_quick_or_not_on_a_terminal_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal, file = Terminal(), io.StringIO()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    with planning(after_s=3600.0):
-        pass
-    monkeypatch.setattr(sys, "stderr", file)
-    with planning(after_s=0.0):
-        assert threading.active_count() >= 1
-    assert (terminal.getvalue(), file.getvalue()) == ("", "")
-    assert [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)] == []
 
 
 def test_hosts_that_cannot_be_reached_for_one_reason_are_two_lines(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,12 +2,11 @@
 
 import json
 from dataclasses import asdict, replace
-from io import StringIO
 
+import click
 import jsonschema
 import orjson
 import pytest
-from rich.console import Console
 
 from fabric.config.what_if import load_what_if
 from fabric.judge.normal.baseline import changes_between
@@ -15,7 +14,7 @@ from fabric.judge.training import Observed, training_impact
 from fabric.model.finding import Checked, Finding, Severity
 from fabric.model.recorded import Key, Recorded
 from fabric.model.verdict import Baseline, Limit, TrainingImpact
-from fabric.report.check import check_document, show_check
+from fabric.report.check import check_document, check_text
 from fabric.report.meaning import impact_line
 from fabric.report.page import page
 from fabric.report.several_runs import baseline_lines, change_lines, recorded_lines
@@ -197,10 +196,8 @@ def test_the_unit_belongs_to_the_number_and_the_line_rate_is_called_so() -> None
 HOSTILE = "\x1b[2J\x1b]0;pwned\x07 \u202egnp [red]x[/red] \n next"
 
 
-def _shown(checked: Checked, width: int = 100) -> str:
-    buffer = StringIO()
-    show_check(checked, Console(file=buffer, width=width, highlight=False, color_system=None))
-    return buffer.getvalue()
+def _shown(checked: Checked) -> str:
+    return click.unstyle(check_text(checked))
 
 
 def _checked(*found: Finding, hosts: tuple[str, ...] = ("gpu001", "gpu002")) -> Checked:

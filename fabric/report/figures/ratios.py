@@ -1,11 +1,10 @@
-"""What was expected, what failures mean for a job, and a part over many runs."""
+"""What was expected, how a hall scales, and what failures mean for a job."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
 from fabric.report.figures.style import COLOURS, SERIES, axes, figure, key, said, signs, styled, ticks
 
@@ -125,28 +124,4 @@ def training(gpus: int, mttf_s: float, *, bound: bool = False) -> Figure:
         ax.set_xlabel("GPUs of the job")
         ax.set_ylim(top=values.max() * (3 if scale == "log" else 1.2))
         ax.set_title(f"{words}{' (a lower bound: no failure was seen)' if bound else ''}")
-    return made
-
-
-@styled
-def history(runs: pd.DataFrame, part: str) -> Figure | None:
-    """
-    A part over many runs: its least share of normal in each, and how each ended; None where nothing was measured.
-
-    Columns: *run*, *outcome*, *share* (NA: not measured), *suspected* (whether the run suspected the part).
-    """
-    known = runs[runs["share"].notna()].reset_index(drop=True)
-    if known.empty:
-        return None
-    made = figure(f"{part} over {len(known)} runs", 7.6, 2.9)
-    ax = axes(made, bottom=1.0)
-    ax.plot(known.index, 100 * known["share"], "o-", color=COLOURS["c0"], ms=5, linewidth=1)
-    signs(ax, [(x, 100 * one.share, one.outcome) for x, one in known.iterrows() if one.suspected], 9)
-    every = max(1, len(known) // 16)
-    ticks(ax.xaxis, list(known["run"])[::every], list(known.index)[::every], most=13)
-    ax.tick_params(axis="x", labelrotation=45)
-    ax.set_ylabel("% of normal")
-    ax.set_ylim(min(100 * float(known["share"].min()) - 5, 90), max(102.0, 100 * float(known["share"].max()) + 2))
-    suspected = Patch(color=COLOURS["fail"], label="with a sign: the run suspected it")
-    key(ax, Line2D([], [], color=COLOURS["c0"], marker="o", label=said(part)), suspected)
     return made

@@ -40,8 +40,6 @@ def retained(run: Frames) -> pd.DataFrame:
     routing (the upper quartile), of at least three groups of hosts, else of its own rounds; else what is required, and
     more than that is no more than normal.
     """
-    import pandas as pd
-
     frame = run.samples[run.samples["began_s"].notna()]
     frame = frame.assign(ended_s=frame["ended_s"].fillna(frame["began_s"]))
     lost = frame["outcome"].isin(["fail", "error"]) & frame["gbps"].isna()
@@ -57,9 +55,7 @@ def retained(run: Frames) -> pd.DataFrame:
     usual = usual.mask(frame["kind"].isin(SHARING))
     required = (frame["gbps"] / frame["required_gbps"]).clip(upper=1)
     kept = frame["share"].fillna(frame["gbps"] / usual).fillna(required)
-    found = pd.DataFrame(
-        {"probe": frame["probe"], "began_s": frame["began_s"], "ended_s": frame["ended_s"], "kept": kept}
-    )
+    found = frame[["probe", "began_s", "ended_s"]].assign(kept=kept)
     return found.sort_values("kept").drop_duplicates("probe").sort_values("began_s", ignore_index=True)
 
 
@@ -75,18 +71,16 @@ def windows(run: Frames) -> pd.DataFrame:
     import pandas as pd
 
     rows: list[tuple[Any, ...]] = []
-    since: dict[str, float] = {}
+    since: dict[str, Any] = {}
     for one in run.changes.sort_values("at_s", kind="stable").itertuples():
         if one.state == "in_force":
-            since.setdefault(one.change, one.at_s)
+            since.setdefault(one.change, one)
         elif one.change in since and one.state in ("reverted", "failed", "lost", "open"):
-            rows.append((one.kind, one.part, since.pop(one.change), one.at_s, one.kind not in TOGGLES))
-    known = run.changes.drop_duplicates("change").set_index("change")
-    rows += [
-        (known.kind[one], known.part[one], at_s, float("nan"), known.kind[one] not in TOGGLES)
-        for one, at_s in since.items()
-    ]
-    return pd.DataFrame(rows, columns=["kind", "part", "began_s", "ended_s", "is_fault"])
+            began = since.pop(one.change)
+            rows.append((began.kind, began.part, began.at_s, one.at_s))
+    rows += [(began.kind, began.part, began.at_s, float("nan")) for began in since.values()]
+    found = pd.DataFrame(rows, columns=["kind", "part", "began_s", "ended_s"])
+    return found.assign(is_fault=~found["kind"].isin(TOGGLES))
 
 
 @styled

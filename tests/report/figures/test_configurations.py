@@ -16,7 +16,6 @@ from fabric.report.figures import (
     bars,
     counters,
     expectations,
-    history,
     hosts,
     inline,
     pairs,
@@ -125,16 +124,6 @@ def test_the_curve_is_that_of_the_judge(gpus: int) -> None:
 def test_a_bound_is_said_to_be_one() -> None:
     assert any("at least" in one for one in texts(training(64, 3600.0, bound=True)))
     assert not any("at least" in one for one in texts(training(64, 3600.0)))
-
-
-def test_the_history_of_a_part_marks_the_runs_that_suspected_it() -> None:
-    runs = pd.DataFrame(
-        {"run": ["r1", "r2"], "outcome": ["pass", "fail"], "share": [1.0, 0.6], "suspected": [False, True]}
-    )
-    drawn = history(runs, "gpu001/mlx5_0")
-    assert drawn is not None
-    assert {"r1", "r2", "gpu001/mlx5_0"} <= texts(drawn)
-    assert history(runs.assign(share=NONE), "gpu001/mlx5_0") is None
 
 
 def test_a_curve_over_hosts_needs_two_numbers() -> None:
