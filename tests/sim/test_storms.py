@@ -52,7 +52,7 @@ COMMANDS = (
     "ibportstate {lid} {port_number} enable",
     "ibportstate {lid} {port_number} reset",
     "mlxlink -d mlx5_{rnic} -a TG",
-    "mlxlink -d mlx5_{rnic} -m -c",
+    "mlxlink -d mlx5_{rnic} -m -c --json",
     "mlxlink -d mlx5_{rnic} -c --pc",
     "mlxlink -d mlx5_{rnic} -a DN --yes",
     "mlxlink -d mlx5_{rnic} -a UP --yes",
