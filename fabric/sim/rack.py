@@ -13,7 +13,7 @@ from fabric.sim.hosts import Hosts
 from fabric.sim.hosts.timeline import Timeline
 from fabric.sim.life import Passing, Whims
 from fabric.sim.net.controllers import NvueSwitches, Ufm
-from fabric.sim.net.managers import Routing, SubnetManagers
+from fabric.sim.net.managers import SubnetManagers
 from fabric.sim.net.rerouting import Rerouting
 from fabric.sim.phy import Ports
 
@@ -129,21 +129,17 @@ def rack(
 ) -> Rack:
     """A rack with the faults that are there from its beginning on."""
     faults = tuple(from_start(mock.faults))
-    routing = Routing(mock.routing, mock.qps, mock.salt, mock.hashing)
     timeline, hosts, whims = Timeline(), Hosts(topology, faults, seed=seed), Whims()
     ports = Ports(hosts, timeline, mock)
-    above = Rerouting(topology, timeline, ports, faults=faults, routing=routing, mock=mock, seed=seed)
+    above = Rerouting(topology, timeline, ports, mock, seed=seed)
     managers = SubnetManagers(
         tuple(one for one in subnet_managers if hosts.unreachable(one.host) is None),
-        routing=routing.engine,
-        shield=mock.shield,
+        mock,
         timeline=timeline,
         program=above.program,
-        reroute_s=mock.sm_reroute_s,
-        public="public_opensm" in mock.site,
     )
     above.sweeps = lambda: managers.sweeps
-    nvue = NvueSwitches(topology, timeline, above.turn, adaptive=routing.engine == "ar")
+    nvue = NvueSwitches(topology, timeline, above.turn, adaptive=mock.routing == "ar")
     above.switched = lambda: nvue.lossless((mock.lossless_class or 0) >> 5)
     return Rack(
         topology=topology,

@@ -1,18 +1,18 @@
 """A RoCE network with queues: what pairs of hosts get of it by ECN, PFC and DCQCN, and what their ports count."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import inf
 
 import numpy as np
 
-from fabric.model.inventory import Fault, MockSettings
+from fabric.model.inventory import MockSettings
 from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
 from fabric.sim.hosts.site import Flow, Ring
 from fabric.sim.net.clos import Bools, Floats, Ints
 from fabric.sim.net.dcqcn import Queues, Settled, settle
-from fabric.sim.net.managers import Forwarding, Routing
+from fabric.sim.net.managers import Forwarding
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.named_clos import NamedClos
 from fabric.sim.net.network import Network
@@ -50,19 +50,17 @@ class QueuedNetwork(Network):
     def __init__(
         self,
         net: NamedClos,
-        faults: Iterable[Fault],
+        mock: MockSettings,
+        forwarding: Forwarding,
         *,
         link_layer: str,
-        routing: Routing,
-        mock: MockSettings,
+        seed: int,
         qos: Callable[[str, str], Qos],
-        switched: Callable[[], tuple[bool, bool]] = lambda: (True, True),
-        forwarding: Forwarding | None = None,
-        seed: int = 0,
+        switched: Callable[[], tuple[bool, bool]],
     ) -> None:
-        super().__init__(net, faults, link_layer=link_layer, routing=routing, forwarding=forwarding, seed=seed)
+        super().__init__(net, mock, forwarding, link_layer=link_layer, seed=seed)
         self._queues = Queues(ecn=mock.ecn, pfc=mock.pfc)
-        self._retransmission, self._qos, self._switched = mock.retransmission, qos, switched
+        self._qos, self._switched = qos, switched
         self._begun = False
         self._known: dict[bytes, tuple[Floats, Settled, Settled]] = {}
         self._counted: defaultdict[Counted, float] = defaultdict(float)
@@ -202,7 +200,9 @@ class QueuedNetwork(Network):
         loss = np.divide(steady.lost, packets + steady.lost, out=np.zeros_like(packets), where=steady.lost > 0)
         left = [
             goodput_factor(
-                float(p), rate_gbps=float(rate), retransmission="selective_repeat" if alone else self._retransmission
+                float(p),
+                rate_gbps=float(rate),
+                retransmission="selective_repeat" if alone else self._mock.retransmission,
             )
             for p, rate, alone in zip(loss, wanted, selective, strict=True)
         ]
