@@ -146,7 +146,7 @@ class Storm:
 
     def flows(self):
         """Everything that moves, once."""
-        return {id(flow): flow for site in self.rack.hosts.seen for flow in site.flows}.values()
+        return {id(flow): flow for site in self.rack.hosts.sites.values() for flow in site.flows}.values()
 
     def integrate(self, seconds: float) -> None:
         """What every flow carries meanwhile."""
@@ -160,7 +160,7 @@ class Storm:
             assert flow.live
             assert isfinite(flow.rate_gbps)
             assert 0.0 <= flow.rate_gbps <= min(flow.ceiling_gbps, flow.limit_gbps) * (1 + _CLOSE)
-        for site in self.rack.hosts.seen:
+        for site in self.rack.hosts.sites.values():
             self.check_site(site)
         self.check_links()
 

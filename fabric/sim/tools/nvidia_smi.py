@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fabric.model.topology import Gpu
 from fabric.sim import page
 from fabric.sim.hashing import mix64, uuid_text, word
-from fabric.sim.hosts import VBIOS, gpu_model, gpu_pci_address, is_replaced, serial_of_gpu
+from fabric.sim.hosts import GPU_MODELS, VBIOS, gpu_pci_address, serial_of_gpu
 from fabric.sim.hosts.temperature import GPU, Warmth
 from fabric.sim.life import THROTTLED
 from fabric.sim.tools.call import Said, ToolCall
@@ -72,7 +72,7 @@ def rocm_smi(asked: ToolCall) -> Said:
         return Said(
             stderr="rocm-smi: simulated rack: only --showid and --showpids with --csv are simulated\n", status=2
         )
-    model = gpu_model(asked.site.layout.generation)
+    model = GPU_MODELS[asked.site.layout.generation]
     rows = "".join(
         f"card{at},{model},0x74a1,0x00,0x74a1,{28851 + at}\n" for at in range(len(asked.site.present_gpus()))
     )
@@ -80,7 +80,7 @@ def rocm_smi(asked: ToolCall) -> Said:
 
 
 def _uuid(asked: ToolCall, gpu: Gpu) -> str:
-    bits = mix64(asked.site.name_hash ^ gpu.index ^ (1 << 32 if is_replaced(asked.site, gpu.name) else 0))
+    bits = mix64(asked.site.name_hash ^ gpu.index ^ (1 << 32 if asked.site.feels("replaced", gpu.name) else 0))
     return f"GPU-{uuid_text(word(bits, 0), word(bits, 1))}"
 
 
@@ -113,7 +113,7 @@ def _fields(asked: ToolCall, warmth: Warmth, number: int, gpu: Gpu) -> Mapping[s
 
     return {
         "index": lambda: str(number),
-        "name": lambda: gpu_model(generation),
+        "name": lambda: GPU_MODELS[generation],
         "uuid": lambda: _uuid(asked, gpu),
         "serial": lambda: serial_of_gpu(site, name),
         "vbios_version": lambda: VBIOS,

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from types import MappingProxyType
 
 from fabric.model.topology import Rnic
@@ -31,32 +31,26 @@ class _Adapter:
         self.asked, self.rnic, self.device, self._warmth = asked, rnic, rnic.device, warmth
         self.port = asked.port_of(rnic.device)
         self.errors = self.port.tally.errors(asked.at_s)
-        self._counts: Counts | None = None
-        self._lost: tuple[int, int, int] | None = None
 
     @property
     def number(self) -> int:
         """Which of its host's RNICs it is."""
         return self.asked.site.layout.platform.rnics.index(self.rnic)
 
-    @property
+    @cached_property
     def counts(self) -> Counts:
         """All its counters: traffic is added up for that, which is dear."""
-        if self._counts is None:
-            self._counts = self.asked.ports.counts(self.port, self.asked.at_s)
-        return self._counts
+        return self.asked.ports.counts(self.port, self.asked.at_s)
 
-    @property
+    @cached_property
     def lost(self) -> tuple[int, int, int]:
         """Packets that came out of order here, those that the other end missed of ours, and timeouts for these."""
-        if self._lost is None:
-            near, far = self.port, self.asked.ports.peer(self.port)
-            self._lost = (0, 0, 0)
-            if near.loses or (far is not None and far.loses):
-                there = 0.0 if far is None else self.asked.ports.counts(far, self.asked.at_s).lost_packets
-                timeouts = int(there / PACKETS_PER_TAIL)
-                self._lost = int(self.counts.lost_packets), int(there) - timeouts, timeouts
-        return self._lost
+        near, far = self.port, self.asked.ports.peer(self.port)
+        if not near.loses and (far is None or not far.loses):
+            return 0, 0, 0
+        there = 0.0 if far is None else self.asked.ports.counts(far, self.asked.at_s).lost_packets
+        timeouts = int(there / PACKETS_PER_TAIL)
+        return int(self.counts.lost_packets), int(there) - timeouts, timeouts
 
     def congested(self, name: str) -> int:
         """What congestion has made a counter grow by, which has 32 bits where it is of queue pairs."""

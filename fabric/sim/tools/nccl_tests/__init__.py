@@ -8,7 +8,7 @@ from math import inf, log2
 from fabric.model.topology import Gpu, Rnic, joined_by_nvlink
 from fabric.sim import page
 from fabric.sim.hashing import text_hash, word
-from fabric.sim.hosts import gpu_model, pci_bus, visible_gpus
+from fabric.sim.hosts import GPU_MODELS, pci_bus, visible_gpus
 from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
 from fabric.sim.hosts.site import Flow, Ring, Share, Site
 from fabric.sim.hosts.timeline import Process
@@ -175,7 +175,7 @@ class CollectiveJob:
                 member.site.host.name,
                 device=member.ordinal,
                 bus=pci_bus(member.gpu.index),
-                model=gpu_model(member.site.layout.generation),
+                model=GPU_MODELS[member.site.layout.generation],
             )
             for rank, member in enumerate(group)
         )
