@@ -137,7 +137,7 @@ def test_more_than_half_of_the_codewords_bad_takes_the_link_down_until_it_ends(k
     kit.ask(world, "gpu001", f"cat {BASE}/state", 0.0)
     inject(kit, world, 1.0, mantissa=3, exponent=3)
     assert phys_state(kit, world, 2.0) == "6: LinkErrorRecovery"
-    leaf = kit.ask(world, "gpu002", "ibportstate 1 1", 2.4).stdout
+    leaf = kit.ask(world, "gpu002", "smpquery portinfo 1 1", 2.4).stdout
     assert ("Down" in leaf, "Polling" in leaf) == (True, True)
     assert counted(kit, world, "link_downed", 3.0) == 1
     assert counted(kit, world, "link_error_recovery", 3.2) == 1

@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from fabric.model.topology import Rnic
-from fabric.sim.hosts import pci_address
 from fabric.sim.hosts.site import Site
 from fabric.sim.hosts.timeline import Process
 from fabric.sim.phy import Ports
@@ -77,13 +76,8 @@ class ToolCall:
         return self.ports.of_adapter(self.site.host.name, device)
 
     def local_port(self, name: str) -> Port | None:
-        """The port of an RNIC by ``mlx5_N``, PCI address or mst device; None when there is none."""
-        for number, rnic in enumerate(self.site.layout.platform.rnics):
-            address = pci_address(number)
-            names = (rnic.device, address, address.removeprefix("0000:"), f"/dev/mst/mt4129_pciconf{number}")
-            if name in names and self.site.trouble_of(rnic.device) != "absent":
-                return self.port_of(rnic.device)
-        return None
+        """The port of an RNIC by its device; None when there is none."""
+        return self.port_of(name) if any(rnic.device == name for rnic in self.rnics) else None
 
     def reached(self, start: Port) -> list[Node]:
         """The nodes that management packets sent from a port find, itself first."""

@@ -193,7 +193,6 @@ def sminfo(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
     return f"sminfo: sm lid {manager.lid} sm guid 0x{manager.guid:016x}, {about}\n"
 
 
-_OPERATIONS = ("query", "enable", "disable", "on", "reset")
 _EXTENDED = "StateChangeEnable LinkSpeedSupported LinkSpeedEnabled LinkSpeedActive"
 
 
@@ -209,31 +208,22 @@ def smpquery(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
 
 
 @tool("ibportstate")
-def ibportstate(asked: ToolCall, fields: Fields, rest: list[str]) -> Said | str:
-    """``ibportstate LID PORT [OPERATION]``: a port's state through the fabric, and the switch to change it."""
-    if len(rest) < 2:
-        raise IbError("can't resolve destination port" if not rest else "need port number")
-    operation = rest[2] if len(rest) > 2 else "query"
-    if operation not in _OPERATIONS:
-        raise IbError(f"invalid operation: {operation}")
+def ibportstate(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
+    """``ibportstate LID PORT disable|on``: the switch of a port through the fabric, and its state."""
+    if len(rest) != 3 or rest[2] not in ("disable", "on"):
+        raise IbError("simulated rack: only `ibportstate LID PORT disable|on` is simulated")
     node = found_by_lid(asked, fields, rest[0], "smp query nodeinfo failed")
     port = _port_of(asked, node, rest[1], "smp query portinfo failed")
     what = "Switch" if node.host is None else "CA/RT"
     extended = _dotted(dict.fromkeys(_EXTENDED.split(), "0x00"))
-    said = f"{what} PortInfo:\n{_info(asked, port)}# MLNX ext Port info: {_place(port)}\n{extended}"
-    if operation == "query":
-        if node.host is None and port.logical == ACTIVE and "silent_peers" in asked.rack.site:
-            lost = no_answer(asked, 65535)  # the peer is asked, too (ibportstate.c:685)
-            return Said(said, f"{lost}ibportstate: iberror: failed: smp query nodeinfo on peer port failed\n", 255)
-        return said
-    said = f"Initial {said}"
-    if operation == "on" and port.physical != DISABLED:
-        return said + "Port is already in enable state\n"
-    if operation == "disable":
+    said = f"Initial {what} PortInfo:\n{_info(asked, port)}# MLNX ext Port info: {_place(port)}\n{extended}"
+    if rest[2] == "disable":
         said += "Disable may be irreversible\n"
         asked.ports.disable(port, asked.at_s)
+    elif port.physical != DISABLED:
+        return said + "Port is already in enable state\n"
     else:
-        asked.ports.bounce(port, asked.at_s)  # enable asks for Polling, like reset: on a link that is up a bounce too
+        asked.ports.enable(port, asked.at_s)
     return said + "\nAfter PortInfo set:\n" + _info(asked, port)
 
 

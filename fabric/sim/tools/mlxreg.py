@@ -106,10 +106,7 @@ _OPTIONS = options("""
     yes        -y --yes
     version    -v --version
 """)
-# ``iblid-`` and the files that ``mst ib add`` makes are reached by subnet management packets, like ``lid-`` for GET.
-_INBAND = re.compile(
-    r"(?:(?:ib)?lid-(?P<lid>[0-9]{1,5})(?:,(?P<through>[^,]+(?:,[0-9]+)?))?|/dev/mst/SW_\w+_lid-0x(?P<hex>[0-9A-Fa-f]{1,4}))"
-)
+_INBAND = re.compile(r"(?:ib)?lid-(?P<lid>[0-9]{1,5})(?:,(?P<through>[^,]+)(?:,[0-9]+)?)?")
 _NO_SET = (
     "Sending GMP MAD supports only Get() method, and you are trying to send Set() method\n"
     "to a register which is not small enough to send with SMP MAD."
@@ -164,22 +161,21 @@ def _run(asked: ToolCall, fields: dict[str, str]) -> str:
 
 
 def opened(asked: ToolCall, name: str) -> Device:
-    """The device of a name: an RNIC of this host; through the fabric ``lid-N``, ``iblid-N`` or a switch's file."""
+    """The device of a name: an RNIC of this host; through the fabric ``lid-N`` or ``iblid-N``."""
     inband = _INBAND.fullmatch(name)
     if not inband:
         local = asked.local_port(name)
         if local is None:
             raise ToolRefused(f'Failed to open device: "{name}", No such file or directory')
         return Device(lambda number: _only(local, number), switch=False, inband=False)
-    named = (inband["through"] or "").partition(",")[0]
+    named = inband["through"]
     if (not named and "storage" in asked.rack.site) or "m_key" in asked.rack.site:
         return Device(None, switch=True, inband=True)  # another fabric, or nobody answers: mlxreg is told no M_Key
     adapters = [rnic.device for rnic in asked.rnics if not asked.port_of(rnic.device).node.ethernet]
     via = named or next(iter(adapters), "")
-    number = int(inband["hex"], 16) if inband["hex"] else int(inband["lid"])
     if via not in adapters:
         raise ToolRefused(f'Failed to open device: "{name}", No such device')
-    node = asked.by_lid(asked.port_of(via), number)
+    node = asked.by_lid(asked.port_of(via), int(inband["lid"]))
     if node is None:
         return Device(None, switch=True, inband=True)
     if node.host is not None:

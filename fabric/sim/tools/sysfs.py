@@ -1,15 +1,16 @@
 """The kernel's files, of itself and of RNICs: by ``cat``, and read again and again by a sampler."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from types import MappingProxyType
+from typing import NamedTuple
 
 from fabric.model.topology import Rnic
 from fabric.sim import page
 from fabric.sim.hosts import firmware_of, pci_address
 from fabric.sim.hosts.temperature import ASIC, MODULE, Nature, Warmth
-from fabric.sim.phy.port import PACKET_BYTES, PHYSICAL_TEXT, Counts, capped, packets, words
+from fabric.sim.phy.port import PACKET_BYTES, PHYSICAL_TEXT, Counts, Port, capped, packets, words
 from fabric.sim.phy.quality import MESSAGE_BYTES
 from fabric.sim.rack import Rack
 from fabric.sim.tools.call import Said, ToolCall
@@ -25,12 +26,20 @@ _STEP = 125  # the register of a temperature counts eighths of a degree
 
 
 class _Adapter:
-    """One RNIC at one moment, as its host's kernel shows it; *warmth* may be shared with others of the host."""
+    """One RNIC at one moment, as its host's kernel shows it; *warmth* is that of all parts of the host."""
 
-    def __init__(self, asked: ToolCall, rnic: Rnic, warmth: Warmth | None = None) -> None:
+    def __init__(self, asked: ToolCall, rnic: Rnic, warmth: Warmth) -> None:
         self.asked, self.rnic, self.device, self._warmth = asked, rnic, rnic.device, warmth
-        self.port = asked.port_of(rnic.device)
-        self.errors = self.port.tally.errors(asked.at_s)
+
+    @cached_property
+    def port(self) -> Port:
+        """Its port."""
+        return self.asked.port_of(self.device)
+
+    @cached_property
+    def errors(self) -> Counts:
+        """What it has counted of errors."""
+        return self.port.tally.errors(self.asked.at_s)
 
     @property
     def number(self) -> int:
@@ -77,8 +86,7 @@ class _Adapter:
 
     def millidegrees(self, nature: Nature) -> int:
         """Thousandths of a degree Celsius."""
-        warmth = self._warmth or Warmth(self.asked.site, self.asked.at_s)
-        return round(warmth.of(self.device, nature) * 1000 / _STEP) * _STEP
+        return round(self._warmth.of(self.device, nature) * 1000 / _STEP) * _STEP
 
 
 Value = int | float | None
@@ -154,18 +162,26 @@ _PLACE = re.compile(
 )
 
 
-def _file(rnics: Sequence[Rnic], path: str) -> tuple[str, int, _Read] | None:
-    """What a path is called here, a pattern stands for the one file; which RNIC's it is, and how it is read."""
+class _File(NamedTuple):
+    """One file: its whole *path*; which RNIC's it is, and how it is *read*; None: it is none's."""
+
+    path: str
+    device: str = ""
+    read: _Read | None = None
+
+
+def _file(rnics: Sequence[Rnic], path: str) -> _File:
+    """The file that a path names; a pattern stands for the one that it matches here."""
     place = _PLACE.fullmatch(path)
     number = next((at for at, one in enumerate(rnics) if place and one.device == place[1]), None)
     if place is None or number is None:
-        return None
+        return _File(path)
     own = {"port": str(rnics[number].port), "hwmon": str(number), "net": f"eth{number + 1}"}
     folder = next((name for name in own if place[name]), "")
     read = _FILES.get(f"{folder}/{place[5]}" if folder else place[5])
     if read is None or (folder and place[folder] not in ("*", own[folder])):
-        return None
-    return path.replace("*", own[folder]) if folder else path, number, read
+        return _File(path)
+    return _File(path.replace("*", own[folder]) if folder else path, rnics[number].device, read)
 
 
 def cat(asked: ToolCall) -> Said:
@@ -179,19 +195,19 @@ def cat(asked: ToolCall) -> Said:
 
 def contents(asked: ToolCall, paths: Sequence[str]) -> list[str | None]:
     """What is in each of some files, None where there is none."""
-    there, rnics, found = asked.rnics, asked.site.layout.platform.rnics, list[str | None]()
-    adapters: dict[int, _Adapter] = {}
-    for path in paths:
-        named = _file(rnics, path)
-        if named is None:
-            found.append(_of_kernel(asked, path))
-            continue
-        _, number, read = named
-        if rnics[number] in there and number not in adapters:
-            adapters[number] = _Adapter(asked, rnics[number])
-        value = read(adapters[number]) if number in adapters else None
-        found.append(None if value is None else str(value))
-    return found
+    files = [_file(asked.site.layout.platform.rnics, path) for path in paths]
+    return [None if value is None else str(value) for value in _values(asked, files)]
+
+
+def _values(asked: ToolCall, files: Iterable[_File]) -> Iterator[str | int | None]:
+    warmth = Warmth(asked.site, asked.at_s)
+    adapters = {rnic.device: _Adapter(asked, rnic, warmth) for rnic in asked.rnics}
+    for one in files:
+        if one.read is None:
+            yield _of_kernel(asked, one.path)
+        else:
+            adapter = adapters.get(one.device)
+            yield None if adapter is None else one.read(adapter)
 
 
 def _of_kernel(asked: ToolCall, path: str) -> str | None:
@@ -211,10 +227,8 @@ class Readings:
 
     def __init__(self, rack: Rack, host: str, paths: Sequence[str]) -> None:
         self._rack, self._site = rack, rack.hosts.site(host)
-        self._rnics = self._site.layout.platform.rnics
-        found = [_file(self._rnics, path) or (path, -1, None) for path in paths]
-        self.names = tuple(name for name, _, _ in found)
-        self._found = tuple(found)
+        self._files = [_file(self._site.layout.platform.rnics, path) for path in paths]
+        self.names = tuple(one.path for one in self._files)
 
     def row(self, at_s: float) -> list[Value] | None:
         """The numbers now, None for a file that is not there; None for all when the host does not answer."""
@@ -223,17 +237,8 @@ class Readings:
             return None
         if kind == "garbage":
             return [None] * len(self.names)
-        asked, warmth = ToolCall(self._rack, self._site, (), at_s, 0), Warmth(self._site, at_s)
-        adapters = [
-            _Adapter(asked, rnic, warmth) if self._site.trouble_of(rnic.device) != "absent" else None
-            for rnic in self._rnics
-        ]
-        row: list[Value] = []
-        for name, number, read in self._found:
-            adapter = adapters[number] if read is not None else None
-            value = _of_kernel(asked, name) if read is None else None if adapter is None else read(adapter)
-            row.append(value if isinstance(value, int) else _number(value))
-        return row
+        values = _values(ToolCall(self._rack, self._site, (), at_s, 0), self._files)
+        return [value if isinstance(value, int) else _number(value) for value in values]
 
 
 def _number(text: str | None) -> Value:

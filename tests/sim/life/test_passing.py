@@ -62,7 +62,7 @@ def test_an_rnic_that_breaks_takes_its_link_down_and_comes_back_after_training(k
     state = "cat /sys/class/infiniband/mlx5_0/ports/1/state"
     assert kit.ask(world, "gpu001", state, 5.0).stdout == "4: ACTIVE\n"
     assert kit.ask(world, "gpu001", state, 12.0).stdout == "1: DOWN\n"
-    assert "Polling" in kit.ask(world, "gpu002", "ibportstate 1 1", 13.0).stdout
+    assert "Polling" in kit.ask(world, "gpu002", "smpquery portinfo 1 1", 13.0).stdout
     assert "Port number 1 state is Down" in kit.played(world, kit.pair(14.0, "gpu001", "mlx5_0", port=18600))[1].stderr
     assert kit.ask(world, "gpu001", state, 31.0).stdout == "1: DOWN\n"
     assert kit.ask(world, "gpu001", state, 35.0).stdout == "4: ACTIVE\n"
@@ -75,7 +75,7 @@ def test_a_host_that_goes_away_never_answers_and_is_there_again_later(kit):
     pid = world.start("gpu001", ("sleep", "15"), {}, 0.0)
     assert world.advance(12.0) == []
     assert world.unreachable("gpu001") == "No route to host"
-    assert "Polling" in kit.ask(world, "gpu002", "ibportstate 1 1", 13.0).stdout
+    assert "Polling" in kit.ask(world, "gpu002", "smpquery portinfo 1 1", 13.0).stdout
     with pytest.raises(ValueError, match="No route"):
         world.start("gpu001", ("true",), {}, 14.0)
     assert one(kit, world, "hostname", 40.0).stdout == "gpu001\n"

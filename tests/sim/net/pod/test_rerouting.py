@@ -38,7 +38,7 @@ def test_a_link_that_is_back_is_used_again_after_the_manager_knows(pod):
         one = pod(engine)
         a, b = one.run(*A), one.run(*B)
         one.ask("gpu001", f"{UPLINK} disable", 20.0)
-        one.ask("gpu001", f"{UPLINK} enable", 60.0)
+        one.ask("gpu001", f"{UPLINK} on", 60.0)
         assert one.shares(b, 59.0, 65.0, 80.0) == pytest.approx(shares, rel=0.01)
         assert one.share(a) == one.share(b)
 
