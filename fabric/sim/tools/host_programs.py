@@ -1,7 +1,7 @@
 """What is asked of a simulated host before a run: programs and their versions, its kernel, its GPUs, other hosts."""
 
 from fabric.sim import named, page
-from fabric.sim.hashing import mix64, text_hash, uuid_text, word
+from fabric.sim.hashing import word
 from fabric.sim.hosts import RNIC_PART_NUMBER, pci_address, serial_of_rnic
 from fabric.sim.tools.call import SAY_S, BadOption, Program, Said, Surroundings, Tool, ToolCall, ToolJob
 from fabric.sim.tools.sysfs import ROOT, contents
@@ -81,21 +81,11 @@ def grep(asked: ToolCall) -> Said:
     """``grep -H . FILE...``: every line that is not empty, with its file."""
     if asked.words[:2] != ("-H", "."):
         return Said(stderr="grep: simulated rack: only `grep -H . FILE...` is simulated\n", status=2)
-    ids, stdout, stderr = _ids(asked), "", ""
-    for path, found in zip(asked.words[2:], contents(asked, asked.words[2:]), strict=True):
-        text = ids.get(path) or found
+    stdout = stderr = ""
+    for path, text in zip(asked.words[2:], contents(asked, asked.words[2:]), strict=True):
         stdout += "".join(f"{path}:{line}\n" for line in (text or "").splitlines())
         stderr += f"grep: {path}: No such file or directory\n" if text is None else ""
     return Said(stdout, stderr, 2 if stderr else int(not stdout))
-
-
-def _ids(asked: ToolCall) -> dict[str, str]:
-    """Who the machine is; an address whose first word is another host's name leads to that host, as in DNS."""
-    host = asked.site.host
-    meant = asked.rack.hosts.reached(asked.site, host.address.partition(".")[0])
-    name = host.name if meant is None else meant.host.name
-    bits = mix64(text_hash(f"boot {name}"))
-    return {"/proc/sys/kernel/random/boot_id": uuid_text(bits, bits)}
 
 
 def network(asked: ToolCall) -> Said:

@@ -19,7 +19,7 @@ SM_PATH = "/ufmRest/app/smconf"
 TELEMETRY = "/csv/xcset/low_freq_debug"
 LOG_NAME = "fabric-sm-log"
 UNITS = ("opensm", "opensmd")
-_HANG_UP = ("-HUP", "-1", "-SIGHUP", "-s HUP", "--signal HUP")
+_HANG_UP = ("-HUP", "-1", "-SIGHUP")
 
 
 def shell_tool(asked: ToolCall) -> Said:
@@ -79,24 +79,13 @@ def _refused(reason: str) -> Said:
 
 
 def systemctl(asked: ToolCall) -> Said:
-    """``systemctl restart|start|stop|reload|kill|is-active opensm``; every other unit is not found."""
-    words = [word for word in asked.words if not word.startswith("-")]
-    verb, unit = (*words, "", "")[:2]
+    """``systemctl restart|reload opensm``; every other unit is not found."""
+    verb, unit = (*asked.words, "", "")[:2]
     host, managers = asked.site.host.name, asked.rack.managers
     runs = managers.runs_on(host)
     if unit.removesuffix(".service") not in UNITS or runs is None:
-        if verb == "is-active":
-            return Said("inactive\n", status=3)
         return Said(stderr=f"Failed to {verb} {unit}.service: Unit {unit}.service not found.\n", status=5)
-    if verb == "is-active":
-        return Said("active\n" if runs else "inactive\n", status=0 if runs else 3)
-    acts = {
-        "restart": managers.restart,
-        "start": managers.start,
-        "stop": managers.stop,
-        "reload": managers.hang_up,
-        "reload-or-restart": managers.hang_up if runs else managers.start,
-    }
+    acts = {"restart": managers.restart, "reload": managers.hang_up}
     if verb not in acts:
         return Said(stderr=f"Unknown command verb {verb}.\n", status=1)
     if verb == "reload" and not runs:
@@ -106,15 +95,13 @@ def systemctl(asked: ToolCall) -> Said:
 
 
 def pkill(asked: ToolCall) -> Said:
-    """``pkill -HUP [-x] opensm``: 0 when it runs here, else 1; without a signal it ends it."""
-    names = [word for word in asked.words if not word.startswith("-")]
+    """``pkill -HUP [-x] opensm``: 0 when it runs here, else 1."""
     host, managers = asked.site.host.name, asked.rack.managers
-    if not names:
-        return Said(stderr="pkill: no matching criteria specified\n", status=2)
-    if names[-1:] != ["opensm"] or not managers.runs_on(host):
+    if not set(_HANG_UP) & set(asked.words):
+        return Said(stderr="pkill: simulated rack: only -HUP is simulated\n", status=2)
+    if asked.words[-1] != "opensm" or not managers.runs_on(host):
         return Said(status=1)
-    hangs_up = any(text in " ".join(asked.words) for text in _HANG_UP)
-    (managers.hang_up if hangs_up else managers.stop)(host, asked.at_s)
+    managers.hang_up(host, asked.at_s)
     return Said()
 
 

@@ -17,8 +17,6 @@ from fabric.sim.tools.mlxlink import DARK_DBM, PART_NUMBER, RX_LIMITS_DBM, TX_LI
 SHELL_NAME = "fabric-nvue"
 """The name ($0) under which that text is started."""
 
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
-_CONFIRM_S = 600.0
 _WHAT = "simulated switch: only ports, RoCE, adaptive routing, system and commits are simulated"
 
 
@@ -192,10 +190,8 @@ def _apply(asked: ToolCall, switch: NvueSwitch, words: list[str]) -> Said:
         word = words.pop(0)
         if word == "-m" and words:
             message = words.pop(0)
-        elif word == "--confirm":
-            seconds = _seconds(words[0]) if words else None
-            confirm_s = _CONFIRM_S if seconds is None else seconds
-            del words[: int(seconds is not None)]
+        elif word == "--confirm" and words and words[0].endswith("m"):
+            confirm_s = 60.0 * int(words.pop(0)[:-1])
         elif word == "--confirm-yes":
             kept = switches.confirm(switch)
             return Said("confirmed\n") if kept else Said(stderr="Error: no apply waits to be confirmed\n", status=1)
@@ -205,13 +201,6 @@ def _apply(asked: ToolCall, switch: NvueSwitch, words: list[str]) -> Said:
         return Said(stderr="Failure during apply. Aborted apply after failure.\n", status=1)
     number = switches.apply(switch, asked.at_s, message=message, confirm_s=confirm_s)
     return Said("no config diff\n" if number is None else f"applied [rev_id: {number}]\n")
-
-
-def _seconds(text: str) -> float | None:
-    """``2m``, ``120s``, ``1h``; a bare number is minutes."""
-    unit = _UNITS.get(text[-1:], 0.0)
-    digits = text[:-1] if unit else text
-    return float(digits) * (unit or 60.0) if digits.isascii() and digits.isdigit() else None
 
 
 def nvue_shell(asked: ToolCall, words: tuple[str, ...]) -> Said:

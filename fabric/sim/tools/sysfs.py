@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from fabric.model.topology import Rnic
 from fabric.sim import page
+from fabric.sim.hashing import mix64, text_hash, uuid_text
 from fabric.sim.hosts import firmware_of, pci_address
 from fabric.sim.hosts.temperature import ASIC, MODULE, Nature, Warmth
 from fabric.sim.phy.port import PACKET_BYTES, PHYSICAL_TEXT, Counts, Port, capped, packets, words
@@ -215,11 +216,21 @@ def _of_kernel(asked: ToolCall, path: str) -> str | None:
     if path == "/sys/devices/system/node/online":
         nodes = asked.site.layout.platform.numa_nodes
         return f"0-{nodes - 1}" if nodes > 1 else "0"
+    if path == "/proc/sys/kernel/random/boot_id":
+        return _boot_id(asked)
     if path in _OF_KERNEL:
         text: str | None = page(path.strip("/").replace("/", "-"), peermem="dmabuf" not in asked.rack.site)
     else:
         text = asked.rack.managers.read(asked.site.host.name, path)
     return None if text is None else text.removesuffix("\n")
+
+
+def _boot_id(asked: ToolCall) -> str:
+    """Who the machine is; an address whose first word is another host's name leads to that host, as in DNS."""
+    host = asked.site.host
+    meant = asked.rack.hosts.reached(asked.site, host.address.partition(".")[0])
+    bits = mix64(text_hash(f"boot {host.name if meant is None else meant.host.name}"))
+    return uuid_text(bits, bits)
 
 
 class Readings:

@@ -9,7 +9,7 @@ from fabric.sim.hashing import text_hash
 from fabric.sim.hosts import visible_gpus
 from fabric.sim.hosts.capacity import MESSAGES_PER_QP_MPPS, RNIC_EFFICIENCY, Layout
 from fabric.sim.hosts.site import Flow, Ring, Share, Site
-from fabric.sim.hosts.timeline import Process
+from fabric.sim.hosts.timeline import Listening, Process
 from fabric.sim.rack import Rack
 from fabric.sim.tools.call import Surroundings
 from fabric.sim.tools.perftest import text
@@ -54,7 +54,7 @@ class PairEnd:
         """The set-up is over."""
         if self.process.work is self:
             self.listens = True
-            rack.timeline.listening(self.process, self.options.port, at_s)
+            rack.timeline.happened.append(Listening(self.process.pid, self.options.port, at_s))
 
     def abandon(self, process: Process, at_s: float) -> None:
         """Killed while waiting: the port is free again."""

@@ -106,13 +106,14 @@ def test_without_a_manager_nobody_reroutes(pod):
     """Both stopped: a dead link stays in the routes until one is back and has swept."""
     one = governed(pod)
     a = one.run(*A, env={"NCCL_IB_TIMEOUT": "22"})
+    one.to(10.0)
+    managers = one.world.rack.managers
     for host in ("gpu000", "gpu001"):
-        one.say(host, "systemctl", "stop", "opensm", at_s=10.0 + (host == "gpu001"))
-    assert one.ask("gpu000", "systemctl is-active opensm", 12.0).stdout == "inactive\n"
+        managers.stop(host, 10.0)
     assert one.ask("gpu002", "sminfo", 13.0).exit_status == 255
     one.ask("gpu001", "ibportstate 1 3 disable", 20.0)
     assert one.shares(a, 60.0) == [0.0]
-    one.say("gpu001", "systemctl", "start", "opensm", at_s=60.0)
+    managers.start("gpu001", 60.05)
     # Up at 61.05, swept at 76.05; the ring's retries are 17.2 s apart.
     assert [end_s for _, end_s in one.silences(a, 120.0)] == [pytest.approx(20.05 + 4 * 17.18, abs=0.01)]
 
