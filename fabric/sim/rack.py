@@ -7,7 +7,7 @@ from math import inf
 from fabric.model.change import SubnetManager
 from fabric.model.inventory import MockSettings
 from fabric.model.topology import Platform, Topology
-from fabric.sim.faults import from_start
+from fabric.sim.faults import happens
 from fabric.sim.hashing import CleanNoise, RealNoise, real_noise
 from fabric.sim.hosts import Hosts
 from fabric.sim.hosts.timeline import Timeline
@@ -128,7 +128,7 @@ def rack(
     topology: Topology, mock: MockSettings, *, seed: int, ufm: bool, subnet_managers: tuple[SubnetManager, ...]
 ) -> Rack:
     """A rack with the faults that are there from its beginning on."""
-    faults = tuple(from_start(mock.faults))
+    faults = tuple(one for one in mock.faults if not happens(one))
     timeline, hosts, whims = Timeline(), Hosts(topology, faults, seed=seed), Whims()
     ports = Ports(hosts, timeline, mock)
     above = Rerouting(topology, timeline, ports, mock, seed=seed)

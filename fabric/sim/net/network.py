@@ -10,7 +10,7 @@ import numpy as np
 
 from fabric.model.inventory import ADDRESSES, POLARISED, MockSettings
 from fabric.model.topology import Topology
-from fabric.sim.faults import LinkFault, from_start
+from fabric.sim.faults import LinkFault, happens
 from fabric.sim.hosts.site import Flow, Ring
 from fabric.sim.net.clos import Bools, Floats, Ints, Links
 from fabric.sim.net.links import LinkState, LinkTraffic, link_faults, link_state, port_faults, sending_link
@@ -87,7 +87,7 @@ class Network:
         self._paths: dict[Ring, Paths] = {}
         self._running: dict[Flow, _Running] = {}
         self._traffic, self._counted_s = LinkTraffic(net.clos, seed=seed), 0.0
-        self._faults = tuple(link_faults(net, from_start(mock.faults)))
+        self._faults = tuple(link_faults(net, (one for one in mock.faults if not happens(one))))
         self.tenants = Tenants(net.clos, self._faults)
         self._health = self._links()
         self._pool: Floats | None = None

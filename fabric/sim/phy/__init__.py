@@ -73,12 +73,9 @@ class Ports:
         self.watch: Callable[[Port, float], None] | None = None
         self.given = tuple(mock.faults)
         """The faults that were there from the beginning."""
-        self.turns = 0
-        """How often any port became another one."""
-        self.walked: dict[End, tuple[int, str]] = {}
-        """What a walk over all ports printed that began at a port, and at which turn."""
-        self.reached: dict[End, tuple[int, list[Node]]] = {}
-        """Which nodes packets from a port found, and at which turn."""
+        self._reached: dict[End, list[Node]] = {}
+        self.walked: dict[End, str] = {}
+        """What a walk over all ports printed that began at a port, until any port becomes another one."""
 
     @cached_property
     def cabling(self) -> Cabling:
@@ -94,11 +91,10 @@ class Ports:
         """The port at one end of a cable; KeyError when no cable can be there."""
         port = self._ports.get(end)
         if port is None:
-            node = self.cabling.nodes[end[0]]
+            node, far = self.cabling.nodes[end[0]], self.cabling.peers.get(end)
             site = None if node.host is None else self._hosts.site(node.host)
-            broken = self._dead(end) or self._dead(self.cabling.peers.get(end))
+            broken = self._dead(end) or self._dead(far)
             rate_gbps = self.cabling.rates_gbps[end]
-            far = self.cabling.peers.get(end)
             copper = "copper" in self._mock.site and any(
                 one and self.cabling.nodes[one[0]].host is not None for one in (end, far)
             )
@@ -146,6 +142,12 @@ class Ports:
             return True
         faults = self._hosts.site(node.host).faults
         return faults is not None and faults.troubles.get(node.device) in ("broken", "absent")
+
+    def reached(self, start: Port) -> list[Node]:
+        """The nodes that management packets sent from a port find, itself first."""
+        if start.end not in self._reached:
+            self._reached[start.end] = self.cabling.reached(start.end, self.has_link)
+        return self._reached[start.end]
 
     def of_adapter(self, host: str, device: str) -> Port:
         """An RNIC's port."""
@@ -303,9 +305,10 @@ class Ports:
 
     def _tell(self, port: Port, at_s: float) -> None:
         """Counters and transfers follow what a port has become, at its own end and at the other."""
-        self.turns += 1
+        self._reached.clear()
+        self.walked.clear()
         peer = self.peer(port)
-        for one in (port,) if peer is None else (port, peer):
+        for one in self._both(port):
             one.tally.turn(*self._rates(one), at_s, received_gb=self._traffic(one, at_s).received_gb)
             if one.site is not None:
                 self._dent(one, self.peer(one), at_s)

@@ -79,18 +79,10 @@ class ToolCall:
         """The port of an RNIC by its device; None when there is none."""
         return self.port_of(name) if any(rnic.device == name for rnic in self.rnics) else None
 
-    def reached(self, start: Port) -> list[Node]:
-        """The nodes that management packets sent from a port find, itself first."""
-        turn, found = self.ports.reached.get(start.end, (-1, []))
-        if turn != self.ports.turns:
-            found = self.ports.cabling.reached(start.end, self.ports.has_link)
-            self.ports.reached[start.end] = self.ports.turns, found
-        return found
-
     def by_lid(self, start: Port, lid: int) -> Node | None:
         """The node with a LID, None when packets from *start* do not get there."""
         node = self.ports.cabling.by_lid.get(lid)
-        return node if node is not None and node in self.reached(start) else None
+        return node if node is not None and node in self.ports.reached(start) else None
 
 
 @dataclass(frozen=True, slots=True)

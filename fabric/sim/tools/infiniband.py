@@ -136,10 +136,10 @@ def subnet_manager(asked: ToolCall, port: Port) -> Node | None:
     managers, lid = asked.rack.managers, attrgetter("lid")
     if managers.master is not None and managers.master[0].host not in asked.rack.topology.management:
         host = managers.master[0].host
-        return next((node for node in sorted(asked.reached(port), key=lid) if node.host == host), None)
+        return next((node for node in sorted(asked.ports.reached(port), key=lid) if node.host == host), None)
     if not managers.sweeps:
         return None
-    return min((node for node in asked.reached(port) if node.host is None), key=lid, default=None)
+    return min((node for node in asked.ports.reached(port) if node.host is None), key=lid, default=None)
 
 
 def _dotted(rows: Mapping[str, object]) -> str:
@@ -157,13 +157,10 @@ def iblinkinfo(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
     if elsewhere(asked, fields):
         return Said(page("iblinkinfo-storage"))
     ports = asked.ports
-    known, said = ports.walked.get(own.end, (-1, ""))
-    if known != ports.turns:
-        # As the tool walks them: the farthest first, the own one last.
-        nodes = reversed(asked.reached(own))
-        said = "".join(_link(asked, node, end) for node in nodes for end in ports.cabling.ends(node))
-        ports.walked[own.end] = ports.turns, said
-    return Said(said)
+    if own.end not in ports.walked:  # as the tool walks them: the farthest first, the own one last
+        links = (_link(asked, node, end) for node in reversed(ports.reached(own)) for end in ports.cabling.ends(node))
+        ports.walked[own.end] = "".join(links)
+    return Said(ports.walked[own.end])
 
 
 def _link(asked: ToolCall, node: Node, end: End) -> str:
@@ -262,7 +259,7 @@ def ibroute(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
     from fabric.sim.net.network import forwarding_table  # numpy: only for those who ask
 
     found = forwarding_table(asked.ports.cabling, asked.rack.above.network(), switch)
-    reached = {node.lid for node in asked.reached(own)}
+    reached = {node.lid for node in asked.ports.reached(own)}
     warned = "".join(no_answer(asked, lid) for lid in found if lid not in reached)
     return Said(page("ibroute", top=max(found, default=0), switch=switch, table=found), warned)
 
@@ -278,7 +275,7 @@ def ibqueryerrors(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
     With ``--counters`` how much each has sent and received.
     """
     del rest
-    nodes = [(node, asked.ports.cabling.ends(node)) for node in reversed(asked.reached(own_port(asked, fields)))]
+    nodes = [(node, asked.ports.cabling.ends(node)) for node in reversed(asked.ports.reached(own_port(asked, fields)))]
     walked = {"checked": len(nodes), "ports": sum(len(ends) for _, ends in nodes)}
     if "counters" in fields:
         at, at_s = asked.ports.at, asked.at_s

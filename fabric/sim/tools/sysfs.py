@@ -11,7 +11,7 @@ from fabric.sim import page
 from fabric.sim.hashing import mix64, text_hash, uuid_text
 from fabric.sim.hosts import firmware_of, pci_address
 from fabric.sim.hosts.temperature import ASIC, MODULE, Nature, Warmth
-from fabric.sim.phy.port import PACKET_BYTES, PHYSICAL_TEXT, Counts, Port, capped, packets, words
+from fabric.sim.phy.port import PACKET_BYTES, PHYSICAL_TEXT, Counts, Port, capped, words
 from fabric.sim.phy.quality import MESSAGE_BYTES
 from fabric.sim.rack import Rack
 from fabric.sim.tools.call import Said, ToolCall
@@ -74,12 +74,6 @@ class _Adapter:
         return ":".join(guid[at : at + 4] for at in range(0, 16, 4))
 
     @property
-    def lid(self) -> int:
-        """0 on Ethernet, all ones while the port is down."""
-        port = self.port
-        return 0 if port.node.ethernet else port.node.lid if port.kernel_up else 0xFFFF
-
-    @property
     def rate(self) -> str:
         """What the kernel says about the rate: a port that is down stands at the slowest."""
         down = "40 Gb/sec (4X QDR)" if self.port.node.ethernet else "10 Gb/sec (4X SDR)"
@@ -93,35 +87,18 @@ class _Adapter:
 Value = int | float | None
 _Read = Callable[[_Adapter], str | int | None]
 
-_QUIET = (
-    "VL15_dropped excessive_buffer_overrun_errors local_link_integrity_errors multicast_rcv_packets "
-    "multicast_xmit_packets port_rcv_constraint_errors port_rcv_remote_physical_errors port_rcv_switch_relay_errors "
-    "port_xmit_constraint_errors port_xmit_discards"
-)
-_QUIET_HARDWARE = (
-    "duplicate_request implied_nak_seq_err out_of_buffer req_cqe_error req_cqe_flush_error resp_cqe_error "
-    "resp_cqe_flush_error rnr_nak_retry_err roce_adp_retrans_to roce_slow_restart rx_icrc_encapsulated"
-)
-
-
-def _nothing(_: _Adapter) -> int:
-    """What never happens here."""
-    return 0
+_QUIET = ("excessive_buffer_overrun_errors", "local_link_integrity_errors", "port_xmit_discards")
+_QUIET_HARDWARE = ("rnr_nak_retry_err", "rx_icrc_encapsulated")
 
 
 _FILES: Mapping[str, _Read] = MappingProxyType(
     {
         "board_id": lambda _: "MT_0000000838",
         "fw_ver": lambda one: firmware_of(one.asked.site, one.device),
-        "hca_type": lambda _: "MT4129",
         "node_guid": lambda one: one.guid,
-        "node_desc": lambda one: one.port.node.description,
         "device/numa_node": lambda one: one.rnic.numa,
         "device/uevent": lambda one: f"DRIVER=mlx5_core\nPCI_ID=15B3:1021\nPCI_SLOT_NAME={pci_address(one.number)}",
-        "hwmon/name": lambda _: "mlx5",
-        "hwmon/temp1_label": lambda _: "asic",
         "hwmon/temp1_input": lambda one: one.millidegrees(ASIC),
-        "hwmon/temp2_label": lambda _: "Module0",
         "hwmon/temp2_input": lambda one: one.millidegrees(MODULE),
         "net/statistics/rx_crc_errors": lambda one: one.errors.effective_errors if one.port.node.ethernet else None,
         "net/carrier_down_count": lambda one: int(one.errors.downed) if one.port.node.ethernet else None,
@@ -129,11 +106,10 @@ _FILES: Mapping[str, _Read] = MappingProxyType(
         "port/phys_state": lambda one: f"{one.port.kernel_physical}: {PHYSICAL_TEXT[one.port.kernel_physical]}",
         "port/rate": lambda one: one.rate,
         "port/link_layer": lambda one: "Ethernet" if one.port.node.ethernet else "InfiniBand",
-        "port/lid": lambda one: f"0x{one.lid:x}",
         "port/gids/0": lambda one: f"fe80:0000:0000:0000:{one.guid}",
         "port/gid_attrs/ndevs/0": lambda one: f"eth{one.number + 1}" if one.port.node.ethernet else None,
-        **dict.fromkeys([f"port/counters/{name}" for name in _QUIET.split()], _nothing),
-        **dict.fromkeys([f"port/hw_counters/{name}" for name in _QUIET_HARDWARE.split()], _nothing),
+        **dict.fromkeys([f"port/counters/{name}" for name in _QUIET], lambda _: 0),
+        **dict.fromkeys([f"port/hw_counters/{name}" for name in _QUIET_HARDWARE], lambda _: 0),
         "port/counters/link_downed": lambda one: capped(one.errors.downed, 8),
         "port/counters/link_error_recovery": lambda one: capped(one.errors.recovered, 8),
         "port/counters/symbol_error": lambda one: capped(one.errors.symbol, 16),
@@ -141,11 +117,6 @@ _FILES: Mapping[str, _Read] = MappingProxyType(
         "port/counters/port_xmit_wait": lambda one: capped(one.counts.wait_ticks(one.port.rate_gbps), 32),
         "port/counters/port_rcv_data": lambda one: words(one.counts.received_gb),
         "port/counters/port_xmit_data": lambda one: words(one.counts.sent_gb),
-        "port/counters/port_rcv_packets": lambda one: packets(one.counts.received_gb),
-        "port/counters/port_xmit_packets": lambda one: packets(one.counts.sent_gb),
-        "port/counters/unicast_rcv_packets": lambda one: packets(one.counts.received_gb),
-        "port/counters/unicast_xmit_packets": lambda one: packets(one.counts.sent_gb),
-        "port/hw_counters/lifespan": lambda _: 12,
         "port/hw_counters/out_of_sequence": lambda one: one.lost[0] + one.congested("out_of_sequence"),
         "port/hw_counters/packet_seq_err": lambda one: one.lost[1] + one.congested("packet_seq_err"),
         **{
