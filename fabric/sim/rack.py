@@ -94,8 +94,8 @@ class Rack:
     """
     Hosts, ports, the network above the leaves and who governs it, on one time line.
 
-    Nothing below the tools sees it whole: each part is given what it needs. *site*: which of ``SITE`` it has. *guards*:
-    by host and directory, then by id; *boots*: how often a host has started anew.
+    Nothing below the tools sees it whole: each part is given what it needs. *guards*: by host and directory, then by
+    id; *boots*: how often a host has started anew.
     """
 
     topology: Topology
@@ -109,8 +109,7 @@ class Rack:
     whims: Whims
     passing: Passing
     noise: CleanNoise | RealNoise
-    lossless_class: int | None = None
-    site: frozenset[str] = frozenset()
+    mock: MockSettings
     guards: dict[tuple[str, str], dict[str, ChangeFolder]] = field(default_factory=dict)
     boots: dict[str, int] = field(default_factory=dict)
 
@@ -120,7 +119,7 @@ class Rack:
 
         Only one class is paused where it has to wait; every other is fine alone and lost under load (nccl issue 2383).
         """
-        lossy = self.lossless_class not in (None, traffic_class) and platform.link_layer == "ethernet"
+        lossy = self.mock.lossless_class not in (None, traffic_class) and platform.link_layer == "ethernet"
         return lossy and share < _ALONE
 
 
@@ -153,6 +152,5 @@ def rack(
         whims=whims,
         passing=Passing(hosts, ports, timeline, whims, given=faults),
         noise=real_noise(topology.hosts, seed=seed) if mock.noise == "real" else CleanNoise(mock.noise_cv),
-        lossless_class=mock.lossless_class,
-        site=frozenset(mock.site),
+        mock=mock,
     )

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
+from fabric.sim import page
 from fabric.sim.tools import launchers
 from fabric.sim.tools.call import SAY_S, BadOption, Program, Said, Surroundings, Tool, ToolJob, options, taken_apart
 from fabric.sim.tools.guard import NAME as GUARD_NAME
@@ -21,7 +22,7 @@ from fabric.sim.tools.nccl_tests.text import collective_options
 from fabric.sim.tools.nvidia_smi import nvidia_smi, rocm_smi
 from fabric.sim.tools.nvue import nv
 from fabric.sim.tools.perftest import WriteBothWays, WriteBw, WriteLat
-from fabric.sim.tools.perftest.text import refused, write_bw_options
+from fabric.sim.tools.perftest.text import write_bw_options
 from fabric.sim.tools.sysfs import cat
 
 TOOLS: Mapping[str, Tool] = MappingProxyType(
@@ -80,8 +81,8 @@ def _launched(words: tuple[str, ...], setting: Surroundings, *, read: Callable[.
     launch = read(words, setting.env)
     if not launch.words:
         raise BadOption("no executable was specified")
-    names = launchers.placed(launch) if launch.hosts else ()
-    if names is None:
+    names = launch.slots[: launch.ranks]
+    if launch.slots and launch.ranks is not None and launch.ranks > len(names):
         return launchers.refused(launch, setting)
     inside = replace(setting, env=launch.env, hosts=names, tag=launch.launcher if launch.tag else None)
     inner = blind = job_of(launch.words, inside)
@@ -135,7 +136,7 @@ _PREFIXES |= {"mpirun": _MPIRUN, "mpiexec": _MPIRUN, "srun": _SRUN}
 def _refused(name: str, reason: str) -> Said:
     """The tool's own complaint about its command line."""
     if name == "ib_write_bw":
-        return Said(stderr=refused(reason), status=1)
+        return Said(stderr=page("ib_write_bw-usage", reason=reason), status=1)
     if name in ("mpirun", "mpiexec"):
         return Said(stderr=f'mpirun: Error: {reason}\nType "mpirun --help" for usage.\n', status=1)
     if name in _COLLECTIVES:

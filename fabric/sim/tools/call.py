@@ -131,11 +131,6 @@ class ToolJob:
         return self.tool if isinstance(self.tool, Said) else self.tool(ToolCall(rack, site, self.words, at_s, pid))
 
 
-def whole_number(text: str) -> int | None:
-    """The number that decimal digits stand for, None for any other text."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else None
-
-
 class BadOption(Exception):
     """The tool would refuse this command line; the message is what glibc's getopt prints after the program's name."""
 

@@ -18,7 +18,7 @@ from fabric.sim.phy.port import (
     words,
 )
 from fabric.sim.phy.quality import LANES
-from fabric.sim.tools.call import BadOption, Said, Table, Tool, ToolCall, options, taken_apart, whole_number
+from fabric.sim.tools.call import BadOption, Said, Table, Tool, ToolCall, options, taken_apart
 
 STATES = {DOWN: "Down", INITIALIZING: "Initialize", ACTIVE: "Active"}
 
@@ -81,7 +81,7 @@ def tool(name: str, text: str = "", *, walks: int | None = None, smp: bool = Tru
 
 def _has_key(asked: ToolCall, fields: Fields) -> bool:
     try:
-        return "m_key" not in asked.rack.site or int(fields.get("key", "0"), 0) == M_KEY
+        return "m_key" not in asked.rack.mock.site or int(fields.get("key", "0"), 0) == M_KEY
     except ValueError:
         return False
 
@@ -92,7 +92,7 @@ def elsewhere(asked: ToolCall, fields: Fields) -> bool:
 
     At a site with ``storage`` that is the first active adapter of a host (umad.c resolve_ca_name).
     """
-    return "storage" in asked.rack.site and "ca" not in fields
+    return "storage" in asked.rack.mock.site and "ca" not in fields
 
 
 def own_port(asked: ToolCall, fields: Fields) -> Port:
@@ -226,7 +226,7 @@ def ibportstate(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
 
 def _port_of(asked: ToolCall, node: Node, number: str, what: str) -> Port:
     """A port of a node by its number as it was typed."""
-    end = next((end for end in asked.ports.cabling.ends(node) if end[1] == whole_number(number)), None)
+    end = next((end for end in asked.ports.cabling.ends(node) if str(end[1]) == number), None)
     if end is None:
         raise IbError(what)
     return asked.ports.at(end)

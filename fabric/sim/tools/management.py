@@ -3,7 +3,7 @@
 import json
 
 from fabric.sim import page
-from fabric.sim.net.controllers import PATH, Ufm
+from fabric.sim.net.controllers import PATH
 from fabric.sim.net.managers import LOG, settings_of, with_lines_of, with_settings
 from fabric.sim.phy.port import LINK_UP, lanes
 from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
@@ -137,10 +137,12 @@ def curl(asked: ToolCall) -> Said:
     if f"/{path}".endswith(SM_PATH):
         running = {"sm_priority": 15, "routing_engine_active": asked.rack.managers.engine(asked.at_s) or "minhop"}
         return Said(json.dumps({"m_key": "0x0", **running, "log_file": LOG}))
-    code, answer = _answered(asked.rack.ufm, fields.get("method", "GET"), fields.get("data", ""), asked.at_s)
-    if code >= 400 and "fail" in fields:
-        return Said(stderr=f"curl: (22) The requested URL returned error: {code}\n", status=22)
-    return Said(answer)
+    if fields.get("method") != "PUT":
+        return Said(asked.rack.ufm.listing())
+    wrong = asked.rack.ufm.put(fields.get("data", ""), asked.at_s)
+    if wrong is not None and "fail" in fields:
+        return Said(stderr="curl: (22) The requested URL returned error: 400\n", status=22)
+    return Said(f"{wrong}\n" if wrong is not None else "")
 
 
 def _telemetry(asked: ToolCall) -> str:
@@ -153,12 +155,3 @@ def _telemetry(asked: ToolCall) -> str:
         module = plugged(port, ports.peer(port), asked.at_s)
         rows.append((end[1], f"0x{port.node.guid:016x}", counted, module))
     return page("ufm-telemetry", time_us=int(asked.at_s * 1e6), part_number=PART_NUMBER, rows=rows)
-
-
-def _answered(ufm: Ufm, method: str, body: str, at_s: float) -> tuple[int, str]:
-    if method == "GET":
-        return 200, ufm.listing()
-    if method != "PUT":
-        return 405, "Method Not Allowed\n"
-    reason = ufm.put(body, at_s)
-    return (200, "") if reason is None else (400, f"{reason}\n")

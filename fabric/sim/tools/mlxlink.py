@@ -11,7 +11,7 @@ from fabric.sim.hosts.temperature import MODULE, Warmth
 from fabric.sim.phy.cabling import DIM_DB, DIM_DRIFT_DB
 from fabric.sim.phy.port import DISABLED, LINK_UP, Port, capped, lanes
 from fabric.sim.phy.quality import CODEWORD_BITS, UNWORN, ber_text
-from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart, whole_number
+from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
 from fabric.sim.tools.mlxreg import AccessRefused, ToolRefused, opened
 
 _OPTIONS = options("""
@@ -69,12 +69,11 @@ def _set_state(asked: ToolCall, port: Port, state: str) -> str:
 
 def _port(asked: ToolCall, fields: dict[str, str]) -> Port:
     device = opened(asked, fields["device"])
-    cage, slash, split = fields.get("port", "1").partition("/")
-    number, half = whole_number(cage), whole_number(split) if slash else 1
-    if slash and number is not None and half in (1, 2):
-        number = 2 * number - 2 + half  # two ports a cage
-    if number is None or half is None:
-        raise ToolRefused(f'Invalid port number: "{fields["port"]}"')
+    cage, slash, half = fields.get("port", "1").partition("/")
+    try:
+        number = 2 * int(cage) - 2 + int(half) if slash else int(cage)  # two ports a cage
+    except ValueError:
+        raise ToolRefused(f'Invalid port number: "{fields["port"]}"') from None
     try:
         if device.port is not None:
             return device.port(number)

@@ -137,7 +137,7 @@ def mlxreg(asked: ToolCall) -> Said:
     except BadOption as bad:
         return Said(stderr=f"mlxreg: {bad}\n", status=1)
     if "version" in fields:
-        release = "4.22.1" if "old_mft" in asked.rack.site else "4.36.0"
+        release = "4.22.1" if "old_mft" in asked.rack.mock.site else "4.36.0"
         return Said(f"mlxreg, mft {release}, Git SHA Hash: N/A\n")
     try:
         return Said(_run(asked, fields))
@@ -152,7 +152,7 @@ def _run(asked: ToolCall, fields: dict[str, str]) -> str:
     name = fields.get("name", "")
     if name not in LAYOUTS or (name == "ROCE_ACCL" and device.switch):
         raise ToolRefused(f"Can't find access register name: {name}")
-    if "old_mft" in asked.rack.site and "plane_ind=" in fields.get("indexes", ""):
+    if "old_mft" in asked.rack.mock.site and "plane_ind=" in fields.get("indexes", ""):
         raise ToolRefused('Can\'t find INDEX name: "plane_ind"')  # an INDEX of PTER from 4.26 on
     indexes, given = _told(name, fields)
     if "set" not in fields:
@@ -169,7 +169,7 @@ def opened(asked: ToolCall, name: str) -> Device:
             raise ToolRefused(f'Failed to open device: "{name}", No such file or directory')
         return Device(lambda number: _only(local, number), switch=False, inband=False)
     named = inband["through"]
-    if (not named and "storage" in asked.rack.site) or "m_key" in asked.rack.site:
+    if (not named and "storage" in asked.rack.mock.site) or "m_key" in asked.rack.mock.site:
         return Device(None, switch=True, inband=True)  # another fabric, or nobody answers: mlxreg is told no M_Key
     adapters = [rnic.device for rnic in asked.rnics if not asked.port_of(rnic.device).node.ethernet]
     via = named or next(iter(adapters), "")

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from uuid import UUID
 
 from fabric.model.topology import Gpu
 from fabric.sim import page
-from fabric.sim.hashing import mix64, uuid_text, word
+from fabric.sim.hashing import mix64, word
 from fabric.sim.hosts import GPU_MODELS, VBIOS, gpu_pci_address, serial_of_gpu
 from fabric.sim.hosts.temperature import GPU, Warmth
 from fabric.sim.life import THROTTLED
@@ -81,7 +82,7 @@ def rocm_smi(asked: ToolCall) -> Said:
 
 def _uuid(asked: ToolCall, gpu: Gpu) -> str:
     bits = mix64(asked.site.name_hash ^ gpu.index ^ (1 << 32 if asked.site.feels("replaced", gpu.name) else 0))
-    return f"GPU-{uuid_text(word(bits, 0), word(bits, 1))}"
+    return f"GPU-{UUID(int=word(bits, 0) << 64 | word(bits, 1))}"
 
 
 _CLOCKS_MHZ = {
@@ -120,7 +121,7 @@ def _fields(asked: ToolCall, warmth: Warmth, number: int, gpu: Gpu) -> Mapping[s
         "pci.bus_id": lambda: "0000" + gpu_pci_address(gpu.index).upper(),
         "temperature.gpu": lambda: f"{warmth.of(name, GPU):.0f}",
         "mig.mode.current": lambda: "Disabled",
-        "persistence_mode": lambda: "Disabled" if "no_persistence" in asked.rack.site else "Enabled",
+        "persistence_mode": lambda: "Disabled" if "no_persistence" in asked.rack.mock.site else "Enabled",
         "clocks.sm": megahertz,
     }
 

@@ -38,7 +38,7 @@ def nv(asked: ToolCall) -> Said:
 def _show(asked: ToolCall, switch: NvueSwitch, words: tuple[str, ...]) -> Said:
     path = " ".join(words).removesuffix("-o json").strip()
     if words == ("qos", "roce"):
-        lossless_class = asked.rack.lossless_class
+        lossless_class = asked.rack.mock.lossless_class
         priority = None if lossless_class is None else lossless_class >> 5
         ways = {way: "enabled" if switch.pauses(way) else "disabled" for way in ("tx", "rx")}
         marked = ",".join(str(queue) for queue in (0, priority) if queue is not None and switch.marks(queue))
@@ -162,7 +162,7 @@ def _stage(switch: NvueSwitch, words: tuple[str, ...]) -> Said:
 
 def _config(asked: ToolCall, switch: NvueSwitch, words: tuple[str, ...]) -> Said:
     if words == ("show", "-o", "commands"):
-        of_qos = _qos_commands(asked.rack.lossless_class, _ports_of(asked, switch), asked.ports)
+        of_qos = _qos_commands(asked.rack.mock.lossless_class, _ports_of(asked, switch), asked.ports)
         return Said("".join(f"nv set {line}\n" for line in sorted([*map(" ".join, switch.applied.items()), *of_qos])))
     if words == ("diff",):
         return Said("".join(_tree(path, value) for path, value in switch.changes().items()))

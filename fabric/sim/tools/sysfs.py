@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from types import MappingProxyType
 from typing import NamedTuple
+from uuid import UUID
 
 from fabric.model.topology import Rnic
 from fabric.sim import page
-from fabric.sim.hashing import mix64, text_hash, uuid_text
+from fabric.sim.hashing import mix64, text_hash
 from fabric.sim.hosts import firmware_of, pci_address
 from fabric.sim.hosts.temperature import ASIC, MODULE, Nature, Warmth
 from fabric.sim.phy.port import PACKET_BYTES, PHYSICAL_TEXT, Counts, Port, capped, words
@@ -190,7 +191,7 @@ def _of_kernel(asked: ToolCall, path: str) -> str | None:
     if path == "/proc/sys/kernel/random/boot_id":
         return _boot_id(asked)
     if path in _OF_KERNEL:
-        text: str | None = page(path.strip("/").replace("/", "-"), peermem="dmabuf" not in asked.rack.site)
+        text: str | None = page(path.strip("/").replace("/", "-"), peermem="dmabuf" not in asked.rack.mock.site)
     else:
         text = asked.rack.managers.read(asked.site.host.name, path)
     return None if text is None else text.removesuffix("\n")
@@ -201,7 +202,7 @@ def _boot_id(asked: ToolCall) -> str:
     host = asked.site.host
     meant = asked.rack.hosts.reached(asked.site, host.address.partition(".")[0])
     bits = mix64(text_hash(f"boot {host.name if meant is None else meant.host.name}"))
-    return uuid_text(bits, bits)
+    return str(UUID(int=bits << 64 | bits))
 
 
 class Readings:

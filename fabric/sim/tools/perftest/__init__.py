@@ -1,10 +1,11 @@
 """``ib_write_bw``, one way or both, and ``ib_write_lat``: a server that waits, a client, and what is between them."""
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import ClassVar
 
 from fabric.model.topology import Gpu, Rnic
+from fabric.sim import page
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts import visible_gpus
 from fabric.sim.hosts.capacity import MESSAGES_PER_QP_MPPS, RNIC_EFFICIENCY, Layout
@@ -258,19 +259,10 @@ class WriteBw:
         # With the TCP port: it alone tells clients apart whose servers use different RNICs, whatever starts first.
         told = (options.device, options.peer is None, options.size_bytes, options.duration_s, options.iterations)
         self.hash = text_hash(repr((told, options.port, options.queue_pairs, options.cuda, self.visible, self.numa)))
-        self._sides: dict[tuple[Layout, tuple[int, ...]], Side] = {}
-
-    def side(self, site: Site) -> Side:
-        """What this command line means on a host of this platform, with the GPUs that are there."""
-        there = site.present_gpus()
-        whole = there is site.layout.platform.gpus  # nearly always: then no GPU is looked at
-        kind = (site.layout, () if whole else (-1, *(gpu.index for gpu in there)))
-        side = self._sides.get(kind)
-        if side is None:
-            side = self._sides[kind] = self._found_side(site.layout, there)
-        return side
+        self._side = cache(self._found_side)
 
     def _found_side(self, layout: Layout, there: tuple[Gpu, ...]) -> Side:
+        """What this command line means on a host of this platform, with the GPUs that are there."""
         platform, options = layout.platform, self.options
         first = platform.rnics[0].device if platform.rnics else "mlx5_0"
         device = first if options.device is None else options.device
@@ -288,7 +280,8 @@ class WriteBw:
         elif options.cuda < len(gpus):
             endpoint = there[gpus[options.cuda]].name
         ethernet = platform.link_layer == "ethernet"
-        head = text.head(self.title, options, device, ethernet=ethernet, numa=node)
+        words = {"title": self.title, "device": device, "options": options, "ethernet": ethernet, "numa": node}
+        head = page("ib_write_bw", rule=text.RULE, **words)
         waiting = text.WAITING if options.peer is None else ""
         listing = "" if options.cuda is None else text.cuda_listing(tuple(there[number].index for number in gpus))
         return Side(device, endpoint, refusal, listing, text.lead(options) + waiting, head, self.columns)
@@ -306,17 +299,18 @@ class WriteBw:
         """Serve, or connect to a server and write."""
         options, site, rocm = self.options, process.site, self.options.use_rocm is not None
         fails = partial(rack.timeline.exit_later, process, at_s + REFUSE_S, status=1)
-        if options.cuda is not None and ("no_cuda" in rack.site or rocm != site.layout.platform.amd):
-            fails(stderr=text.refused(f"unrecognized option '--use_{'rocm' if rocm else 'cuda'}'"))
+        if options.cuda is not None and ("no_cuda" in rack.mock.site or rocm != site.layout.platform.amd):
+            reason = f"unrecognized option '--use_{'rocm' if rocm else 'cuda'}'"
+            fails(stderr=page("ib_write_bw-usage", reason=reason))
             return  # options are read one by one
         if options.version:
             fails(stdout="Version: 6.29\n")  # it ends with 1 all the same (recorded of 6.06, and of 6.29)
             return
-        side = self.side(site)
+        side = self._side(site.layout, site.present_gpus())
         refusal = side.refusal
         if not refusal and (trouble := site.trouble_of(side.device)) in ("absent", "broken"):
             refusal = text.NO_DEVICE % side.device if trouble == "absent" else text.PORT_DOWN % options.ib_port
-        if not refusal and options.cuda is not None and "dmabuf" in rack.site and not options.dmabuf:
+        if not refusal and options.cuda is not None and "dmabuf" in rack.mock.site and not options.dmabuf:
             refusal = text.NO_MR
         if refusal:
             fails(stdout=text.lead(options), stderr=refusal)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from fabric.sim import page
 from fabric.sim.hashing import mix64, text_hash, word
 from fabric.sim.hosts import GPU_MODELS, pci_bus
 from fabric.sim.hosts.site import Site
@@ -88,16 +87,6 @@ COLUMNS = f"{RULE} #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/se
 def lead(options: WriteBwOptions) -> str:
     """What the option parser says before anything else happens."""
     return (NO_PEAK if options.duration_s is not None else "") + (NO_INLINE if options.cuda is not None else "")
-
-
-def head(title: str, options: WriteBwOptions, device: str, *, ethernet: bool, numa: int | None) -> str:
-    """From the first rule to the one before the addresses; *numa* is the node whose CPUs it runs on."""
-    return page("ib_write_bw", rule=RULE, title=title, device=device, options=options, ethernet=ethernet, numa=numa)
-
-
-def refused(reason: str) -> str:
-    """How it refuses a command line."""
-    return page("ib_write_bw-usage", reason=reason)
 
 
 @lru_cache(maxsize=1 << 15)

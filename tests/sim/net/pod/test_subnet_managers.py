@@ -182,4 +182,3 @@ def test_what_ufm_does_not_understand_it_refuses(pod):
     body = json.dumps({"ports": ["feed_1"], "ports_policy": "HEALTHY"})
     assert one.say("gpu002", "curl", "-k", "-f", "-X", "PUT", "-d", body, URL, at_s=1.0).exit_status == 22
     assert one.say("gpu002", "curl", "-k", "-X", "PUT", "-d", body, URL, at_s=1.5).stdout
-    assert one.say("gpu002", "curl", "-k", "-f", "-X", "POST", "-d", "x", URL, at_s=20.0).exit_status == 22
