@@ -61,6 +61,10 @@ def _steps(ring: Ring) -> list[int]:
 _SAME = 1e-9  # relative: a limit nearer than this to what the flow can do by itself is none
 
 
+_PathKey = tuple[object, ...]
+"""What the paths of a ring depend on; looked up for each ring whenever shares are worked out."""
+
+
 @dataclass(slots=True)
 class _Running:
     """A flow over a ring, and how much of what it carried is counted on its links already."""
@@ -84,7 +88,7 @@ class Network:
         self.net, self._mock, self._link_layer = net, mock, link_layer
         self._is_one = len(np.unique(net.part)) == 1
         self._of_ports: tuple[LinkFault, ...] = ()
-        self._paths: dict[Ring, Paths] = {}
+        self._paths: dict[_PathKey, Paths] = {}
         self._running: dict[Flow, _Running] = {}
         self._traffic, self._counted_s = LinkTraffic(net.clos, seed=seed), 0.0
         self._faults = tuple(link_faults(net, (one for one in mock.faults if not happens(one))))
@@ -312,10 +316,9 @@ class Network:
     def _found(self, ring: Ring) -> Paths:
         return self._paths_of(ring, adaptive=self._is_adaptive(ring))
 
-    def _key(self, ring: Ring, *, adaptive: bool) -> Ring:
-        """The ring by what its paths depend on."""
+    def _key(self, ring: Ring, *, adaptive: bool) -> _PathKey:
         draw = ring.draw if self.known.engine == DRAWN else 0
-        return replace(ring, adaptive=adaptive, draw=draw, bus_ratio=1.0, service_level=0)
+        return ring.hosts, ring.rails, ring.to_rails, ring.one_way, ring.every, adaptive, draw, ring.qps
 
     def _paths_of(self, ring: Ring, *, adaptive: bool) -> Paths:
         key = self._key(ring, adaptive=adaptive)
