@@ -203,8 +203,7 @@ class Ufm:
 
     def _heal(self, port: Port, at_s: float) -> None:
         """Either end may be named."""
-        peer = self._ports.peer(port)
-        for one in (port,) if peer is None else (port, peer):
+        for one in self._ports.both(port):
             if self._listed.pop(one.end, None) is not None:
                 self._ports.release(one, ISOLATED, at_s)
                 sender = self._ports.peer(one)

@@ -46,7 +46,9 @@ Only options with can_update = 1 in OpenSM's table are (opensm 3.3.24, osm_subne
 one of them and needs a restart. ``ar_sl_mask`` and ``shield_mode`` are NVIDIA's own, which has no public table: choice.
 """
 
-_DEALT = ("ftree", "updn", "minhop")
+DEALT = ("ftree", "updn", "minhop")
+"""OpenSM's engines: uplinks dealt out in turn."""
+
 _BY_DEFAULT = "minhop"  # OpenSM's engine when none is named, or none of them is known
 
 
@@ -58,7 +60,7 @@ def conf_text(mock: MockSettings) -> str:
     engine that OpenSM does not have (``ecmp``, ``lft_random``) is not in the file; what stands there is ``updn``.
     """
     routing = mock.routing or "ftree"
-    engine = "ar_updn" if routing == "ar" else routing if routing in _DEALT else "updn"
+    engine = "ar_updn" if routing == "ar" else routing if routing in DEALT else "updn"
     return page("opensm.conf", engine=engine, mask=EVERY_SL, shield=int(mock.shield))
 
 
@@ -120,7 +122,7 @@ def active_engine(loaded: Mapping[str, str], *, public: bool = False) -> str:
 
     ``ar_X`` is adaptive routing over X, of NVIDIA's OpenSM only (setup_routing_engine in osm_opensm.c knows none).
     """
-    known = {*_DEALT, *(() if public else (f"ar_{engine}" for engine in _DEALT))}
+    known = {*DEALT, *(() if public else (f"ar_{engine}" for engine in DEALT))}
     asked = (one.strip() for one in loaded.get("routing_engine", "").split(","))
     return next((one for one in asked if one in known), _BY_DEFAULT)
 

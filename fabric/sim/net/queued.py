@@ -17,7 +17,7 @@ from fabric.sim.net.managers import Forwarding
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.named_clos import NamedClos
 from fabric.sim.net.network import Network
-from fabric.sim.phy.qos import Qos
+from fabric.sim.phy.qos import PAUSE_BIT_TIMES, Qos
 from fabric.sim.phy.quality import goodput_factor
 
 MOST_FLOWS = 1024
@@ -25,9 +25,6 @@ MOST_FLOWS = 1024
 
 _EARLY_S, _STEADY_S, _STEP_S = 4e-3, 10e-3, 4e-6
 """How long flows are followed from their start at line rate, and in the steady state; every tenth of a CNP's time."""
-
-_PAUSE_BIT_TIMES = 65535 * 512
-"""The longest pause that one frame asks for (IEEE 802.1Qbb)."""
 
 _FULL = 1 + 1e-9
 
@@ -242,7 +239,7 @@ class QueuedNetwork(Network):
                 into[*one.sender, "packet_seq_err"] += float(found.lost[one.flow])
             for at in access:
                 end, paused = self._end(int(own[at])), float(found.paused[at])
-                longest_s = _PAUSE_BIT_TIMES / (self.net.clos.capacity_gbps[own[at]] * 1e9)
+                longest_s = PAUSE_BIT_TIMES / (self.net.clos.capacity_gbps[own[at]] * 1e9)
                 into[*end, "rx_prio3_pause_duration"] += paused * 1e6
                 into[*end, "rx_prio3_pause"] += float(found.pauses[at] + paused / longest_s)
         for key, rate in growing.items():

@@ -158,7 +158,7 @@ class Ports:
         end = self.cabling.peers.get(port.end)
         return None if end is None else self.at(end)
 
-    def _both(self, port: Port) -> tuple[Port, ...]:
+    def both(self, port: Port) -> tuple[Port, ...]:
         """It and its partner, where it has one."""
         peer = self.peer(port)
         return (port,) if peer is None else (port, peer)
@@ -223,7 +223,7 @@ class Ports:
     def befall(self, end: End, at_s: float, *, broken: bool, wear: Wear) -> None:
         """A fault has come over a cable, or has left it: whether it is broken now, and how worn."""
         port = self.at(end)
-        ends = self._both(port)
+        ends = self.both(port)
         for one in ends:
             one.wear = one.mark.wear if wear is UNWORN else wear
         if broken == port.broken:
@@ -246,7 +246,7 @@ class Ports:
         failed = reason == ERRORS and port.logical != DOWN
         if failed:
             port.tally.counts.downed += 1
-            for one in self._both(port):
+            for one in self.both(port):
                 one.tally.counts.recovered += 1
         self._drop(port, at_s)
         if failed and peer is not None:
@@ -261,7 +261,7 @@ class Ports:
 
     def _drop(self, port: Port, at_s: float) -> None:
         """Both ends lose the link; an end that did not close itself counts it."""
-        for one in self._both(port):
+        for one in self.both(port):
             if one is not port and one.logical != DOWN:
                 one.tally.counts.downed += 1
             one.turn += 1
@@ -271,7 +271,7 @@ class Ports:
 
     def _train(self, port: Port, at_s: float) -> None:
         """In a while both ends are up, unless one is closed, broken or changed before."""
-        ends = self._both(port)
+        ends = self.both(port)
         turns = [one.turn for one in ends]
         # Without a subnet manager's visit an InfiniBand port is only Initializing.
         steps = [(TRAIN_S, ACTIVE)] if port.node.ethernet else [(TRAIN_S, INITIALIZING), (TRAIN_S + SWEEP_S, ACTIVE)]
@@ -308,7 +308,7 @@ class Ports:
         self._reached.clear()
         self.walked.clear()
         peer = self.peer(port)
-        for one in self._both(port):
+        for one in self.both(port):
             one.tally.turn(*self._rates(one), at_s, received_gb=self._traffic(one, at_s).received_gb)
             if one.site is not None:
                 self._dent(one, self.peer(one), at_s)

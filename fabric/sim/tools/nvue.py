@@ -8,7 +8,7 @@ from fabric.sim import page
 from fabric.sim.net.controllers import AR, NvueSwitch
 from fabric.sim.phy import Ports
 from fabric.sim.phy.port import LINK_UP, Port, lanes
-from fabric.sim.phy.qos import Qos
+from fabric.sim.phy.qos import SWITCH_CABLE_M, SWITCH_MTU, Qos
 from fabric.sim.phy.quality import ber_text
 from fabric.sim.tools.call import Said, ToolCall
 from fabric.sim.tools.interfaces import mac
@@ -138,14 +138,15 @@ def _json(document: Mapping[str, object]) -> Said:
     return Said(json.dumps(document) + "\n")
 
 
-_CABLE_M = 100
-
-
 def _qos_commands(lossless_class: int | None, own: Iterable[Port], ports: Ports) -> list[str]:
     """What the switch is configured with, ``nv set`` left out; a port that is set otherwise has profiles of its own."""
     if lossless_class is None:
         return []
-    each = [(f"swp{port.end[1]}", qos, Qos(qos.dscp, 9216, _CABLE_M)) for port in own for qos in (ports.qos(port),)]
+    each = [
+        (f"swp{port.end[1]}", qos, Qos(qos.dscp, SWITCH_MTU, SWITCH_CABLE_M))
+        for port in own
+        for qos in (ports.qos(port),)
+    ]
     return page("nv-set-qos", ports=each).splitlines()
 
 

@@ -84,8 +84,7 @@ class Transfer(Flow):
         if trouble == "hanging" or self.stuck:
             self.stuck = True
         elif trouble == "broken":
-            self._fail(self.client, at_s + RETRY_S, text.RETRY_EXCEEDED)
-            self._fail(self.server, at_s + RETRY_S, text.PEER_GONE)
+            self._give_up(at_s + RETRY_S)
         else:
             self._move(at_s)
 
@@ -163,6 +162,11 @@ class Transfer(Flow):
                 return True
         return False
 
+    def _give_up(self, at_s: float) -> None:
+        """The client's retries have run out."""
+        self._fail(self.client, at_s, text.RETRY_EXCEEDED)
+        self._fail(self.server, at_s, text.PEER_GONE)
+
     def _fail(self, end: PairEnd, at_s: float, stderr: str) -> None:
         self.rack.timeline.exit_later(end.process, at_s, status=1, stdout=end.side.lead, stderr=stderr)
 
@@ -201,8 +205,7 @@ class Transfer(Flow):
         leaves = leaves or client.process.site is not server.process.site
         share = self.average_gbps() / self.ceiling_gbps
         if leaves and self.rack.drops(platform, client.options.traffic_class, share):
-            self._fail(client, at_s, text.RETRY_EXCEEDED)
-            self._fail(server, at_s, text.PEER_GONE)
+            self._give_up(at_s)
             return
         hosts = [end.process.site.host.name for end in (client, server)]
         row = self.row(self.rack.noise.factor(client.bits, 0, hosts))
