@@ -20,7 +20,6 @@ SITE = {
     "gres": "Slurm shows a job step the GPUs that it asked for, and no others",
     "storage": "a storage adapter on a fabric of its own is the first that management packets go through",
     "m_key": "ports answer management packets with the M_Key 0xfab only",
-    "silent_peers": "ports answer no packet that goes by a LID, then by ports: ibportstate's query exits 255",
     "public_opensm": "the distribution's OpenSM, which knows no engine ar_... and routes by minhop then",
     "copper": "the cables of hosts are copper: NDR has RS(272,257+1) there, which mends less than that of optics",
     "old_mft": "NVIDIA MFT 4.22, which knows no plane_ind",

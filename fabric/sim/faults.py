@@ -1,6 +1,6 @@
 """What can be wrong with which part of the simulated rack, in one table, and what is wrong with which host."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -205,14 +205,9 @@ def faults_by_host(topology: Topology, faults: Iterable[Fault]) -> dict[str, Hos
     return found
 
 
-def from_start(faults: Iterable[Fault]) -> Iterator[Fault]:
-    """Those that are there from the beginning."""
-    return (fault for fault in faults if fault.kind not in KINDS or not KINDS[fault.kind].comes)
-
-
-def happening(faults: Iterable[Fault]) -> Iterator[Fault]:
-    """Those that are no state from the beginning, but happen in time."""
-    return (fault for fault in faults if fault.kind in KINDS and KINDS[fault.kind].comes)
+def happens(fault: Fault) -> bool:
+    """Whether it is no state from the beginning, but happens in time."""
+    return fault.kind in KINDS and KINDS[fault.kind].comes
 
 
 def require_passing(fault: Fault, topology: Topology) -> None:

@@ -28,12 +28,6 @@ def text_hash(text: str) -> int:
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogateescape"), digest_size=8).digest(), "big")
 
 
-def uuid_text(high: int, low: int) -> str:
-    """128 bits as a UUID is written."""
-    text = f"{high:016x}{low:016x}"
-    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
-
-
 def noise_factor(bits: int, cv: float) -> float:
     """A factor around 1 with coefficient of variation *cv*; log-scale noise cut at 3.5 sigma, so never absurd."""
     total = (bits & 0xFFFF) + (bits >> 16 & 0xFFFF) + (bits >> 32 & 0xFFFF) + (bits >> 48 & 0xFFFF)

@@ -7,13 +7,13 @@ from math import inf
 from fabric.model.change import SubnetManager
 from fabric.model.inventory import MockSettings
 from fabric.model.topology import Platform, Topology
-from fabric.sim.faults import from_start
+from fabric.sim.faults import happens
 from fabric.sim.hashing import CleanNoise, RealNoise, real_noise
 from fabric.sim.hosts import Hosts
 from fabric.sim.hosts.timeline import Timeline
 from fabric.sim.life import Passing, Whims
 from fabric.sim.net.controllers import NvueSwitches, Ufm
-from fabric.sim.net.managers import Routing, SubnetManagers
+from fabric.sim.net.managers import SubnetManagers
 from fabric.sim.net.rerouting import Rerouting
 from fabric.sim.phy import Ports
 
@@ -94,8 +94,8 @@ class Rack:
     """
     Hosts, ports, the network above the leaves and who governs it, on one time line.
 
-    Nothing below the tools sees it whole: each part is given what it needs. *site*: which of ``SITE`` it has. *guards*:
-    by host and directory, then by id; *boots*: how often a host has started anew.
+    Nothing below the tools sees it whole: each part is given what it needs. *guards*: by host and directory, then by
+    id; *boots*: how often a host has started anew.
     """
 
     topology: Topology
@@ -109,8 +109,7 @@ class Rack:
     whims: Whims
     passing: Passing
     noise: CleanNoise | RealNoise
-    lossless_class: int | None = None
-    site: frozenset[str] = frozenset()
+    mock: MockSettings
     guards: dict[tuple[str, str], dict[str, ChangeFolder]] = field(default_factory=dict)
     boots: dict[str, int] = field(default_factory=dict)
 
@@ -120,7 +119,7 @@ class Rack:
 
         Only one class is paused where it has to wait; every other is fine alone and lost under load (nccl issue 2383).
         """
-        lossy = self.lossless_class not in (None, traffic_class) and platform.link_layer == "ethernet"
+        lossy = self.mock.lossless_class not in (None, traffic_class) and platform.link_layer == "ethernet"
         return lossy and share < _ALONE
 
 
@@ -128,22 +127,18 @@ def rack(
     topology: Topology, mock: MockSettings, *, seed: int, ufm: bool, subnet_managers: tuple[SubnetManager, ...]
 ) -> Rack:
     """A rack with the faults that are there from its beginning on."""
-    faults = tuple(from_start(mock.faults))
-    routing = Routing(mock.routing, mock.qps, mock.salt, mock.hashing)
+    faults = tuple(one for one in mock.faults if not happens(one))
     timeline, hosts, whims = Timeline(), Hosts(topology, faults, seed=seed), Whims()
     ports = Ports(hosts, timeline, mock)
-    above = Rerouting(topology, timeline, ports, faults=faults, routing=routing, mock=mock, seed=seed)
+    above = Rerouting(topology, timeline, ports, mock, seed=seed)
     managers = SubnetManagers(
         tuple(one for one in subnet_managers if hosts.unreachable(one.host) is None),
-        routing=routing.engine,
-        shield=mock.shield,
+        mock,
         timeline=timeline,
         program=above.program,
-        reroute_s=mock.sm_reroute_s,
-        public="public_opensm" in mock.site,
     )
     above.sweeps = lambda: managers.sweeps
-    nvue = NvueSwitches(topology, timeline, above.turn, adaptive=routing.engine == "ar")
+    nvue = NvueSwitches(topology, timeline, above.turn, adaptive=mock.routing == "ar")
     above.switched = lambda: nvue.lossless((mock.lossless_class or 0) >> 5)
     return Rack(
         topology=topology,
@@ -157,6 +152,5 @@ def rack(
         whims=whims,
         passing=Passing(hosts, ports, timeline, whims, given=faults),
         noise=real_noise(topology.hosts, seed=seed) if mock.noise == "real" else CleanNoise(mock.noise_cv),
-        lossless_class=mock.lossless_class,
-        site=frozenset(mock.site),
+        mock=mock,
     )

@@ -58,12 +58,12 @@ def test_errors_that_take_the_link_down_are_in_force_and_it_comes_back():
     alterations = played.prepare(asked)
     played.apply(alterations)
     played.wait(played.now_s + 5.0)
-    assert "LinkState:.......................Down" in played.ask("gpu004", ("ibportstate", "1", "1")).stdout
+    assert "LinkState:.......................Down" in played.ask("gpu004", ("smpquery", "portinfo", "1", "1")).stdout
     played.confirm(asked, alterations)
     played.undo(alterations)
     assert played.checks_hold(alterations)
     assert played.recovered(asked, alterations) > 1.0
-    assert "LinkState:.......................Active" in played.ask("gpu004", ("ibportstate", "1", "1")).stdout
+    assert "LinkState:.......................Active" in played.ask("gpu004", ("smpquery", "portinfo", "1", "1")).stdout
 
 
 def test_the_receivers_count_what_was_sent():

@@ -156,9 +156,9 @@ def made_and_undone(played, asked):
 
 
 @pytest.mark.parametrize("kind", ["link_down", "ber"])
-@pytest.mark.parametrize("site", ["storage", "silent_peers", "old_mft"])
+@pytest.mark.parametrize("site", ["storage", "old_mft"])
 def test_a_change_is_made_there_as_elsewhere(kind, site):
-    """The port is named that packets go out of; no peer is asked; an INDEX that mlxreg does not know is left out."""
+    """The port is named that packets go out of; an INDEX that mlxreg does not know is left out."""
     keys = {"by": "ibportstate"} if kind == "link_down" else {"effective": "1e-6"}
     made_and_undone(Played(VIA, site=(site,)), change(kind, CABLE, **keys))
 

@@ -1,5 +1,6 @@
 """A small rack of hosts like a DGX H100: 8 GPUs, 8 RNICs, 4 PCIe switches with 2 + 2 each, 2 memory nodes, 8 leaves."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 
@@ -115,6 +116,16 @@ class Kit:
             if isinstance(event, Exited) and event.pid == pid:
                 return event
         raise AssertionError(f"{text} does not answer")
+
+    @classmethod
+    def mlxlink(cls, world: World, host: str, options: str, at_s: float) -> dict[str, dict[str, str]]:
+        """The sections that mlxlink shows of mlx5_0, or of another port; several values as it prints them in text."""
+        device = "" if "-d " in options else "-d mlx5_0 "
+        said = cls.ask(world, host, f"mlxlink {device}{options} --json", at_s).stdout
+        return {
+            title: {name: told if isinstance(told, str) else ",".join(told["values"]) for name, told in rows.items()}
+            for title, rows in json.loads(said)["result"]["output"].items()
+        }
 
     @classmethod
     def loopback_gbps(cls, device: str, endpoint: str, *faults: Fault) -> float:

@@ -10,7 +10,7 @@ from fabric.config.inventory import load_inventory
 from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
-from fabric.sim.net.managers import Routing
+from fabric.sim.net.managers import Forwarding
 from fabric.sim.net.network import network_of
 from fabric.sim.tools.nccl_tests.model import PLATFORMS, AllReduce, all_reduce_us
 from fabric.sim.what_if import Question, what_if
@@ -280,7 +280,7 @@ def test_the_first_moment_is_that_of_simulate(kit, engine: str) -> None:
     flows = {flow for name in names[:32] for flow in one.rack.hosts.site(name).flows}
     found = sorted(flow.rate_gbps / flow.ceiling_gbps for flow in flows)
     assert len(found) == 32
-    network = network_of(topology, (), Routing(engine))
+    network = network_of(topology, MockSettings(), Forwarding(engine), seed=0)
     assert network is not None
     question = Question("pod", network.net, "infiniband", "pairs", "sorted", tuple(range(64)), (engine,), seeds=1)
     shares = what_if(question).engines[0].shares

@@ -50,12 +50,12 @@ def test_get_and_set_of_pter_look_like_the_recorded_ones(ask):
 
 def test_roce_accl_looks_like_the_recorded_one_and_keeps_what_is_set(ask):
     """Adaptive routing can be forced on and off."""
-    get = "mlxreg -d 0000:18:00.0 --get --reg_name ROCE_ACCL"
+    get = "mlxreg -d mlx5_0 --get --reg_name ROCE_ACCL"
     first = ask(get, 1.0)
     assert masked(first.stdout) == masked(recorded("13", "--get"))
     assert fields(first.stdout)["adaptive_routing_forced_en"] == 0
     chosen = "adaptive_routing_forced_en=1,adaptive_routing_forced_en_field_select=1"
-    assert ask(f"mlxreg -d 18:00.0 --set {chosen} --reg_name ROCE_ACCL --yes", 2.0).exit_status == 0
+    assert ask(f"mlxreg -d mlx5_0 --set {chosen} --reg_name ROCE_ACCL --yes", 2.0).exit_status == 0
     assert fields(ask(get, 3.0).stdout)["adaptive_routing_forced_en"] == 1
 
 

@@ -49,10 +49,9 @@ COMMANDS = (
     "mpirun -np 8 -H h0:2,h2:2,h1:2,h3:2 -x NCCL_IB_TIMEOUT=18 all_reduce_perf -b 8G -e 8G -f 2 -g 1 -n 300",
     "mpirun -np 4 -H {host}:2,{peer}:2 alltoall_perf -b 1G -e 1G -f 2 -g 1 -n 3000",
     "ibportstate {lid} {port_number} disable",
-    "ibportstate {lid} {port_number} enable",
-    "ibportstate {lid} {port_number} reset",
+    "ibportstate {lid} {port_number} on",
     "mlxlink -d mlx5_{rnic} -a TG",
-    "mlxlink -d mlx5_{rnic} -m -c",
+    "mlxlink -d mlx5_{rnic} -m -c --json",
     "mlxlink -d mlx5_{rnic} -c --pc",
     "mlxlink -d mlx5_{rnic} -a DN --yes",
     "mlxlink -d mlx5_{rnic} -a UP --yes",
@@ -146,7 +145,7 @@ class Storm:
 
     def flows(self):
         """Everything that moves, once."""
-        return {id(flow): flow for site in self.rack.hosts.seen for flow in site.flows}.values()
+        return {id(flow): flow for site in self.rack.hosts.sites.values() for flow in site.flows}.values()
 
     def integrate(self, seconds: float) -> None:
         """What every flow carries meanwhile."""
@@ -160,7 +159,7 @@ class Storm:
             assert flow.live
             assert isfinite(flow.rate_gbps)
             assert 0.0 <= flow.rate_gbps <= min(flow.ceiling_gbps, flow.limit_gbps) * (1 + _CLOSE)
-        for site in self.rack.hosts.seen:
+        for site in self.rack.hosts.sites.values():
             self.check_site(site)
         self.check_links()
 

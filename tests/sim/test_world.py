@@ -8,10 +8,12 @@ import pytest
 
 from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Gpu, Host, Platform, Rnic, Switch, Topology
+from fabric.probes import sources
 from fabric.sim.faults import KINDS, faults_by_host, require_passing
 from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
 from fabric.sim.tools.nccl_tests.model import RAIL_RATIO
 from fabric.sim.world import World
+from fabric.tools.sysfs import IDENTITY, OF_PORT
 from tests.places import CAPTURES
 
 
@@ -84,18 +86,16 @@ def recorded(name):
 
 
 def test_sysfs_has_the_recorded_files(kit):
-    """Every file but some hardware counters is there, states and rates in the kernel's words."""
+    """Every file that is asked of a device or of its port is there, states and rates in the kernel's words."""
+    lines = recorded("sysfs/01-real-h100-mlx5_0-sysfs.txt").splitlines()
+    values = dict(line.removeprefix("mlx5_0/").split(": ", 1) for line in lines if line.startswith("mlx5_0/"))
+    of_port = (*OF_PORT, "phys_state", *(f"counters/{name}" for name in sources.COUNTERS))
     world = kit.world()
-    at_s = 0.0
-    for line in recorded("sysfs/01-real-h100-mlx5_0-sysfs.txt").splitlines():
-        name, _, value = line.partition(": ")
-        if "hw_counters" in name:
-            continue
-        at_s += 1.0
-        said = kit.ask(world, "gpu001", f"cat /sys/class/infiniband/{name}", at_s)
-        assert said.exit_status == 0, name
-        if "counters" not in name:
-            assert said.stdout == f"{value}\n"
+    for at_s, name in enumerate((*IDENTITY, *(f"ports/1/{name}" for name in of_port)), 1):
+        said = kit.ask(world, "gpu001", f"cat /sys/class/infiniband/mlx5_0/{name}", float(at_s))
+        assert (said.exit_status == 0) is ("ndevs" not in name), name
+        if name in values and "counters" not in name:
+            assert said.stdout == f"{values[name]}\n"
 
 
 def test_ip_link_looks_like_the_recorded_one(kit):

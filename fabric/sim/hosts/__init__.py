@@ -24,7 +24,8 @@ class Hosts:
         self.faults = faults_by_host(topology, faults)
         self._dead_switches = {fault.component for fault in faults if fault.kind == "broken"} & topology.logins.keys()
         self._seed_hash = mix64(seed)
-        self._sites: dict[str, Site] = {}
+        self.sites: dict[str, Site] = {}
+        """Those that a command has reached."""
         self._layouts: dict[int, Layout] = {}  # by identity: the topology keeps its platforms alive
         self._names = {host.address: name for name, host in topology.hosts.items()} | {
             name: name for name in topology.hosts
@@ -44,18 +45,13 @@ class Hosts:
         faults = self.faults.get(host)
         return None if faults is None else faults.host_kind
 
-    @property
-    def seen(self) -> tuple[Site, ...]:
-        """Those that a command has reached."""
-        return tuple(self._sites.values())
-
     def site(self, name: str) -> Site:
         """The state of a host, or of a switch with an address, that is there; KeyError for any other."""
-        site = self._sites.get(name)
+        site = self.sites.get(name)
         if site is None:
             login = self.topology.logins.get(name)
             host = self.topology.hosts[name] if login is None else Host(name, _SWITCH, login.address, None, ())
-            site = self._sites[name] = Site(host, self._layout(host.platform), self.faults.get(name))
+            site = self.sites[name] = Site(host, self._layout(host.platform), self.faults.get(name))
         return site
 
     def _layout(self, platform: Platform) -> Layout:
@@ -73,15 +69,17 @@ class Hosts:
 
     def chance(self, site: Site, command_hash: int) -> int:
         """The 64 bits that decide everything accidental about this start of a command on this host."""
-        nth = site.started(command_hash)
+        nth = site.starts[command_hash]
+        site.starts[command_hash] += 1
         return mix64(self._seed_hash ^ site.name_hash ^ mix64(command_hash + nth))
 
 
 # An HGX H100's bus numbers (recorded nccl-tests runs); beyond eight GPUs: choice, no two alike.
-PCI_BUSES = ("1b", "43", "52", "61", "9d", "c3", "d1", "df", *(f"{number:02x}" for number in range(0x63, 0x9B)))
+_GPU_BUSES = ("1b", "43", "52", "61", "9d", "c3", "d1", "df", *(f"{number:02x}" for number in range(0x63, 0x9B)))
 
-_MODELS = {"a100": "NVIDIA A100-SXM4-80GB", "h100": "NVIDIA H100 80GB HBM3", "b200": "NVIDIA B200"}
-_MODELS |= {"mi300x": "AMD Instinct MI300X"}
+GPU_MODELS = {"a100": "NVIDIA A100-SXM4-80GB", "h100": "NVIDIA H100 80GB HBM3", "b200": "NVIDIA B200"}
+GPU_MODELS |= {"mi300x": "AMD Instinct MI300X"}
+"""The names that CUDA and HIP give GPUs, by generation."""
 
 
 # An HGX H100's RNICs (DGX H100 user guide); more than eight: choice, the next PCI domain.
@@ -105,12 +103,7 @@ def gpu_pci_address(number: int) -> str:
 
 def pci_bus(index: int) -> str:
     """The PCI bus number of a GPU, two hexadecimal digits."""
-    return PCI_BUSES[index % len(PCI_BUSES)]
-
-
-def gpu_model(generation: str) -> str:
-    """The name that CUDA gives a GPU of this generation."""
-    return _MODELS[generation]
+    return _GPU_BUSES[index % len(_GPU_BUSES)]
 
 
 def visible_gpus(text: str | None, count: int) -> tuple[int, ...]:
@@ -136,11 +129,6 @@ VBIOS = "96.00.74.00.0D"
 RNIC_PART_NUMBER = "MCX75310AAS-NEAT"
 
 
-def is_replaced(site: Site, part: str) -> bool:
-    """Whether a part is another one than the host was delivered with; a module is ``mlx5_0:leaf``."""
-    return site.feels("replaced", part)
-
-
 def serial_of_rnic(site: Site, device: str) -> str:
     """As NVIDIA prints them, ``MT2314X07512``: year, week, a letter and a number."""
     bits = _bits(site, device)
@@ -158,4 +146,4 @@ def firmware_of(site: Site, device: str) -> str:
 
 
 def _bits(site: Site, part: str) -> int:
-    return mix64(text_hash(f"serial {site.host.name}/{part}{' as replaced' if is_replaced(site, part) else ''}"))
+    return mix64(text_hash(f"serial {site.host.name}/{part}{' as replaced' if site.feels('replaced', part) else ''}"))

@@ -37,15 +37,8 @@ seven other GPUs, 64 GB/s each (AMD's data sheet).
 def generation(platform: Platform) -> str:
     """Which NVLink generation a platform has: by its names where they say so, else by how fast its RNICs are."""
     named = f"{platform.baseline} {platform.name}".lower()
-    for text, found in (
-        ("mi300x", "mi300x"),
-        ("gb200", "b200"),
-        ("b200", "b200"),
-        ("b300", "b200"),
-        ("h200", "h100"),
-        ("h100", "h100"),
-        ("a100", "a100"),
-    ):
+    alike = {"mi300x": "mi300x", "b200": "b200", "b300": "b200", "h200": "h100", "h100": "h100", "a100": "a100"}
+    for text, found in alike.items():
         if text in named:
             return found
     line_gbps = max((rnic.line_rate_gbps for rnic in platform.rnics), default=400.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -206,13 +207,10 @@ class Sharing:
         shared = False
         for site, resources, _ in flow.shares:
             users = site.users
-            alone = True
             for index in resources:
-                count = users[index] = users[index] + 1
-                if count > 1:
-                    alone = False
+                users[index] += 1
             site.flows.append(flow)
-            if not alone or site.dents:
+            if site.dents or any(users[index] > 1 for index in resources):
                 shared = True
                 self.dirty[site] = None
         if flow.ring is not None and self.network is not None:
@@ -231,19 +229,19 @@ class Sharing:
 
     def end(self, flow: Flow, at_s: float) -> None:
         """Stop a flow now: count what it carried, let go of its capacities."""
-        carried_gb = flow.sent_gb + flow.rate_gbps * (at_s - flow.since_s)
+        carried_gb = flow.carried_gb(at_s)
         if not flow.steady:
-            flow.sent_gb += flow.rate_gbps * (at_s - flow.since_s)
+            flow.sent_gb = carried_gb
         flow.since_s = at_s
         flow.end_s = None
         flow.live = False
         for site, resources, weight in flow.shares:
             most_gbps = flow.ceiling_gbps / weight
-            site.load(resources).add(carried_gb / weight, flow.began_s, at_s, most_gbps=most_gbps)
+            site.carried[resources].add(carried_gb / weight, flow.began_s, at_s, most_gbps=most_gbps)
             users = site.users
             for index in resources:
-                count = users[index] = users[index] - 1
-                if count:
+                users[index] -= 1
+                if users[index]:
                     self.dirty[site] = None
             site.flows.remove(flow)
         if flow.ring is not None and self.network is not None:
@@ -282,7 +280,7 @@ class Sharing:
 
     def _change(self, flow: Flow, rate_gbps: float, at_s: float) -> None:
         if at_s > flow.since_s:
-            flow.sent_gb += flow.rate_gbps * (at_s - flow.since_s)
+            flow.sent_gb = flow.carried_gb(at_s)
             flow.since_s = at_s
             flow.steady = False
         flow.rate_gbps = rate_gbps
@@ -292,8 +290,7 @@ class Sharing:
         if flow.rate_gbps <= 0:  # the network changed under it and left no way: it waits
             flow.end_s = None
             return
-        carried_gb = flow.sent_gb + flow.rate_gbps * (at_s - flow.since_s)
-        end_s = at_s + max(0.0, flow.need_gb - carried_gb) / flow.rate_gbps
+        end_s = at_s + max(0.0, flow.need_gb - flow.carried_gb(at_s)) / flow.rate_gbps
         if flow.end_s is None or abs(end_s - flow.end_s) > 1e-9 * end_s:
             flow.end_s = end_s
             self._schedule(end_s, partial(self._due, flow))
@@ -323,8 +320,8 @@ class Site:
     """The state of one host; made when the first command reaches it."""
 
     __slots__ = (
-        "_ceilings", "_dents", "_troubles", "addresses", "capacities", "carried", "dents", "down", "faults",
-        "flows", "heat", "host", "layout", "name_hash", "servers", "starts", "swings", "users",
+        "_ceilings", "_dents", "_troubles", "capacities", "carried", "dents", "down", "faults", "flows",
+        "heat", "host", "layout", "name_hash", "servers", "starts", "swings", "users",
     )  # fmt: skip
 
     def __init__(self, host: Host, layout: Layout, faults: HostFaults | None) -> None:
@@ -335,15 +332,14 @@ class Site:
         self.capacities = layout.capacities if faults is None else _degraded(layout, faults.factors)
         self.users = [0] * len(layout.capacities)
         self.flows: list[Flow] = []
-        self.carried: dict[tuple[int, ...], CarriedLoad] = {}  # the flows that ended, by the capacities they used
+        self.carried = defaultdict[tuple[int, ...], CarriedLoad](CarriedLoad)  # what ended, by the capacities it used
         self.down: set[str] = set()  # RNICs whose port was taken down since the start
         self.dents: dict[int, float] = {}  # capacities of which less is left now: the least of what is in _dents
         self._dents: dict[int, dict[str, float]] = {}  # by what took the rest: a port, a fault that came
         self.swings: dict[str, Swing] = {}  # modules that warm and cool by turns
         self.heat: dict[str, Drift] = {}  # parts that run hot, or did: degrees more than their load explains
         self.servers: dict[int, object] = {}  # TCP port to who listens, or will
-        self.starts: dict[int, int] = {}  # hash of a command to how often it was started here
-        self.addresses: dict[str, str] = {}  # what the tools print for an RNIC
+        self.starts = Counter[int]()  # how often a command was started here, by its hash
         self._ceilings: dict[Path, float] = {}
         self._troubles: dict[Path, str | None] = {}
 
@@ -351,13 +347,6 @@ class Site:
     def running(self) -> tuple[Flow, ...]:
         """Every flow here once; *flows* has one that uses several sets of capacities once for each."""
         return tuple(dict.fromkeys(self.flows))
-
-    def load(self, resources: tuple[int, ...]) -> CarriedLoad:
-        """What has run over exactly these capacities until now."""
-        found = self.carried.get(resources)
-        if found is None:
-            found = self.carried[resources] = CarriedLoad()
-        return found
 
     def dent(self, by: str, index: int, left_gbps: float | None) -> None:
         """Something leaves a capacity only so much from now on; None: it takes nothing any more."""
@@ -432,12 +421,6 @@ class Site:
         if self.faults is None or "absent" not in self.faults.troubles.values():
             return gpus
         return tuple(gpu for gpu in gpus if self.trouble_of(gpu.name) != "absent")
-
-    def started(self, command_hash: int) -> int:
-        """Count one more start of a command; returns how many there were before."""
-        before = self.starts.get(command_hash, 0)
-        self.starts[command_hash] = before + 1
-        return before
 
 
 def _degraded(layout: Layout, factors: Mapping[str, float]) -> list[float]:

@@ -36,7 +36,6 @@ class Warmth:
     def __init__(self, site: Site, at_s: float) -> None:
         self._site, self.at_s = site, at_s
         self._rates: dict[float, list[float]] = {}  # felt Gb/s of each capacity, by time constant
-        self._loaded: dict[tuple[str, float], float] = {}
 
     def of(self, part: str, nature: Nature) -> float:
         """Degrees Celsius of a GPU (``gpu3``) or an RNIC (``mlx5_3``, also for its module)."""
@@ -49,15 +48,10 @@ class Warmth:
 
     def loaded(self, part: str, constant_s: float) -> float:
         """How busy a part has been of late, 0 to 1: the busiest of its ways, seen through the lag of a warming part."""
-        known = self._loaded.get((part, constant_s))
-        if known is not None:
-            return known
-        rates = self._rates.get(constant_s)
-        if rates is None:
-            rates = self._rates[constant_s] = self._felt(constant_s)
-        busiest = max([rates[index] / capacity_gbps for index, capacity_gbps in _ways(self._site.layout, part)])
-        found = self._loaded[part, constant_s] = min(1.0, busiest)
-        return found
+        if constant_s not in self._rates:
+            self._rates[constant_s] = self._felt(constant_s)
+        rates = self._rates[constant_s]
+        return min(1.0, max(rates[index] / capacity_gbps for index, capacity_gbps in _ways(self._site.layout, part)))
 
     def _felt(self, constant_s: float) -> list[float]:
         site, at_s = self._site, self.at_s

@@ -74,10 +74,6 @@ class Timeline:
         self._made += 1
         heappush(self._heap, (at_s, self._made, act))
 
-    def listening(self, process: Process, port: int, at_s: float) -> None:
-        """A process now accepts connections."""
-        self.happened.append(Listening(process.pid, port, at_s))
-
     def exit(self, process: Process, at_s: float, *, status: int, stdout: str = "", stderr: str = "") -> None:
         """A process ends now; one that has ended already stays as it ended."""
         if self.alive.pop(process.pid, None) is not None:

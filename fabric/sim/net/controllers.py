@@ -183,37 +183,27 @@ class Ufm:
         return json.dumps([self._entry(self._ports.at(end), why) for end, why in self._listed.items()]) + "\n"
 
     def put(self, body: str, at_s: float) -> str | None:
-        """Mark ports (``guid_port``) or all ports of devices (``guid``) HEALTHY or UNHEALTHY; why not, else None."""
-        try:
-            told = json.loads(body)
-        except ValueError:
-            return "Request data is not JSON"
-        policy = told.get("ports_policy") if isinstance(told, dict) else None
-        names = [*told.get("ports", ()), *told.get("devices", ())] if isinstance(told, dict) else []
-        if policy not in ("HEALTHY", "UNHEALTHY") or not names or not all(isinstance(name, str) for name in names):
-            return "Invalid request data: ports and ports_policy are needed"
-        ports = [port for name in names for port in self._named(name)]
+        """Mark ports (``guid_port``) HEALTHY or UNHEALTHY; why not, else None."""
+        told = json.loads(body)
+        ports = [port for name in told["ports"] for port in self._named(name)]
         if not ports:
-            return f"Ports {', '.join(names)} do not exist"
+            return f"Ports {', '.join(told['ports'])} do not exist"
         for port in ports:
-            if policy == "UNHEALTHY":
+            if told["ports_policy"] == "UNHEALTHY":
                 self._list(port, "MANUAL", at_s)
             else:
                 self._heal(port, at_s)
         return None
 
     def _named(self, name: str) -> list[Port]:
-        guid, _, number = name.removeprefix("0x").partition("_")
-        ports = self._ports
-        node = next((one for one in ports.cabling.nodes.values() if f"{one.guid:016x}" == guid.lower()), None)
-        if node is None:
-            return []
-        return [ports.at(end) for end in ports.cabling.ends(node) if number in ("", str(end[1]))]
+        guid, _, number = name.partition("_")
+        nodes = (node for node in self._ports.cabling.nodes.values() if f"{node.guid:016x}" == guid)
+        ends = (end for node in nodes for end in self._ports.cabling.ends(node))
+        return [self._ports.at(end) for end in ends if str(end[1]) == number]
 
     def _heal(self, port: Port, at_s: float) -> None:
         """Either end may be named."""
-        peer = self._ports.peer(port)
-        for one in (port,) if peer is None else (port, peer):
+        for one in self._ports.both(port):
             if self._listed.pop(one.end, None) is not None:
                 self._ports.release(one, ISOLATED, at_s)
                 sender = self._ports.peer(one)

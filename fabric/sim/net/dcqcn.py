@@ -10,7 +10,7 @@ code (jitupadhye-zz/rdma) has p and R in the sums delayed by one tau.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -62,25 +62,30 @@ def marking(waiting: Floats, queues: Queues) -> Floats:
     return found
 
 
+class Counted(NamedTuple):
+    """By flow: *marked* and *lost* packets, and *cnps*. By link: seconds *paused*, and how often that began."""
+
+    marked: Floats
+    lost: Floats
+    cnps: Floats
+    paused: Floats
+    pauses: Floats
+
+
 @dataclass(frozen=True, slots=True)
 class Settled:
     """
     What became of flows and links; means over the second half of the time, but *peak*, which is over all of it.
 
-    By flow: *rate_gbps* that arrived, *marked* and *lost* packets and *cnps* a second. By link: bytes waiting before it
-    (*queue*, *peak*), the share of the time for which it was *paused*, and how often
-    a second that began. *early*: of the first half, whole counts: marked, lost, cnps, paused seconds, pauses.
+    *rate_gbps*: what arrived of each flow. *queue*, *peak*: bytes waiting before each link. *early*: what was counted
+    in the first half, *steady*: in a second of the other.
     """
 
     rate_gbps: Floats
-    marked: Floats
-    lost: Floats
-    cnps: Floats
     queue: Floats
     peak: Floats
-    paused: Floats
-    pauses: Floats
-    early: tuple[Floats, Floats, Floats, Floats, Floats]
+    early: Counted
+    steady: Counted
 
 
 def settle(
@@ -113,17 +118,12 @@ def settle(
     for _ in range(steps - steps // 2):
         fluid.step()
     lasted_s = (steps - steps // 2) * step_s
-    marked, lost, cnps, paused, pauses = fluid.counted(1 / lasted_s)
     return Settled(
         rate_gbps=fluid.arrived / lasted_s * queues.packet * 8e-9,
-        marked=marked,
-        lost=lost,
-        cnps=cnps,
         queue=fluid.q_sum / fluid.summed * queues.packet,
         peak=fluid.peak * queues.packet,
-        paused=paused,
-        pauses=pauses,
         early=early,
+        steady=fluid.counted(1 / lasted_s),
     )
 
 
@@ -188,12 +188,10 @@ class Fluid:
         self._paused_s, self._pauses, self.q_sum = (np.zeros(self._links) for _ in range(3))
         self.summed = 0
 
-    def counted(self, factor: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        """Marked, lost, cnps, paused seconds and pauses since they were cleared, times *factor*."""
-        found = tuple(
-            one * factor for one in (self._marked, self._lost, self._cnps, self._paused_s[:-1], self._pauses[:-1])
-        )
-        return found[0], found[1], found[2], found[3], found[4]
+    def counted(self, factor: float) -> Counted:
+        """All that was counted since it was cleared, times *factor*."""
+        counts = (self._marked, self._lost, self._cnps, self._paused_s[:-1], self._pauses[:-1])
+        return Counted(*(one * factor for one in counts))
 
     def step(self) -> None:
         """One step of all queues, then of all rates."""

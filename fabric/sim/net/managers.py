@@ -4,23 +4,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fabric.model.change import SubnetManager
+from fabric.model.inventory import MockSettings
 from fabric.sim import page
 from fabric.sim.hosts.timeline import Timeline
-
-
-@dataclass(frozen=True, slots=True)
-class Routing:
-    """
-    *engine* as in ``fabric.sim.net.route``, ftree when None; *qps*, *salt* and *hashing* are those of its hashes.
-
-    An engine that is named needs a network that is regular; without one nothing limits above the leaves.
-    """
-
-    engine: str | None = None
-    qps: int = 1
-    salt: int = 0
-    hashing: str = "ports"
-
 
 EVERY_SL = 0xFFFF
 """The mask of service levels with adaptive routing when it is not narrowed (``ar_sl_mask``)."""
@@ -45,11 +31,11 @@ class Forwarding:
         return self.adaptive and bool(self.sl_mask >> service_level & 1)
 
 
-def forwarding_at_start(routing: Routing, *, shield: bool = False) -> Forwarding:
+def forwarding_at_start(mock: MockSettings) -> Forwarding:
     """What switches do before anybody changes it: ``ar`` is adaptive over what ``updn`` would do."""
-    if routing.engine == "ar":
-        return Forwarding("updn", adaptive=True, shield=shield)
-    return Forwarding(routing.engine or "ftree", shield=shield)
+    if mock.routing == "ar":
+        return Forwarding("updn", adaptive=True, shield=mock.shield)
+    return Forwarding(mock.routing or "ftree", shield=mock.shield)
 
 
 UPDATABLE = frozenset({"ar_sl_mask", "shield_mode", "sm_priority"})
@@ -60,20 +46,22 @@ Only options with can_update = 1 in OpenSM's table are (opensm 3.3.24, osm_subne
 one of them and needs a restart. ``ar_sl_mask`` and ``shield_mode`` are NVIDIA's own, which has no public table: choice.
 """
 
-_DEALT = ("ftree", "updn", "minhop")
+DEALT = ("ftree", "updn", "minhop")
+"""OpenSM's engines: uplinks dealt out in turn."""
+
 _BY_DEFAULT = "minhop"  # OpenSM's engine when none is named, or none of them is known
 
 
-def conf_text(routing: str | None, *, shield: bool) -> str:
+def conf_text(mock: MockSettings) -> str:
     """
-    The file that a manager starts with on a network that is routed by *routing*, the inventory's ``mock.routing``.
+    The file that a manager starts with, by how the network is routed.
 
     Its words are those that ``opensm -c`` writes (3.3.23), with NVIDIA's keys for adaptive routing and SHIELD. An
     engine that OpenSM does not have (``ecmp``, ``lft_random``) is not in the file; what stands there is ``updn``.
     """
-    engine = "ftree" if routing is None else routing if routing in _DEALT else "updn"
-    engine = "ar_updn" if routing == "ar" else engine
-    return page("opensm.conf", engine=engine, mask=EVERY_SL, shield=int(shield))
+    routing = mock.routing or "ftree"
+    engine = "ar_updn" if routing == "ar" else routing if routing in DEALT else "updn"
+    return page("opensm.conf", engine=engine, mask=EVERY_SL, shield=int(mock.shield))
 
 
 def settings_of(text: str) -> dict[str, str]:
@@ -134,7 +122,7 @@ def active_engine(loaded: Mapping[str, str], *, public: bool = False) -> str:
 
     ``ar_X`` is adaptive routing over X, of NVIDIA's OpenSM only (setup_routing_engine in osm_opensm.c knows none).
     """
-    known = {*_DEALT, *(() if public else (f"ar_{engine}" for engine in _DEALT))}
+    known = {*DEALT, *(() if public else (f"ar_{engine}" for engine in DEALT))}
     asked = (one.strip() for one in loaded.get("routing_engine", "").split(","))
     return next((one for one in asked if one in known), _BY_DEFAULT)
 
@@ -211,31 +199,19 @@ class SubnetManagers:
     def __init__(
         self,
         managers: tuple[SubnetManager, ...],
+        mock: MockSettings,
         *,
-        routing: str | None,
-        shield: bool,
         timeline: Timeline,
         program: OnSweep,
-        reroute_s: float = 0.0,
-        public: bool = False,
     ) -> None:
-        self._routing, self._reroute_s, self._public = routing, reroute_s, public
-        self._timeline = timeline
-        self._program = program
-        text = conf_text(routing, shield=shield)
+        self._mock, self._public = mock, "public_opensm" in mock.site
+        self._timeline, self._program = timeline, program
+        text = conf_text(mock)
         self.files = {(one.host, one.config): text for one in managers}
         self._managers = [_Manager(one, settings_of(text)) for one in managers]
-        self._unreached = forwarding_of(settings_of(text), routing, public=public)
         self._master = self._managers[0] if self._managers else None
         for one in self._managers:
             self._begun(one, 0.0, swept_s=0.0)
-
-    @property
-    def forwarding(self) -> Forwarding:
-        """What the master has loaded, programmed or about to be."""
-        if self._master is None:
-            return self._unreached
-        return forwarding_of(self._master.loaded, self._routing, public=self._public)
 
     @property
     def sweeps(self) -> bool:
@@ -332,8 +308,8 @@ class SubnetManagers:
         if one is not None:
             if before is not one:
                 one.says(at_s, "Entering MASTER state", _SYS)
-            self._configured(one, at_s + self._reroute_s)
-            self._program(self.forwarding, at_s)
+            self._configured(one, at_s + self._mock.sm_reroute_s)
+            self._program(forwarding_of(one.loaded, self._mock.routing, public=self._public), at_s)
 
     def _begun(self, one: _Manager, at_s: float, *, swept_s: float | None = None) -> None:
         """What a manager logs at its start; *swept_s*: it runs for long, so that all of its buffer is written."""

@@ -151,7 +151,7 @@ def net_from_topology(topology: Topology, *, above_leaves: bool = True) -> Named
     RNICs may be on any leaf. Two levels: leaves that join the same spines are one block; with no uplinks at all each
     leaf is by itself. Three levels: a block is a pod, or of some rails a part of one with spines of its own.
     """
-    line_gbps = _rails(topology)
+    _require_rails(topology)
     leaves = list(dict.fromkeys(leaf for group in topology.tor_groups for leaf in topology.hosts[group[0]].leaves))
     above = _above(topology) if above_leaves else {}
     if above_leaves and not above and not topology.apart:
@@ -172,6 +172,7 @@ def net_from_topology(topology: Topology, *, above_leaves: bool = True) -> Named
         for rnic in host.platform.rnics:
             leaf_of[number, rnic.rail] = leaf_ids[host.leaves[rnic.rail]]
     first = leaf_above[leaves[0]]
+    rates = [rnic.line_rate_gbps for host in listed for rnic in _by(host.platform)]
     spec = ClosSpec(
         hosts=len(listed),
         rails=rails,
@@ -181,11 +182,10 @@ def net_from_topology(topology: Topology, *, above_leaves: bool = True) -> Named
         leaves_per_pod=len(leaves) // len(blocks) if cores else 0,
         core_up=len(cores[0][0]) if cores else 0,
         rail_optimised=_by_rail(leaf_of),
-        line_rate_gbps=max(line_gbps.values()),
+        line_rate_gbps=max(rates),
         uplink_gbps=first.rate_gbps,
         core_gbps=core_gbps,
     )
-    rates = [line_gbps[host.platform.name, rnic.rail] for host in listed for rnic in _by(host.platform)]
     return NamedClos(
         clos=wired(spec, leaf_of, np.array(rates)),
         hosts=tuple(host.name for host in listed),
@@ -209,17 +209,15 @@ def _by_rail(leaf_of: _Ids) -> bool:
     return bool(on.all())
 
 
-def _rails(topology: Topology) -> dict[tuple[str, int], float]:
-    """The line rate of the RNIC on each rail of each platform; ValueError where a rail has two, or hosts no leaves."""
-    platforms = {host.platform.name: host.platform for host in topology.hosts.values()}
-    for name, platform in platforms.items():
+def _require_rails(topology: Topology) -> None:
+    """ValueError where a rail of a platform has no RNIC, or two, or where hosts have no leaves."""
+    for name, platform in {host.platform.name: host.platform for host in topology.hosts.values()}.items():
         shape = [rnic.rail for rnic in _by(platform)]
         if shape != list(range(len(shape))):
             raise ValueError(f"platform {name}: expected one RNIC on each rail from 0, got rails {_listed(shape)}")
     bare = [host.name for host in topology.hosts.values() if len(host.leaves) < len(host.platform.rnics)]
     if bare:
         raise ValueError(f"{fold(bare[:16])} without a leaf for each RNIC: give 'leaves' under hosts:")
-    return {(name, rnic.rail): rnic.line_rate_gbps for name, one in platforms.items() for rnic in one.rnics}
 
 
 def _above(topology: Topology) -> dict[str, _Above]:

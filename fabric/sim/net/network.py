@@ -5,17 +5,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
-from typing import TypeAlias
 
 import numpy as np
 
-from fabric.model.inventory import ADDRESSES, POLARISED, Fault
+from fabric.model.inventory import ADDRESSES, POLARISED, MockSettings
 from fabric.model.topology import Topology
-from fabric.sim.faults import LinkFault
+from fabric.sim.faults import LinkFault, happens
 from fabric.sim.hosts.site import Flow, Ring
 from fabric.sim.net.clos import Bools, Floats, Ints, Links
 from fabric.sim.net.links import LinkState, LinkTraffic, link_faults, link_state, port_faults, sending_link
-from fabric.sim.net.managers import Forwarding, Routing, forwarding_at_start
+from fabric.sim.net.managers import Forwarding
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.named_clos import NamedClos, net_from_topology
 from fabric.sim.net.route import AR_ALPHA, AR_ETA, DRAWN, Paths, pooled, resources, routes, trunk_of
@@ -62,7 +61,8 @@ def _steps(ring: Ring) -> list[int]:
 _SAME = 1e-9  # relative: a limit nearer than this to what the flow can do by itself is none
 
 
-_PathKey: TypeAlias = tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], bool, bool, bool, int, int]
+_PathKey = tuple[object, ...]
+"""What the paths of a ring depend on; looked up for each ring whenever shares are worked out."""
 
 
 @dataclass(slots=True)
@@ -83,27 +83,20 @@ class Network:
     """
 
     def __init__(
-        self,
-        net: NamedClos,
-        faults: Iterable[Fault],
-        *,
-        link_layer: str,
-        routing: Routing,
-        forwarding: Forwarding | None = None,
-        seed: int = 0,
+        self, net: NamedClos, mock: MockSettings, forwarding: Forwarding, *, link_layer: str, seed: int
     ) -> None:
-        self.net, self._link_layer = net, link_layer
+        self.net, self._mock, self._link_layer = net, mock, link_layer
         self._is_one = len(np.unique(net.part)) == 1
         self._of_ports: tuple[LinkFault, ...] = ()
         self._paths: dict[_PathKey, Paths] = {}
         self._running: dict[Flow, _Running] = {}
         self._traffic, self._counted_s = LinkTraffic(net.clos, seed=seed), 0.0
-        self._faults, self._routing = tuple(link_faults(net, faults)), routing
+        self._faults = tuple(link_faults(net, (one for one in mock.faults if not happens(one))))
         self.tenants = Tenants(net.clos, self._faults)
         self._health = self._links()
         self._pool: Floats | None = None
         self._shut: dict[bool, Bools | None] = {}
-        self.program(forwarding or forwarding_at_start(routing), self._health.down, 0.0)
+        self.program(forwarding, self._health.down, 0.0)
 
     def set_ports(self, cabling: Cabling, ports: Iterable[Port], at_s: float) -> None:
         """Ports between switches are like this now; routes stay as they are."""
@@ -194,8 +187,9 @@ class Network:
 
         A hash goes by the ports of *qps* connections, too, which *draw* gives, unless it does not look at them.
         """
-        looks = self._routing.hashing != ADDRESSES
-        salt = self._routing.salt ^ draw if known.engine == DRAWN and looks else self._routing.salt
+        mock = self._mock
+        looks = mock.hashing != ADDRESSES
+        salt = mock.salt ^ draw if known.engine == DRAWN and looks else mock.salt
         routed = partial(
             routes,
             self.net.clos,
@@ -203,8 +197,8 @@ class Network:
             dst,
             engine=known.engine,
             salt=salt,
-            qps=(qps or self._routing.qps) if looks else 1,
-            alike=self._routing.hashing == POLARISED,
+            qps=(qps or mock.qps) if looks else 1,
+            alike=mock.hashing == POLARISED,
         )
         found = routed(down=known.routed, healing="sm")
         hit = np.isin(found.links, np.fromiter(known.shielded, dtype=np.int64)).any(axis=1)
@@ -342,13 +336,7 @@ class Network:
 
 
 def network_of(
-    topology: Topology,
-    faults: Sequence[Fault],
-    routing: Routing,
-    forwarding: Forwarding | None = None,
-    made: Callable[..., Network] = Network,
-    *,
-    seed: int = 0,
+    topology: Topology, mock: MockSettings, forwarding: Forwarding, *, seed: int, made: Callable[..., Network] = Network
 ) -> Network | None:
     """The network above the leaves; None where the inventory has no regular one: then it never limits anything."""
     layers = {host.platform.link_layer for host in topology.hosts.values()}
@@ -358,7 +346,7 @@ def network_of(
         net = net_from_topology(topology)
     except ValueError:
         return None
-    return made(net, faults, link_layer=layers.pop(), routing=routing, forwarding=forwarding, seed=seed)
+    return made(net, mock, forwarding, link_layer=layers.pop(), seed=seed)
 
 
 def forwarding_table(cabling: Cabling, network: Network | None, switch: Node) -> dict[int, int]:

@@ -1,22 +1,23 @@
 """A RoCE network with queues: what pairs of hosts get of it by ECN, PFC and DCQCN, and what their ports count."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 
-from fabric.model.inventory import Fault, MockSettings
+from fabric.model.inventory import MockSettings
 from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
 from fabric.sim.hosts.site import Flow, Ring
 from fabric.sim.net.clos import Bools, Floats, Ints
-from fabric.sim.net.dcqcn import Queues, Settled, settle
-from fabric.sim.net.managers import Forwarding, Routing
+from fabric.sim.net.dcqcn import Counted, Queues, Settled, settle
+from fabric.sim.net.managers import Forwarding
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.named_clos import NamedClos
 from fabric.sim.net.network import Network
-from fabric.sim.phy.qos import Qos
+from fabric.sim.phy.qos import PAUSE_BIT_TIMES, Qos
 from fabric.sim.phy.quality import goodput_factor
 
 MOST_FLOWS = 1024
@@ -25,13 +26,25 @@ MOST_FLOWS = 1024
 _EARLY_S, _STEADY_S, _STEP_S = 4e-3, 10e-3, 4e-6
 """How long flows are followed from their start at line rate, and in the steady state; every tenth of a CNP's time."""
 
-_PAUSE_BIT_TIMES = 65535 * 512
-"""The longest pause that one frame asks for (IEEE 802.1Qbb)."""
-
 _FULL = 1 + 1e-9
 
-Counted = tuple[str, str, str]
+_Counter = tuple[str, str, str]
 """Host, device, and the name of a counter as mlx5 calls it."""
+
+
+class _Pair(NamedTuple):
+    """The RNICs (host, device) at both ends of one of the flows that share queues, and how they are set."""
+
+    flow: int
+    sender: tuple[str, str]
+    receiver: tuple[str, str]
+    sent: Qos
+    taken: Qos
+
+    @property
+    def slows(self) -> bool:
+        """Whether its sender is told of marks, and goes by that."""
+        return self.sent.slows and self.taken.answers
 
 
 class QueuedNetwork(Network):
@@ -50,23 +63,21 @@ class QueuedNetwork(Network):
     def __init__(
         self,
         net: NamedClos,
-        faults: Iterable[Fault],
+        mock: MockSettings,
+        forwarding: Forwarding,
         *,
         link_layer: str,
-        routing: Routing,
-        mock: MockSettings,
+        seed: int,
         qos: Callable[[str, str], Qos],
-        switched: Callable[[], tuple[bool, bool]] = lambda: (True, True),
-        forwarding: Forwarding | None = None,
-        seed: int = 0,
+        switched: Callable[[], tuple[bool, bool]],
     ) -> None:
-        super().__init__(net, faults, link_layer=link_layer, routing=routing, forwarding=forwarding, seed=seed)
+        super().__init__(net, mock, forwarding, link_layer=link_layer, seed=seed)
         self._queues = Queues(ecn=mock.ecn, pfc=mock.pfc)
-        self._retransmission, self._qos, self._switched = mock.retransmission, qos, switched
+        self._qos, self._switched = qos, switched
         self._begun = False
         self._known: dict[bytes, tuple[Floats, Settled, Settled]] = {}
-        self._counted: defaultdict[Counted, float] = defaultdict(float)
-        self._growing: dict[Counted, float] = {}  # a second
+        self._counted: defaultdict[_Counter, float] = defaultdict(float)
+        self._growing: dict[_Counter, float] = {}  # a second
         self._since_s = 0.0
 
     def begin(self, flow: Flow, ring: Ring) -> None:
@@ -168,14 +179,12 @@ class QueuedNetwork(Network):
         own = own[own < count]
         rows = rank[place.reshape(links.shape)]
         rows[links == count] = len(own)
-        mine = np.flatnonzero(links[:, 0] < count - len(self.tenants.links))  # a tenant's RNICs do as they should
-        sends, takes = self._ends_of(links[mine], count)
-        answers, slows, selective = np.ones((3, len(links)), dtype=np.bool_)
-        answers[mine] = [qos.answers for qos in takes]
-        slows[mine] = [sent.slows and taken.answers for sent, taken in zip(sends, takes, strict=True)]
-        selective[mine] = [qos.selective for qos in sends]
+        pairs = self._pairs(links, count)
+        slows, selective = np.ones((2, len(links)), dtype=np.bool_)
+        mine = [one.flow for one in pairs]
+        slows[mine], selective[mine] = [one.slows for one in pairs], [one.sent.selective for one in pairs]
         marks, pauses = self._switched()
-        pauses = pauses and self._queues.pfc and all(qos.pfc for qos in (*sends, *takes))
+        pauses = pauses and self._queues.pfc and all(one.sent.pfc and one.taken.pfc for one in pairs)
         queues = replace(self._queues, ecn=marks and self._queues.ecn, pfc=pauses)
         key = rows.tobytes() + capacity[own].tobytes() + wanted.tobytes() + slows.tobytes() + selective.tobytes()
         key += bytes([queues.pfc, queues.ecn])
@@ -187,65 +196,51 @@ class QueuedNetwork(Network):
             )
             self._known[key] = self._goodput(steady, wanted, selective), early, steady
         got, early, steady = self._known[key]
-        self._count_up(mine, links, own, early, steady, count, answers, slows)
+        self._count_up(pairs, own, early.early, steady.steady)
         return got
 
-    def _ends_of(self, links: Ints, count: int) -> tuple[list[Qos], list[Qos]]:
-        """How the RNICs of each flow's sender and receiver are set; *count* pads a path."""
+    def _pairs(self, links: Ints, count: int) -> list[_Pair]:
+        """Every flow but those of tenants, whose RNICs do as they should; *count* pads a path."""
+        mine = np.flatnonzero(links[:, 0] < count - len(self.tenants.links))
         last = np.take_along_axis(links, (links < count).sum(axis=1, keepdims=True) - 1, axis=1)[:, 0]
-        sends, takes = ([self._qos(*self._end(link)) for link in ends.tolist()] for ends in (links[:, 0], last))
-        return sends, takes
+        ends = ((flow, self._end(int(links[flow, 0])), self._end(int(last[flow]))) for flow in mine.tolist())
+        return [_Pair(flow, one, other, self._qos(*one), self._qos(*other)) for flow, one, other in ends]
 
     def _goodput(self, steady: Settled, wanted: Floats, selective: Bools) -> Floats:
         """What is left of the rates once lost packets were sent again, by those *selective* alone without others."""
         packets = steady.rate_gbps * 1e9 / 8 / self._queues.packet
-        loss = np.divide(steady.lost, packets + steady.lost, out=np.zeros_like(packets), where=steady.lost > 0)
+        lost = steady.steady.lost
+        loss = np.divide(lost, packets + lost, out=np.zeros_like(packets), where=lost > 0)
         left = [
             goodput_factor(
-                float(p), rate_gbps=float(rate), retransmission="selective_repeat" if alone else self._retransmission
+                float(p),
+                rate_gbps=float(rate),
+                retransmission="selective_repeat" if alone else self._mock.retransmission,
             )
             for p, rate, alone in zip(loss, wanted, selective, strict=True)
         ]
-        return np.minimum(steady.rate_gbps + steady.lost * self._queues.packet * 8e-9, wanted) * left
+        return np.minimum(steady.rate_gbps + lost * self._queues.packet * 8e-9, wanted) * left
 
-    def _count_up(
-        self,
-        mine: Ints,
-        links: Ints,
-        own: Ints,
-        early: Settled,
-        steady: Settled,
-        count: int,
-        answers: Bools,
-        slows: Bools,
-    ) -> None:
+    def _count_up(self, pairs: Sequence[_Pair], own: Ints, early: Counted, steady: Counted) -> None:
         """
-        What ports count at once, if flows have just begun, and from now on a second; *count* pads a path.
+        What ports count at once, if flows have just begun, and from now on a second; *own*: the links, in their order.
 
-        Of flows those that are *mine*. CNPs are sent for flows whose receiver *answers*, and handled where the sender
-        *slows* down for them, too.
+        CNPs are sent for flows whose receiver answers, and handled where the sender slows down for them, too.
         """
-        growing: defaultdict[Counted, float] = defaultdict(float)
-        once = self._counted if self._begun else defaultdict[Counted, float](float)
-        last = np.take_along_axis(links, (links < count).sum(axis=1, keepdims=True) - 1, axis=1)[:, 0]
-        whole = early.early
-        for into, marked, lost, cnps in (
-            (once, *whole[:3]),
-            (growing, steady.marked, steady.lost, steady.cnps),
-        ):
-            for number in mine.tolist():
-                start, end = int(links[number, 0]), int(last[number])
-                sender, receiver = self._end(start), self._end(end)
-                into[*receiver, "np_ecn_marked_roce_packets"] += float(marked[number])
-                into[*receiver, "np_cnp_sent"] += float(cnps[number]) * bool(answers[number])
-                into[*receiver, "out_of_sequence"] += float(lost[number])
-                into[*sender, "rp_cnp_handled"] += float(cnps[number]) * bool(slows[number])
-                into[*sender, "packet_seq_err"] += float(lost[number])
-        access = own < self.net.clos.nics
-        for into, paused, pauses in ((once, whole[3], whole[4]), (growing, steady.paused, steady.pauses)):
-            for link, share, begun in zip(own[access].tolist(), paused[access], pauses[access], strict=True):
-                longest_s = _PAUSE_BIT_TIMES / (self.net.clos.capacity_gbps[link] * 1e9)
-                into[*self._end(link), "rx_prio3_pause_duration"] += float(share) * 1e6
-                into[*self._end(link), "rx_prio3_pause"] += float(begun + share / longest_s)
+        growing: defaultdict[_Counter, float] = defaultdict(float)
+        once = self._counted if self._begun else defaultdict[_Counter, float](float)
+        access = np.flatnonzero(own < self.net.clos.nics).tolist()
+        for into, found in ((once, early), (growing, steady)):
+            for one in pairs:
+                into[*one.receiver, "np_ecn_marked_roce_packets"] += float(found.marked[one.flow])
+                into[*one.receiver, "np_cnp_sent"] += float(found.cnps[one.flow]) * one.taken.answers
+                into[*one.receiver, "out_of_sequence"] += float(found.lost[one.flow])
+                into[*one.sender, "rp_cnp_handled"] += float(found.cnps[one.flow]) * one.slows
+                into[*one.sender, "packet_seq_err"] += float(found.lost[one.flow])
+            for at in access:
+                end, paused = self._end(int(own[at])), float(found.paused[at])
+                longest_s = PAUSE_BIT_TIMES / (self.net.clos.capacity_gbps[own[at]] * 1e9)
+                into[*end, "rx_prio3_pause_duration"] += paused * 1e6
+                into[*end, "rx_prio3_pause"] += float(found.pauses[at] + paused / longest_s)
         for key, rate in growing.items():
             self._growing[key] = self._growing.get(key, 0.0) + rate

@@ -11,7 +11,7 @@ from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Topology
 from fabric.sim.hosts.site import Act, Ring
 from fabric.sim.hosts.timeline import Timeline
-from fabric.sim.net.managers import Forwarding, Routing, forwarding_at_start
+from fabric.sim.net.managers import Forwarding, forwarding_at_start
 from fabric.sim.phy import Ports
 from fabric.sim.phy.cabling import Cabling, End, ends_named
 from fabric.sim.phy.port import Traffic
@@ -43,19 +43,8 @@ class Rerouting:
     switches' routing protocol does it.
     """
 
-    def __init__(
-        self,
-        topology: Topology,
-        timeline: Timeline,
-        ports: Ports,
-        *,
-        faults: tuple[Fault, ...],
-        routing: Routing,
-        mock: MockSettings,
-        seed: int,
-    ) -> None:
+    def __init__(self, topology: Topology, timeline: Timeline, ports: Ports, mock: MockSettings, *, seed: int) -> None:
         self._topology, self._timeline, self._ports = topology, timeline, ports
-        self._faults, self._routing, self._reroute_s = faults, routing, mock.sm_reroute_s
         self._mock, self._seed = mock, seed
         layers = {host.platform.link_layer for host in topology.hosts.values()}
         self._by_bgp = layers == {"ethernet"}
@@ -68,13 +57,13 @@ class Rerouting:
         self._asked = False
         self.sweeps: Callable[[], bool] = lambda: True  # whether there is a subnet manager that does
         self.switched: Callable[[], tuple[bool, bool]] = lambda: (True, True)  # switches mark (ECN), and pause (PFC)
-        self.forwarding = forwarding_at_start(routing, shield=mock.shield)
+        self.forwarding = forwarding_at_start(mock)
         ports.uplinks = self
 
     @property
     def is_adaptive_by_inventory(self) -> bool:
         """Whether the switches were said to route adaptively; on Ethernet the RNICs have a say too."""
-        return self._routing.engine == "ar"
+        return self._mock.routing == "ar"
 
     def network(self) -> Network | None:
         """What is above the leaves, made when first asked for: most runs never leave a leaf. None: it limits nobody."""
@@ -85,9 +74,8 @@ class Rerouting:
             if self.queued:
                 from fabric.sim.net.queued import QueuedNetwork
 
-                made = partial(QueuedNetwork, mock=self._mock, qos=self._qos, switched=lambda: self.switched())
-            given = self._topology, self._faults, self._routing, self.forwarding
-            self._made = network_of(*given, made, seed=self._seed)
+                made = partial(QueuedNetwork, qos=self._qos, switched=self.switched)
+            self._made = network_of(self._topology, self._mock, self.forwarding, seed=self._seed, made=made)
             self._timeline.sharing.network = self._made
             self._asked = True
         return self._made
@@ -107,7 +95,7 @@ class Rerouting:
 
     def broken_ends(self, cabling: Cabling) -> frozenset[End]:
         """Both ends of every cable between switches that the inventory says is broken, in both directions."""
-        named = (one.component for one in self._faults if one.kind == "broken" and "->" not in one.component)
+        named = (one.component for one in self._mock.faults if one.kind == "broken" and "->" not in one.component)
         found = {end for component in named for near in ends_named(cabling, component) for end in cabling.both(near)}
         return frozenset(end for end in found if all(cabling.nodes[one[0]].host is None for one in cabling.both(end)))
 
@@ -152,7 +140,7 @@ class Rerouting:
             wait_s = WITHDRAWN_S if gone - before else JOINED_S
             self._later(wait_s, at_s, lambda now_s: network.program(self.forwarding, network.down, now_s))
         elif self.sweeps():
-            self._later(self._reroute_s, at_s, lambda now_s: network.program(self.forwarding, gone, now_s))
+            self._later(self._mock.sm_reroute_s, at_s, lambda now_s: network.program(self.forwarding, gone, now_s))
 
     def program(self, forwarding: Forwarding, at_s: float) -> None:
         """A subnet manager begins to sweep with these settings; one that did so before and is not done gives up."""
@@ -170,7 +158,7 @@ class Rerouting:
                 self._made.program(forwarding, gone if self._made is network else self._made.down, now_s)
                 self._timeline.sharing.network_changed()
 
-        self._timeline.at(at_s + self._reroute_s, done)
+        self._timeline.at(at_s + self._mock.sm_reroute_s, done)
 
     def adapts(self, ring: Ring) -> bool:
         """Whether the packets of a ring are routed adaptively now."""

@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from fabric.sim.net.clos import Bools, Clos, Floats, Ints, Links, Words
+from fabric.sim.net.managers import DEALT
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _M1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -36,7 +37,6 @@ def choice(words: Words, options: int) -> Ints:
     return (words % np.uint64(options)).astype(np.int64)
 
 
-DEALT = ("ftree", "updn", "minhop")  # OpenSM's: uplinks dealt out in turn
 DRAWN = "ecmp"
 """By a hash of the packet's addresses and ports: each connection draws its way anew."""
 _LEAF_SALT, _SPINE_SALT = 0x6C656166, 0x7370696E65  # the tiers hash differently

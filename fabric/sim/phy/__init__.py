@@ -73,12 +73,9 @@ class Ports:
         self.watch: Callable[[Port, float], None] | None = None
         self.given = tuple(mock.faults)
         """The faults that were there from the beginning."""
-        self.turns = 0
-        """How often any port became another one."""
-        self.walked: dict[End, tuple[int, str]] = {}
-        """What a walk over all ports printed that began at a port, and at which turn."""
-        self.reached: dict[End, tuple[int, list[Node]]] = {}
-        """Which nodes packets from a port found, and at which turn."""
+        self._reached: dict[End, list[Node]] = {}
+        self.walked: dict[End, str] = {}
+        """What a walk over all ports printed that began at a port, until any port becomes another one."""
 
     @cached_property
     def cabling(self) -> Cabling:
@@ -94,11 +91,10 @@ class Ports:
         """The port at one end of a cable; KeyError when no cable can be there."""
         port = self._ports.get(end)
         if port is None:
-            node = self.cabling.nodes[end[0]]
+            node, far = self.cabling.nodes[end[0]], self.cabling.peers.get(end)
             site = None if node.host is None else self._hosts.site(node.host)
-            broken = self._dead(end) or self._dead(self.cabling.peers.get(end))
+            broken = self._dead(end) or self._dead(far)
             rate_gbps = self.cabling.rates_gbps[end]
-            far = self.cabling.peers.get(end)
             copper = "copper" in self._mock.site and any(
                 one and self.cabling.nodes[one[0]].host is not None for one in (end, far)
             )
@@ -147,6 +143,12 @@ class Ports:
         faults = self._hosts.site(node.host).faults
         return faults is not None and faults.troubles.get(node.device) in ("broken", "absent")
 
+    def reached(self, start: Port) -> list[Node]:
+        """The nodes that management packets sent from a port find, itself first."""
+        if start.end not in self._reached:
+            self._reached[start.end] = self.cabling.reached(start.end, self.has_link)
+        return self._reached[start.end]
+
     def of_adapter(self, host: str, device: str) -> Port:
         """An RNIC's port."""
         return self.at(self.cabling.adapter_end(host, device))
@@ -156,7 +158,7 @@ class Ports:
         end = self.cabling.peers.get(port.end)
         return None if end is None else self.at(end)
 
-    def _both(self, port: Port) -> tuple[Port, ...]:
+    def both(self, port: Port) -> tuple[Port, ...]:
         """It and its partner, where it has one."""
         peer = self.peer(port)
         return (port,) if peer is None else (port, peer)
@@ -221,7 +223,7 @@ class Ports:
     def befall(self, end: End, at_s: float, *, broken: bool, wear: Wear) -> None:
         """A fault has come over a cable, or has left it: whether it is broken now, and how worn."""
         port = self.at(end)
-        ends = self._both(port)
+        ends = self.both(port)
         for one in ends:
             one.wear = one.mark.wear if wear is UNWORN else wear
         if broken == port.broken:
@@ -244,7 +246,7 @@ class Ports:
         failed = reason == ERRORS and port.logical != DOWN
         if failed:
             port.tally.counts.downed += 1
-            for one in self._both(port):
+            for one in self.both(port):
                 one.tally.counts.recovered += 1
         self._drop(port, at_s)
         if failed and peer is not None:
@@ -259,7 +261,7 @@ class Ports:
 
     def _drop(self, port: Port, at_s: float) -> None:
         """Both ends lose the link; an end that did not close itself counts it."""
-        for one in self._both(port):
+        for one in self.both(port):
             if one is not port and one.logical != DOWN:
                 one.tally.counts.downed += 1
             one.turn += 1
@@ -269,7 +271,7 @@ class Ports:
 
     def _train(self, port: Port, at_s: float) -> None:
         """In a while both ends are up, unless one is closed, broken or changed before."""
-        ends = self._both(port)
+        ends = self.both(port)
         turns = [one.turn for one in ends]
         # Without a subnet manager's visit an InfiniBand port is only Initializing.
         steps = [(TRAIN_S, ACTIVE)] if port.node.ethernet else [(TRAIN_S, INITIALIZING), (TRAIN_S + SWEEP_S, ACTIVE)]
@@ -303,9 +305,10 @@ class Ports:
 
     def _tell(self, port: Port, at_s: float) -> None:
         """Counters and transfers follow what a port has become, at its own end and at the other."""
-        self.turns += 1
+        self._reached.clear()
+        self.walked.clear()
         peer = self.peer(port)
-        for one in (port,) if peer is None else (port, peer):
+        for one in self.both(port):
             one.tally.turn(*self._rates(one), at_s, received_gb=self._traffic(one, at_s).received_gb)
             if one.site is not None:
                 self._dent(one, self.peer(one), at_s)

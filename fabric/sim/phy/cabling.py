@@ -1,6 +1,6 @@
 """Which port of the rack is plugged into which, with its GUID and LID, and what is wrong with a cable for ever."""
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -171,20 +171,20 @@ UNMARKED = Mark()
 
 def marks(cabling: Cabling, faults: Iterable[Fault]) -> Mapping[End, Mark]:
     """Every end that has one; a lemon between switches is a cable with a dirty lane."""
-    found: dict[End, Mark] = {}
+    found = defaultdict[End, Mark](Mark)
     for fault in faults:
         for near in ends_named(cabling, fault.component):
             far = cabling.peers[near]
             bits = text_hash(f"{fault.component} mark")
             if fault.kind == "dark_lane" or (fault.kind == "lemon" and cable_ends(fault.component, cabling.nodes)):
                 sends, receives = (near, far) if "->" in fault.component or bits % 2 else (far, near)
-                found[receives] = replace(found.get(receives, UNMARKED), lane=bits // 2 % 4)
-                found[sends] = replace(found.get(sends, UNMARKED), wear=DIM)
+                found[receives] = replace(found[receives], lane=bits // 2 % 4)
+                found[sends] = replace(found[sends], wear=DIM)
             for end in (near, far):
                 if fault.kind == "half_width":
-                    found[end] = replace(found.get(end, UNMARKED), width=2)
+                    found[end] = replace(found[end], width=2)
                 elif fault.kind == "batch":
-                    found[end] = replace(found.get(end, UNMARKED), wear=BATCH, batch=True)
+                    found[end] = replace(found[end], wear=BATCH, batch=True)
     return found
 
 

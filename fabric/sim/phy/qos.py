@@ -87,15 +87,18 @@ MISSET: Mapping[str, Mapping[str, object]] = MappingProxyType(
 )
 """What a fault of each kind sets otherwise."""
 
-_HOST_MTU, _SWITCH_MTU = 9000, 9216  # choice of the host; Cumulus Linux's default
-_HOST_CABLE_M, _SWITCH_CABLE_M = 7, 100  # the driver's default (mlx5), and that of nv set qos roce
+_HOST_MTU, SWITCH_MTU = 9000, 9216  # choice of the host; Cumulus Linux's default
+_HOST_CABLE_M, SWITCH_CABLE_M = 7, 100  # the driver's default (mlx5), and that of nv set qos roce
+
+PAUSE_BIT_TIMES = 65535 * 512
+"""The longest pause that one frame asks for (IEEE 802.1Qbb)."""
 
 
 def qos_at(end: End, cabling: Cabling, wrong: Mapping[End, tuple[str, ...]], mock: MockSettings) -> Qos:
     """How an end is set: as the mock's settings have all of them, with what is *wrong* (``misset_ends``) there."""
     host = cabling.nodes[end[0]].host is not None
     dscp = None if mock.lossless_class is None else mock.lossless_class >> 2
-    mtu, cable_m = (_HOST_MTU, _HOST_CABLE_M) if host else (_SWITCH_MTU, _SWITCH_CABLE_M)
+    mtu, cable_m = (_HOST_MTU, _HOST_CABLE_M) if host else (SWITCH_MTU, SWITCH_CABLE_M)
     on = dscp is not None
     found = Qos(dscp, mtu, cable_m, pfc=mock.pfc, answers=on, slows=on, marks=on and mock.ecn)
     for kind in wrong.get(end, ()):

@@ -37,23 +37,6 @@ def any_of(probability: float, count: float) -> float:
 
 
 @lru_cache(maxsize=4096)
-def uncorrectable(ber: float, fec: str) -> tuple[float, float]:
-    """
-    P[codeword beyond repair], and the share of all bits that are wrong after the decoder.
-
-    A symbol is bad with p = 1-(1-b)^10, and a codeword of n beyond repair with more than t of them: P[Bin(n, p) > t].
-    What cannot be repaired is passed on as it came, so the bits wrong afterwards are b * sum_{k>t} pmf(k) k/n / p,
-    which is b * P[Bin(n-1, p) > t-1]. Errors are taken as independent; bursts (DFE) make real links worse.
-    """
-    from scipy.special import betainc  # only where somebody looks at a port
-
-    symbols, payload = CODES[fec]
-    limit, bad = (symbols - payload) // 2, any_of(ber, SYMBOL_BITS)
-    beyond = float(betainc(limit + 1, symbols - limit, bad))  # the tail of a binomial
-    return beyond, ber * float(betainc(limit, symbols - limit, bad))
-
-
-@lru_cache(maxsize=4096)
 def full_share(ber: float, fec: str) -> float:
     """The share of codewords with exactly as many bad symbols as can be mended: P[Bin(n, p) = t]."""
     if fec == NO_FEC:
@@ -61,16 +44,6 @@ def full_share(ber: float, fec: str) -> float:
     symbols, payload = CODES[fec]
     limit, bad = (symbols - payload) // 2, any_of(ber, SYMBOL_BITS)
     return comb(symbols, limit) * bad**limit * (1.0 - bad) ** (symbols - limit)
-
-
-def frame_loss(codeword_error: float, *, frame_bits: float, fec: str, interleave: int = 1) -> float:
-    """
-    That a frame is lost because one of the codewords it touches is: 1-(1-P)^(bits/payload + interleave).
-
-    With 2-way interleave a frame lies in two codewords however short it is. IEEE 802.3cm 138.1.1: at BER 2.4e-4 the
-    frame loss ratio of 64-octet frames (84 octets with preamble and gap) is below 1.7e-12 on RS(544,514).
-    """
-    return any_of(codeword_error, frame_bits / (CODES[fec][1] * SYMBOL_BITS) + interleave)
 
 
 HEADER_BYTES = 62
@@ -131,19 +104,28 @@ class LinkQuality:
         return 1.0 - self.loss if selective and self.capacity_factor == 1.0 else self.goodput_factor
 
 
+@lru_cache(maxsize=4096)
 def post_fec(raw_ber: float, *, fec: str) -> PostFec:
     """
     The chain raw BER -> codeword error -> effective BER and packet loss.
 
-    Without FEC every wrong bit costs its packet, 1-(1-b)^bits. Real receivers make errors in bursts, which the
-    binomial does not know.
+    Without FEC every wrong bit costs its packet, 1-(1-b)^bits. Else a symbol is bad with p = 1-(1-b)^10, and a codeword
+    of n beyond repair with more than t of them: P[Bin(n, p) > t]. What cannot be repaired is passed on as it came, so
+    the bits wrong afterwards are b * sum_{k>t} pmf(k) k/n / p, which is b * P[Bin(n-1, p) > t-1]. A packet is lost with
+    any codeword that it touches: 1-(1-P)^(bits/payload + 1). Errors are taken as independent; real receivers make them
+    in bursts (DFE), which is worse.
     """
     if fec == NO_FEC:
         lost = any_of(raw_ber, PACKET_BITS)
         return PostFec(codeword_error=lost, effective_ber=raw_ber, packet_loss=lost)
-    beyond, effective_ber = uncorrectable(raw_ber, fec)
-    loss = frame_loss(beyond, frame_bits=PACKET_BITS, fec=fec)
-    return PostFec(codeword_error=beyond, effective_ber=effective_ber, packet_loss=loss)
+    from scipy.special import betainc  # only where somebody looks at a port
+
+    symbols, payload = CODES[fec]
+    limit, bad = (symbols - payload) // 2, any_of(raw_ber, SYMBOL_BITS)
+    beyond = float(betainc(limit + 1, symbols - limit, bad))  # the tail of a binomial
+    left = raw_ber * float(betainc(limit, symbols - limit, bad))
+    loss = any_of(beyond, PACKET_BITS / (payload * SYMBOL_BITS) + 1)
+    return PostFec(codeword_error=beyond, effective_ber=left, packet_loss=loss)
 
 
 def plr_factor(cell_error: float, *, line_rate_gbps: float) -> float:
@@ -356,16 +338,10 @@ def bad_codewords(line: LineKind, injection: Injection | None) -> float:
     """The share of what a port sends that arrives beyond repair; injected errors only, a healthy line has none."""
     if injection is None:
         return 0.0
-    return _bad(line.fec, line.raw_ber, injection.ber, raw=injection.kind == RAW)
-
-
-@lru_cache(maxsize=256)
-def _bad(fec: str, own_ber: float, injected_ber: float, *, raw: bool) -> float:
-    cell_bits = PLR_CELL_BYTES * 8
-    if not raw:  # behind the FEC: nothing repairs it
-        return any_of(min(0.5, injected_ber), cell_bits)
-    ber = min(0.5, own_ber + injected_ber)
-    return any_of(ber, cell_bits) if fec == NO_FEC else post_fec(ber, fec=fec).codeword_error
+    if injection.kind != RAW:  # behind the FEC: nothing repairs it
+        return any_of(min(0.5, injection.ber), PLR_CELL_BYTES * 8)
+    ber = min(0.5, line.raw_ber + injection.ber)
+    return any_of(ber, PLR_CELL_BYTES * 8) if line.fec == NO_FEC else post_fec(ber, fec=line.fec).codeword_error
 
 
 def recoveries_per_s(line: LineKind, injection: Injection | None) -> float:

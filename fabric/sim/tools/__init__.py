@@ -5,11 +5,12 @@ from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
+from fabric.sim import page
 from fabric.sim.tools import launchers
-from fabric.sim.tools.call import SAY_S, BadOption, Program, Say, Surroundings, Tool, ToolJob, options, taken_apart
+from fabric.sim.tools.call import SAY_S, BadOption, Program, Said, Surroundings, Tool, ToolJob, options, taken_apart
 from fabric.sim.tools.guard import NAME as GUARD_NAME
-from fabric.sim.tools.guard import GuardCall
-from fabric.sim.tools.host_programs import SMALL_TOOLS, host_program, small_program
+from fabric.sim.tools.guard import NOT_FOUND, GuardCall
+from fabric.sim.tools.host_programs import QUICK_TOOLS, SMALL_TOOLS, host_program, sleep
 from fabric.sim.tools.infiniband import iblinkinfo, ibportstate, ibqueryerrors, ibroute, perfquery, sminfo, smpquery
 from fabric.sim.tools.interfaces import ethtool, ip, lldpctl
 from fabric.sim.tools.management import curl, pkill, shell_tool, systemctl
@@ -21,7 +22,7 @@ from fabric.sim.tools.nccl_tests.text import collective_options
 from fabric.sim.tools.nvidia_smi import nvidia_smi, rocm_smi
 from fabric.sim.tools.nvue import nv
 from fabric.sim.tools.perftest import WriteBothWays, WriteBw, WriteLat
-from fabric.sim.tools.perftest.text import refused, write_bw_options
+from fabric.sim.tools.perftest.text import write_bw_options
 from fabric.sim.tools.sysfs import cat
 
 TOOLS: Mapping[str, Tool] = MappingProxyType(
@@ -42,28 +43,28 @@ _SUDO = options("flag -n")
 def job_of(words: Sequence[str], setting: Surroundings) -> Program:
     """What a command line does; one that its tool would refuse is a job that says so."""
     if not words:
-        return Say(setting)
+        return ToolJob(Said(), (), setting, after_s=SAY_S)
     name = words[0].rpartition("/")[2]
-    rest = list(words[1:])
     try:
-        return _job(name, rest, setting)
+        return _job(name, tuple(words[1:]), setting)
     except BadOption as exc:
-        return _refused(name, str(exc), setting)
+        return ToolJob(_refused(name, str(exc)), (), setting, after_s=SAY_S)
 
 
-def _job(name: str, words: list[str], setting: Surroundings) -> Program:
-    program = host_program(name, tuple(words))
+def _job(name: str, words: tuple[str, ...], setting: Surroundings) -> Program:
+    program = host_program(name, words)
     if program is not None:
-        return ToolJob(program, tuple(words), setting)
+        return ToolJob(program, words, setting)
     if name in _PREFIXES:
         return _PREFIXES[name](words, setting)
-    job = small_program(name, words, setting)
-    if job is not None:
-        return job
-    if name == "sh" and words[:1] == ["-c"] and words[2:3] == [GUARD_NAME]:
-        return GuardCall(tuple(words[3:]), job_of)
+    if name == "sleep":
+        return sleep(words, setting)
+    if name == "sh" and words[:1] == ("-c",) and words[2:3] == (GUARD_NAME,):
+        return GuardCall(words[3:], job_of)
+    if name in QUICK_TOOLS:
+        return ToolJob(QUICK_TOOLS[name], words, setting, after_s=SAY_S)
     if name in TOOLS:
-        return ToolJob(TOOLS[name], tuple(words), setting, walks=name == "ibqueryerrors")
+        return ToolJob(TOOLS[name], words, setting, walks=name == "ibqueryerrors")
     if name in _COLLECTIVES:
         return CollectiveJob(_COLLECTIVES[name], collective_options(words), setting)
     if name in ("ib_write_bw", "ib_write_lat"):
@@ -72,35 +73,37 @@ def _job(name: str, words: list[str], setting: Surroundings) -> Program:
         options = write_bw_options(words)
         kind = WriteLat if name == "ib_write_lat" else WriteBothWays if options.both_ways else WriteBw
         return kind(options, setting)
-    return Say(setting, stderr=f"bash: line 1: {name}: command not found\n", status=127)
+    said = Said(stderr=f"bash: line 1: {name}: command not found\n", status=NOT_FOUND)
+    return ToolJob(said, words, setting, after_s=SAY_S)
 
 
-def _launched(words: list[str], setting: Surroundings, *, read: Callable[..., launchers.Launch]) -> Program:
+def _launched(words: tuple[str, ...], setting: Surroundings, *, read: Callable[..., launchers.Launch]) -> Program:
     launch = read(words, setting.env)
     if not launch.words:
         raise BadOption("no executable was specified")
-    names = launchers.placed(launch) if launch.hosts else ()
-    if names is None:
+    names = launch.slots[: launch.ranks]
+    if launch.slots and launch.ranks is not None and launch.ranks > len(names):
         return launchers.refused(launch, setting)
     inside = replace(setting, env=launch.env, hosts=names, tag=launch.launcher if launch.tag else None)
     inner = blind = job_of(launch.words, inside)
     if not launch.shows_gpus:
         blind = job_of(launch.words, replace(inside, env={**launch.env, "CUDA_VISIBLE_DEVICES": "NoDevFiles"}))
-    return launchers.Launched(launch, names, inner, blind, many=isinstance(inner, Say | CollectiveJob))
+    return launchers.Launched(launch, names, inner, blind, many=isinstance(inner, CollectiveJob))
 
 
-def _env(words: list[str], setting: Surroundings) -> Program:
+def _env(words: tuple[str, ...], setting: Surroundings) -> Program:
     """``env [NAME=VALUE]... PROGRAM``."""
     count = next((number for number, text in enumerate(words) if "=" not in text), len(words))
     env = {**setting.env, **dict(text.split("=", 1) for text in words[:count])}
     if words[count:] and words[count].startswith("-"):
         raise BadOption(f"unrecognized option '{words[count]}'")
     if not words[count:]:
-        return Say(setting, stdout="".join(f"{key}={value}\n" for key, value in env.items()))
+        said = Said("".join(f"{key}={value}\n" for key, value in env.items()))
+        return ToolJob(said, words, setting, after_s=SAY_S)
     return job_of(words[count:], replace(setting, env=env))
 
 
-def _numactl(words: list[str], setting: Surroundings) -> Program:
+def _numactl(words: tuple[str, ...], setting: Surroundings) -> Program:
     """Memory is where ``--membind`` says, else on the node that the CPUs are on."""
     fields, rest = taken_apart(words, _NUMACTL, stop_early=True)
     node = fields.get("memory", fields.get("cpu"))
@@ -112,19 +115,17 @@ def _numactl(words: list[str], setting: Surroundings) -> Program:
     return job_of(rest, replace(setting, numa=int(first), cpus_bound="cpu" in fields))
 
 
-def _sudo(words: list[str], setting: Surroundings) -> Program:
+def _sudo(words: tuple[str, ...], setting: Surroundings) -> Program:
     """``sudo [-n] PROGRAM``: everybody is root here, and nobody is asked for a password."""
     return job_of(taken_apart(words, _SUDO, stop_early=True)[1], setting)
 
 
-def _container(words: list[str], setting: Surroundings) -> Program:
+def _container(words: tuple[str, ...], setting: Surroundings) -> Program:
     """``apptainer exec [OPTION]... IMAGE PROGRAM``: the same programs, whatever the image."""
-    rest = words[1:]
-    while rest and rest[0].startswith("-"):
-        del rest[0]
-    if words[:1] != ["exec"] or len(rest) < 2:
+    image = next((at for at, word in enumerate(words) if at and not word.startswith("-")), len(words))
+    if words[:1] != ("exec",) or not words[image + 1 :]:
         raise BadOption("simulated rack: only `exec [OPTION]... IMAGE PROGRAM` is simulated")
-    return job_of(rest[1:], setting)
+    return job_of(words[image + 1 :], setting)
 
 
 _MPIRUN, _SRUN = partial(_launched, read=launchers.mpirun), partial(_launched, read=launchers.srun)
@@ -132,14 +133,13 @@ _PREFIXES = {"apptainer": _container, "singularity": _container, "sudo": _sudo, 
 _PREFIXES |= {"mpirun": _MPIRUN, "mpiexec": _MPIRUN, "srun": _SRUN}
 
 
-def _refused(name: str, reason: str, setting: Surroundings) -> Program:
+def _refused(name: str, reason: str) -> Said:
     """The tool's own complaint about its command line."""
     if name == "ib_write_bw":
-        return Say(setting, stderr=refused(reason), status=1, after_s=SAY_S)
+        return Said(stderr=page("ib_write_bw-usage", reason=reason), status=1)
     if name in ("mpirun", "mpiexec"):
-        said = f'mpirun: Error: {reason}\nType "mpirun --help" for usage.\n'
-        return Say(setting, stderr=said, status=1)
+        return Said(stderr=f'mpirun: Error: {reason}\nType "mpirun --help" for usage.\n', status=1)
     if name in _COLLECTIVES:
         # nccl-tests' own exit code for a usage error (its documentation: 6).
-        return Say(setting, stderr=f"{name}: {reason}\nUSAGE: {name} \n", status=6)
-    return Say(setting, stderr=f"{name}: {reason}\n", status=125 if name == "env" else 1)
+        return Said(stderr=f"{name}: {reason}\nUSAGE: {name} \n", status=6)
+    return Said(stderr=f"{name}: {reason}\n", status=125 if name == "env" else 1)

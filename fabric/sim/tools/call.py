@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from fabric.model.topology import Rnic
-from fabric.sim.hosts import pci_address
 from fabric.sim.hosts.site import Site
 from fabric.sim.hosts.timeline import Process
 from fabric.sim.phy import Ports
@@ -77,26 +76,13 @@ class ToolCall:
         return self.ports.of_adapter(self.site.host.name, device)
 
     def local_port(self, name: str) -> Port | None:
-        """The port of an RNIC by ``mlx5_N``, PCI address or mst device; None when there is none."""
-        for number, rnic in enumerate(self.site.layout.platform.rnics):
-            address = pci_address(number)
-            names = (rnic.device, address, address.removeprefix("0000:"), f"/dev/mst/mt4129_pciconf{number}")
-            if name in names and self.site.trouble_of(rnic.device) != "absent":
-                return self.port_of(rnic.device)
-        return None
-
-    def reached(self, start: Port) -> list[Node]:
-        """The nodes that management packets sent from a port find, itself first."""
-        turn, found = self.ports.reached.get(start.end, (-1, []))
-        if turn != self.ports.turns:
-            found = self.ports.cabling.reached(start.end, self.ports.has_link)
-            self.ports.reached[start.end] = self.ports.turns, found
-        return found
+        """The port of an RNIC by its device; None when there is none."""
+        return self.port_of(name) if any(rnic.device == name for rnic in self.rnics) else None
 
     def by_lid(self, start: Port, lid: int) -> Node | None:
         """The node with a LID, None when packets from *start* do not get there."""
         node = self.ports.cabling.by_lid.get(lid)
-        return node if node is not None and node in self.reached(start) else None
+        return node if node is not None and node in self.ports.reached(start) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +94,8 @@ class Said:
     status: int = 0
 
 
-Tool = Callable[[ToolCall], Said | None]
-"""Answers, or never does (None)."""
+Tool = Said | Callable[[ToolCall], Said | None]
+"""What it always says; or one that looks around and answers, or never does (None)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,51 +105,30 @@ class ToolJob:
     tool: Tool
     words: tuple[str, ...]
     setting: Surroundings
+    after_s: float = ANSWER_S
     walks: bool = False
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
-        """Run it, on the first host of a launcher where one starts it; one that *walks* sees every node first."""
-        site = rack.hosts.site(self.setting.hosts[0]) if self.setting.hosts else process.site
+        """Run it, under a launcher once a rank; one that *walks* sees every node first."""
+        sites = [rack.hosts.site(name) for name in self.setting.hosts] or [process.site]
 
         def answer(now_s: float) -> None:
-            said = self.said_on(rack, site, now_s, process.pid) if process.pid in rack.timeline.alive else None
-            if said is not None:
-                rack.timeline.exit(process, now_s, status=said.status, stdout=said.stdout, stderr=said.stderr)
+            if process.pid not in rack.timeline.alive:
+                return
+            found = [self.said_on(rack, site, now_s, process.pid) for site in sites]
+            said = [one for one in found if one is not None]
+            if len(said) == len(sites):
+                status = max(one.status for one in said)
+                stdout = "".join(self.setting.marked(one.stdout, rank) for rank, one in enumerate(said))
+                stderr = "".join(dict.fromkeys(one.stderr for one in said))
+                rack.timeline.exit(process, now_s, status=status, stdout=stdout, stderr=stderr)
 
-        took_s = ANSWER_S + (NODE_S * len(rack.ports.cabling.nodes) if self.walks else 0.0)
+        took_s = self.after_s + (NODE_S * len(rack.ports.cabling.nodes) if self.walks else 0.0)
         rack.timeline.at(at_s + took_s, answer)
 
     def said_on(self, rack: Rack, site: Site, at_s: float, pid: int) -> Said | None:
         """Act at this very instant, and say how that ended."""
-        return self.tool(ToolCall(rack, site, self.words, at_s, pid))
-
-
-@dataclass(frozen=True, slots=True)
-class Say:
-    """Prints and ends; under a launcher once a rank."""
-
-    setting: Surroundings
-    stdout: str | Callable[[Site], str] = ""
-    stderr: str = ""
-    status: int = 0
-    after_s: float = SAY_S
-
-    def begin(self, rack: Rack, process: Process, at_s: float) -> None:
-        """Say it, a moment later."""
-        names = self.setting.hosts
-        sites = [rack.hosts.site(name) for name in names] if names else [process.site]
-        said = "".join(self.setting.marked(self.said_on(site).stdout, rank) for rank, site in enumerate(sites))
-        rack.timeline.exit_later(process, at_s + self.after_s, status=self.status, stdout=said, stderr=self.stderr)
-
-    def said_on(self, site: Site) -> Said:
-        """What it says on one host, at once."""
-        stdout = self.stdout if isinstance(self.stdout, str) else self.stdout(site)
-        return Said(stdout, self.stderr, self.status)
-
-
-def whole_number(text: str) -> int | None:
-    """The number that decimal digits stand for, None for any other text."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else None
+        return self.tool if isinstance(self.tool, Said) else self.tool(ToolCall(rack, site, self.words, at_s, pid))
 
 
 class BadOption(Exception):

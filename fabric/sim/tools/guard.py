@@ -15,7 +15,7 @@ from fabric.sim.hashing import mix64
 from fabric.sim.hosts.site import Site
 from fabric.sim.hosts.timeline import Process
 from fabric.sim.rack import ChangeFolder, Rack
-from fabric.sim.tools.call import ANSWER_S, Program, Said, Say, Surroundings, ToolCall, ToolJob
+from fabric.sim.tools.call import ANSWER_S, Program, Said, Surroundings, ToolCall, ToolJob
 from fabric.sim.tools.interfaces import MANAGEMENT, interfaces
 
 Meaning = Callable[[Sequence[str], Surroundings], Program]
@@ -38,17 +38,13 @@ class Steps:
         words = _words(line)
         words = words[words.index("--") + 1 :] if "--" in words else words
         job = self.meaning(words[:1], Surroundings())
-        missing = isinstance(job, Say) and job.said_on(self.site).status == NOT_FOUND
-        return words[0] if missing else None
+        said = job.tool if isinstance(job, ToolJob) else None
+        return words[0] if isinstance(said, Said) and said.status == NOT_FOUND else None
 
     def run(self, words: Sequence[str], at_s: float) -> Said:
         """One step; a program that takes time is not a step here, and counts as not found."""
         job = self.meaning(words, Surroundings())
-        said = None
-        if isinstance(job, ToolJob):
-            said = job.said_on(self.rack, self.site, at_s, self.pid)
-        elif isinstance(job, Say):
-            said = job.said_on(self.site)
+        said = job.said_on(self.rack, self.site, at_s, self.pid) if isinstance(job, ToolJob) else None
         return said or Said(stderr=f"{words[0]}: simulated rack: not as a step of a change\n", status=NOT_FOUND)
 
     def undone(self, undo: str, checks: str, at_s: float) -> str:

@@ -1,12 +1,9 @@
 """What is asked of a simulated host before a run: programs and their versions, its kernel, its GPUs, other hosts."""
 
-from collections.abc import Mapping, Sequence
-
 from fabric.sim import named, page
-from fabric.sim.hashing import mix64, text_hash, uuid_text, word
+from fabric.sim.hashing import word
 from fabric.sim.hosts import RNIC_PART_NUMBER, pci_address, serial_of_rnic
-from fabric.sim.tools.call import SAY_S, Program, Said, Say, Surroundings, Tool, ToolCall
-from fabric.sim.tools.nvidia_smi import GPUS, JOBS, pre_flight
+from fabric.sim.tools.call import SAY_S, BadOption, Program, Said, Surroundings, Tool, ToolCall, ToolJob
 from fabric.sim.tools.sysfs import ROOT, contents
 
 EPOCH_S = 1_700_000_000.0
@@ -28,11 +25,13 @@ def host_program(name: str, words: tuple[str, ...]) -> Tool | None:
     Every command line of a run comes through here: most are sent on at the first look.
     """
     if name.endswith("_perf") and words == ("-h",):
-        return lambda _: Said(_USAGE.format(name=name))
+        return Said(_USAGE.format(name=name))
     text = _SAYS.get(f"{name} {words[0]}") if len(words) == 1 else None
     if text is not None:
-        return lambda _: Said(text.replace(r"\n", "\n") + "\n")
-    return _CALLED.get((name, *words[:1])) or _CALLED.get((name, *words[:2]))
+        return Said(text.replace(r"\n", "\n") + "\n")
+    if (name, *words[:1]) == ("numactl", "--hardware"):
+        return _hardware
+    return _sudo_list if (name, *words[:2]) == ("sudo", "-n", "-l") else None
 
 
 def _hardware(asked: ToolCall) -> Said:
@@ -82,21 +81,11 @@ def grep(asked: ToolCall) -> Said:
     """``grep -H . FILE...``: every line that is not empty, with its file."""
     if asked.words[:2] != ("-H", "."):
         return Said(stderr="grep: simulated rack: only `grep -H . FILE...` is simulated\n", status=2)
-    ids, stdout, stderr = _ids(asked), "", ""
-    for path, found in zip(asked.words[2:], contents(asked, asked.words[2:]), strict=True):
-        text = ids.get(path) or found
+    stdout = stderr = ""
+    for path, text in zip(asked.words[2:], contents(asked, asked.words[2:]), strict=True):
         stdout += "".join(f"{path}:{line}\n" for line in (text or "").splitlines())
         stderr += f"grep: {path}: No such file or directory\n" if text is None else ""
     return Said(stdout, stderr, 2 if stderr else int(not stdout))
-
-
-def _ids(asked: ToolCall) -> dict[str, str]:
-    """Who the machine is; an address whose first word is another host's name leads to that host, as in DNS."""
-    host = asked.site.host
-    meant = asked.rack.hosts.reached(asked.site, host.address.partition(".")[0])
-    name = host.name if meant is None else meant.host.name
-    bits = mix64(text_hash(f"boot {name}"))
-    return {"/proc/sys/kernel/random/boot_id": uuid_text(bits, bits)}
 
 
 def network(asked: ToolCall) -> Said:
@@ -136,51 +125,30 @@ def lspci(asked: ToolCall) -> Said:
     return Said("".join(sorted(entries)))
 
 
-_CALLED: Mapping[tuple[str, ...], Tool] = {
-    ("numactl", "--hardware"): _hardware,
-    ("nvidia-smi", GPUS): pre_flight,
-    ("nvidia-smi", JOBS): pre_flight,
-    ("sudo", "-n", "-l"): _sudo_list,
-}
-"""By name and first words: what other programs of these names do is elsewhere."""
-
-
 SMALL_TOOLS = dict[str, Tool](
     date=date, grep=grep, ls=listed, lspci=lspci, mlxconfig=mlxconfig, readlink=network, ssh=ssh
 )
 
 
-def small_program(name: str, words: Sequence[str], setting: Surroundings) -> Program | None:
-    """The small program of this name, None when there is none."""
-    if name in ("true", "false"):
-        return Say(setting, status=int(name == "false"))
-    if name == "echo":
-        bare = words[:1] == ["-n"]
-        return Say(setting, stdout=" ".join(words[1:] if bare else words) + ("" if bare else "\n"))
-    if name == "hostname":
-        return Say(setting, stdout=lambda site: f"{site.host.name}\n")
-    if name == "uname":
-        if list(words) == ["-n"]:
-            return Say(setting, stdout=lambda site: f"{site.host.name}\n")
-        everything = "Linux {} 5.15.0 #1 SMP x86_64 x86_64 x86_64 GNU/Linux\n"
-        text = everything if {"-a", "--all"} & set(words) else "Linux\n"
-        return Say(setting, stdout=lambda site: text.format(site.host.name))
-    if name == "sleep":
-        seconds = seconds_of(words[0]) if len(words) == 1 else None
-        if seconds is None:
-            said = f"sleep: invalid time interval '{words[0]}'\n" if words else "sleep: missing operand\n"
-            return Say(setting, stderr=said, status=1)
-        return Say(setting, after_s=SAY_S + seconds)
-    return None
+def _hostname(asked: ToolCall) -> Said:
+    return Said(f"{asked.site.host.name}\n")
 
 
-def seconds_of(text: str) -> float | None:
-    """``10``, ``1.5s``, ``2m``, ``1h`` in seconds, as coreutils reads them; None when it is none of these."""
-    factor = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}.get(text[-1:], 0.0)
-    digits = text[:-1] if factor else text
-    if not digits.isascii() or not digits.replace(".", "", 1).isdigit():
-        return None
-    return float(digits) * (factor or 1.0)
+QUICK_TOOLS = dict[str, Tool](
+    true=Said(),
+    false=Said(status=1),
+    echo=lambda asked: Said(" ".join(asked.words) + "\n"),
+    hostname=_hostname,
+    uname=lambda asked: _hostname(asked) if asked.words == ("-n",) else Said("Linux\n"),
+)
+"""Those that look at no part of the host and end as soon as they have begun."""
+
+
+def sleep(words: tuple[str, ...], setting: Surroundings) -> Program:
+    """``sleep SECONDS``."""
+    if len(words) != 1 or not words[0].replace(".", "", 1).isdecimal():
+        raise BadOption(f"invalid time interval '{' '.join(words)}'")
+    return ToolJob(Said(), words, setting, after_s=SAY_S + float(words[0]))
 
 
 def garbage(bits: int) -> str:

@@ -18,7 +18,7 @@ from fabric.sim.phy.port import (
     words,
 )
 from fabric.sim.phy.quality import LANES
-from fabric.sim.tools.call import BadOption, Said, Table, Tool, ToolCall, options, taken_apart, whole_number
+from fabric.sim.tools.call import BadOption, Said, Table, Tool, ToolCall, options, taken_apart
 
 STATES = {DOWN: "Down", INITIALIZING: "Initialize", ACTIVE: "Active"}
 
@@ -81,7 +81,7 @@ def tool(name: str, text: str = "", *, walks: int | None = None, smp: bool = Tru
 
 def _has_key(asked: ToolCall, fields: Fields) -> bool:
     try:
-        return "m_key" not in asked.rack.site or int(fields.get("key", "0"), 0) == M_KEY
+        return "m_key" not in asked.rack.mock.site or int(fields.get("key", "0"), 0) == M_KEY
     except ValueError:
         return False
 
@@ -92,7 +92,7 @@ def elsewhere(asked: ToolCall, fields: Fields) -> bool:
 
     At a site with ``storage`` that is the first active adapter of a host (umad.c resolve_ca_name).
     """
-    return "storage" in asked.rack.site and "ca" not in fields
+    return "storage" in asked.rack.mock.site and "ca" not in fields
 
 
 def own_port(asked: ToolCall, fields: Fields) -> Port:
@@ -136,10 +136,10 @@ def subnet_manager(asked: ToolCall, port: Port) -> Node | None:
     managers, lid = asked.rack.managers, attrgetter("lid")
     if managers.master is not None and managers.master[0].host not in asked.rack.topology.management:
         host = managers.master[0].host
-        return next((node for node in sorted(asked.reached(port), key=lid) if node.host == host), None)
+        return next((node for node in sorted(asked.ports.reached(port), key=lid) if node.host == host), None)
     if not managers.sweeps:
         return None
-    return min((node for node in asked.reached(port) if node.host is None), key=lid, default=None)
+    return min((node for node in asked.ports.reached(port) if node.host is None), key=lid, default=None)
 
 
 def _dotted(rows: Mapping[str, object]) -> str:
@@ -157,13 +157,10 @@ def iblinkinfo(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
     if elsewhere(asked, fields):
         return Said(page("iblinkinfo-storage"))
     ports = asked.ports
-    known, said = ports.walked.get(own.end, (-1, ""))
-    if known != ports.turns:
-        # As the tool walks them: the farthest first, the own one last.
-        nodes = reversed(asked.reached(own))
-        said = "".join(_link(asked, node, end) for node in nodes for end in ports.cabling.ends(node))
-        ports.walked[own.end] = ports.turns, said
-    return Said(said)
+    if own.end not in ports.walked:  # as the tool walks them: the farthest first, the own one last
+        links = (_link(asked, node, end) for node in reversed(ports.reached(own)) for end in ports.cabling.ends(node))
+        ports.walked[own.end] = "".join(links)
+    return Said(ports.walked[own.end])
 
 
 def _link(asked: ToolCall, node: Node, end: End) -> str:
@@ -193,7 +190,6 @@ def sminfo(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
     return f"sminfo: sm lid {manager.lid} sm guid 0x{manager.guid:016x}, {about}\n"
 
 
-_OPERATIONS = ("query", "enable", "disable", "on", "reset")
 _EXTENDED = "StateChangeEnable LinkSpeedSupported LinkSpeedEnabled LinkSpeedActive"
 
 
@@ -209,37 +205,28 @@ def smpquery(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
 
 
 @tool("ibportstate")
-def ibportstate(asked: ToolCall, fields: Fields, rest: list[str]) -> Said | str:
-    """``ibportstate LID PORT [OPERATION]``: a port's state through the fabric, and the switch to change it."""
-    if len(rest) < 2:
-        raise IbError("can't resolve destination port" if not rest else "need port number")
-    operation = rest[2] if len(rest) > 2 else "query"
-    if operation not in _OPERATIONS:
-        raise IbError(f"invalid operation: {operation}")
+def ibportstate(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
+    """``ibportstate LID PORT disable|on``: the switch of a port through the fabric, and its state."""
+    if len(rest) != 3 or rest[2] not in ("disable", "on"):
+        raise IbError("simulated rack: only `ibportstate LID PORT disable|on` is simulated")
     node = found_by_lid(asked, fields, rest[0], "smp query nodeinfo failed")
     port = _port_of(asked, node, rest[1], "smp query portinfo failed")
     what = "Switch" if node.host is None else "CA/RT"
     extended = _dotted(dict.fromkeys(_EXTENDED.split(), "0x00"))
-    said = f"{what} PortInfo:\n{_info(asked, port)}# MLNX ext Port info: {_place(port)}\n{extended}"
-    if operation == "query":
-        if node.host is None and port.logical == ACTIVE and "silent_peers" in asked.rack.site:
-            lost = no_answer(asked, 65535)  # the peer is asked, too (ibportstate.c:685)
-            return Said(said, f"{lost}ibportstate: iberror: failed: smp query nodeinfo on peer port failed\n", 255)
-        return said
-    said = f"Initial {said}"
-    if operation == "on" and port.physical != DISABLED:
-        return said + "Port is already in enable state\n"
-    if operation == "disable":
+    said = f"Initial {what} PortInfo:\n{_info(asked, port)}# MLNX ext Port info: {_place(port)}\n{extended}"
+    if rest[2] == "disable":
         said += "Disable may be irreversible\n"
         asked.ports.disable(port, asked.at_s)
+    elif port.physical != DISABLED:
+        return said + "Port is already in enable state\n"
     else:
-        asked.ports.bounce(port, asked.at_s)  # enable asks for Polling, like reset: on a link that is up a bounce too
+        asked.ports.enable(port, asked.at_s)
     return said + "\nAfter PortInfo set:\n" + _info(asked, port)
 
 
 def _port_of(asked: ToolCall, node: Node, number: str, what: str) -> Port:
     """A port of a node by its number as it was typed."""
-    end = next((end for end in asked.ports.cabling.ends(node) if end[1] == whole_number(number)), None)
+    end = next((end for end in asked.ports.cabling.ends(node) if str(end[1]) == number), None)
     if end is None:
         raise IbError(what)
     return asked.ports.at(end)
@@ -272,7 +259,7 @@ def ibroute(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
     from fabric.sim.net.network import forwarding_table  # numpy: only for those who ask
 
     found = forwarding_table(asked.ports.cabling, asked.rack.above.network(), switch)
-    reached = {node.lid for node in asked.reached(own)}
+    reached = {node.lid for node in asked.ports.reached(own)}
     warned = "".join(no_answer(asked, lid) for lid in found if lid not in reached)
     return Said(page("ibroute", top=max(found, default=0), switch=switch, table=found), warned)
 
@@ -288,7 +275,7 @@ def ibqueryerrors(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
     With ``--counters`` how much each has sent and received.
     """
     del rest
-    nodes = [(node, asked.ports.cabling.ends(node)) for node in reversed(asked.reached(own_port(asked, fields)))]
+    nodes = [(node, asked.ports.cabling.ends(node)) for node in reversed(asked.ports.reached(own_port(asked, fields)))]
     walked = {"checked": len(nodes), "ports": sum(len(ends) for _, ends in nodes)}
     if "counters" in fields:
         at, at_s = asked.ports.at, asked.at_s

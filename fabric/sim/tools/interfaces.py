@@ -7,7 +7,7 @@ from fabric.sim import page
 from fabric.sim.hashing import mix64, text_hash
 from fabric.sim.hosts import interface_name, pci_address
 from fabric.sim.phy.port import LINK_UP, Port, lanes
-from fabric.sim.phy.qos import Qos
+from fabric.sim.phy.qos import PAUSE_BIT_TIMES, Qos
 from fabric.sim.tools.call import Said, ToolCall
 from fabric.sim.tools.mlxlink import DARK_DBM, PART_NUMBER, RX_LIMITS_DBM, TX_LIMITS_DBM, VENDOR, WARNS_DB, plugged
 from fabric.sim.tools.sysfs import ROOT, contents
@@ -135,7 +135,7 @@ def _statistics(asked: ToolCall, port: Port) -> str:
     """RDMA bytes pass the kernel by: they are in the ``_phy`` counters only."""
     counts = asked.ports.counts(port, asked.at_s)
     # PFC on the priority of RDMA: the leaf stops a host that sends more than can go on, one longest pause a time.
-    pauses = int(counts.waited_s / (65535 * 512 / (port.rate_gbps * 1e9)))
+    pauses = int(counts.waited_s / (PAUSE_BIT_TIMES / (port.rate_gbps * 1e9)))
     paused_us, pausing_us = int(counts.waited_s * 1e6), 0
     if asked.rack.above.queued:
         ways = ("rx_prio3_pause", "rx_prio3_pause_duration", "tx_prio3_pause_duration")

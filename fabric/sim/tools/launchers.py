@@ -8,7 +8,7 @@ from fabric.sim import page
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.timeline import Process
 from fabric.sim.rack import Rack
-from fabric.sim.tools.call import BadOption, Program, Say, Surroundings, number, options, taken_apart
+from fabric.sim.tools.call import BadOption, Program, Said, Surroundings, ToolJob, number, options, taken_apart
 from fabric.sim.tools.host_programs import garbage
 
 CONNECT_S = 10.0  # until a launcher gives up on a dead host: choice
@@ -17,7 +17,6 @@ LAUNCH_S = 1.0  # until its daemons run on every host: choice
 _MPIRUN = options("""
     ranks=  -n --n -c --np
     hosts=  -H --host
-    export= -x
     tag     --tag-output
     plain=  -N --map-by --bind-to --rank-by --npernode --prefix --timeout --wdir --output-filename --ppr --launch-agent
     as_root --allow-run-as-root
@@ -43,13 +42,13 @@ _SRUN = options("""
 @dataclass(frozen=True, slots=True)
 class Launch:
     """
-    A launcher's command line, read: *ranks* None means one a slot.
+    A launcher's command line, read: *slots* has a host name for each rank that fits, none: where the launcher runs.
 
-    *as_root*: root may use it; *shows_gpus*: it asked Slurm for GPUs.
+    *ranks* None means one a slot. *as_root*: root may use it; *shows_gpus*: it asked Slurm for GPUs.
     """
 
     launcher: str
-    hosts: tuple[tuple[str, int], ...]  # name and how many ranks fit; none: where the launcher runs
+    slots: tuple[str, ...]
     ranks: int | None
     env: Mapping[str, str]
     tag: bool
@@ -62,14 +61,14 @@ def mpirun(words: Sequence[str], env: Mapping[str, str]) -> Launch:
     """Open MPI 4's command line; raises BadOption."""
     plain, exported = _without_pairs(words, env)
     fields, rest = taken_apart(plain, _MPIRUN, stop_early=True)
-    hosts = []
+    slots = list[str]()
     for entry in filter(None, fields.get("hosts", "").split(",")):
-        name, _, slots = entry.partition(":")
-        hosts.append((name, int(slots) if slots.isdigit() else 1))
+        name, _, count = entry.partition(":")
+        slots += [name] * (int(count) if count.isdigit() else 1)
     merged = {**env, **exported}
     allowed = "as_root" in fields or {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"} <= env.keys()
     ranks, tag = _count(fields, "ranks"), "tag" in fields
-    return Launch("mpirun", tuple(hosts), ranks, merged, tag, tuple(rest), as_root=allowed)
+    return Launch("mpirun", tuple(slots), ranks, merged, tag, tuple(rest), as_root=allowed)
 
 
 def _without_pairs(words: Sequence[str], env: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
@@ -105,29 +104,21 @@ def srun(words: Sequence[str], env: Mapping[str, str]) -> Launch:
     ranks, per_host = _count(fields, "ranks"), _count(fields, "per_host")
     if ranks is None:
         ranks = max(1, len(names)) * (per_host or 1)
-    slots = per_host or -(-ranks // max(1, len(names)))
-    hosts = tuple((name, slots) for name in names)
+    per_host = per_host or -(-ranks // max(1, len(names)))
+    slots = tuple(name for name in names for _ in range(per_host))
     shows, tag = "gpus" in fields, "tag" in fields
-    return Launch("srun", hosts, ranks, {**env, **exported}, tag, tuple(rest), shows_gpus=shows)
+    return Launch("srun", slots, ranks, {**env, **exported}, tag, tuple(rest), shows_gpus=shows)
 
 
 def _count(fields: Mapping[str, str], field: str) -> int | None:
     return number(fields[field], least=1) if field in fields else None
 
 
-def placed(launch: Launch) -> tuple[str, ...] | None:
-    """A host name a rank, filling host after host; None when there are not enough slots."""
-    slots = [name for name, count in launch.hosts for _ in range(count)]
-    wanted = len(slots) if launch.ranks is None else launch.ranks
-    return tuple(slots[:wanted]) if wanted <= len(slots) else None
-
-
 def refused(launch: Launch, setting: Surroundings) -> Program:
     """What a launcher says when the hosts have too few slots."""
     program = launch.words[0] if launch.words else ""
-    return Say(
-        setting, stderr=page("mpirun-no-slots", slots=launch.ranks or 0, program=program), status=1, after_s=LAUNCH_S
-    )
+    said = Said(stderr=page("mpirun-no-slots", slots=launch.ranks or 0, program=program), status=1)
+    return ToolJob(said, (), setting, after_s=LAUNCH_S)
 
 
 class Launched:
@@ -144,10 +135,10 @@ class Launched:
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
         """Refuse root where the site does; else reach every host, then start the program."""
-        if not self._launch.as_root and "root" in rack.site:
+        if not self._launch.as_root and "root" in rack.mock.site:
             rack.timeline.exit_later(process, at_s + LAUNCH_S, status=1, stderr=page("mpirun-as-root"))
             return
-        inner = self._blind if "gres" in rack.site else self._inner
+        inner = self._blind if "gres" in rack.mock.site else self._inner
         if not self._names:
             inner.begin(rack, process, at_s)
             return

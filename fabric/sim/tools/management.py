@@ -3,7 +3,7 @@
 import json
 
 from fabric.sim import page
-from fabric.sim.net.controllers import PATH, Ufm
+from fabric.sim.net.controllers import PATH
 from fabric.sim.net.managers import LOG, settings_of, with_lines_of, with_settings
 from fabric.sim.phy.port import LINK_UP, lanes
 from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
@@ -19,7 +19,7 @@ SM_PATH = "/ufmRest/app/smconf"
 TELEMETRY = "/csv/xcset/low_freq_debug"
 LOG_NAME = "fabric-sm-log"
 UNITS = ("opensm", "opensmd")
-_HANG_UP = ("-HUP", "-1", "-SIGHUP", "-s HUP", "--signal HUP")
+_HANG_UP = ("-HUP", "-1", "-SIGHUP")
 
 
 def shell_tool(asked: ToolCall) -> Said:
@@ -79,24 +79,13 @@ def _refused(reason: str) -> Said:
 
 
 def systemctl(asked: ToolCall) -> Said:
-    """``systemctl restart|start|stop|reload|kill|is-active opensm``; every other unit is not found."""
-    words = [word for word in asked.words if not word.startswith("-")]
-    verb, unit = (*words, "", "")[:2]
+    """``systemctl restart|reload opensm``; every other unit is not found."""
+    verb, unit = (*asked.words, "", "")[:2]
     host, managers = asked.site.host.name, asked.rack.managers
     runs = managers.runs_on(host)
     if unit.removesuffix(".service") not in UNITS or runs is None:
-        if verb == "is-active":
-            return Said("inactive\n", status=3)
         return Said(stderr=f"Failed to {verb} {unit}.service: Unit {unit}.service not found.\n", status=5)
-    if verb == "is-active":
-        return Said("active\n" if runs else "inactive\n", status=0 if runs else 3)
-    acts = {
-        "restart": managers.restart,
-        "start": managers.start,
-        "stop": managers.stop,
-        "reload": managers.hang_up,
-        "reload-or-restart": managers.hang_up if runs else managers.start,
-    }
+    acts = {"restart": managers.restart, "reload": managers.hang_up}
     if verb not in acts:
         return Said(stderr=f"Unknown command verb {verb}.\n", status=1)
     if verb == "reload" and not runs:
@@ -106,15 +95,13 @@ def systemctl(asked: ToolCall) -> Said:
 
 
 def pkill(asked: ToolCall) -> Said:
-    """``pkill -HUP [-x] opensm``: 0 when it runs here, else 1; without a signal it ends it."""
-    names = [word for word in asked.words if not word.startswith("-")]
+    """``pkill -HUP [-x] opensm``: 0 when it runs here, else 1."""
     host, managers = asked.site.host.name, asked.rack.managers
-    if not names:
-        return Said(stderr="pkill: no matching criteria specified\n", status=2)
-    if names[-1:] != ["opensm"] or not managers.runs_on(host):
+    if not set(_HANG_UP) & set(asked.words):
+        return Said(stderr="pkill: simulated rack: only -HUP is simulated\n", status=2)
+    if asked.words[-1] != "opensm" or not managers.runs_on(host):
         return Said(status=1)
-    hangs_up = any(text in " ".join(asked.words) for text in _HANG_UP)
-    (managers.hang_up if hangs_up else managers.stop)(host, asked.at_s)
+    managers.hang_up(host, asked.at_s)
     return Said()
 
 
@@ -150,10 +137,12 @@ def curl(asked: ToolCall) -> Said:
     if f"/{path}".endswith(SM_PATH):
         running = {"sm_priority": 15, "routing_engine_active": asked.rack.managers.engine(asked.at_s) or "minhop"}
         return Said(json.dumps({"m_key": "0x0", **running, "log_file": LOG}))
-    code, answer = _answered(asked.rack.ufm, fields.get("method", "GET"), fields.get("data", ""), asked.at_s)
-    if code >= 400 and "fail" in fields:
-        return Said(stderr=f"curl: (22) The requested URL returned error: {code}\n", status=22)
-    return Said(answer)
+    if fields.get("method") != "PUT":
+        return Said(asked.rack.ufm.listing())
+    wrong = asked.rack.ufm.put(fields.get("data", ""), asked.at_s)
+    if wrong is not None and "fail" in fields:
+        return Said(stderr="curl: (22) The requested URL returned error: 400\n", status=22)
+    return Said(f"{wrong}\n" if wrong is not None else "")
 
 
 def _telemetry(asked: ToolCall) -> str:
@@ -166,12 +155,3 @@ def _telemetry(asked: ToolCall) -> str:
         module = plugged(port, ports.peer(port), asked.at_s)
         rows.append((end[1], f"0x{port.node.guid:016x}", counted, module))
     return page("ufm-telemetry", time_us=int(asked.at_s * 1e6), part_number=PART_NUMBER, rows=rows)
-
-
-def _answered(ufm: Ufm, method: str, body: str, at_s: float) -> tuple[int, str]:
-    if method == "GET":
-        return 200, ufm.listing()
-    if method != "PUT":
-        return 405, "Method Not Allowed\n"
-    reason = ufm.put(body, at_s)
-    return (200, "") if reason is None else (400, f"{reason}\n")

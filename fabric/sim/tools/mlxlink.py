@@ -2,10 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import starmap
 from math import exp, factorial, pi, sin
 
 from fabric.sim import named, page
@@ -14,7 +11,7 @@ from fabric.sim.hosts.temperature import MODULE, Warmth
 from fabric.sim.phy.cabling import DIM_DB, DIM_DRIFT_DB
 from fabric.sim.phy.port import DISABLED, LINK_UP, Port, capped, lanes
 from fabric.sim.phy.quality import CODEWORD_BITS, UNWORN, ber_text
-from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart, whole_number
+from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
 from fabric.sim.tools.mlxreg import AccessRefused, ToolRefused, opened
 
 _OPTIONS = options("""
@@ -47,38 +44,36 @@ def mlxlink(asked: ToolCall) -> Said:
         return Said(stderr=f"\n-E- Invalid option: {bad}\n", status=1)
     if "version" in fields:
         return Said("mlxlink, mft 4.35.0-159, Git SHA Hash: N/A\n")
-    in_json = "json" in fields
     try:
         if "device" not in fields:
             raise ToolRefused("Device argument is required, please specify a device using -d flag.")
         port = _port(asked, fields)
-        state = fields.get("state", "").upper()
-        if state not in ("", "DN", "UP"):
-            raise ToolRefused(f"Please provide a valid paos command [UP(up)/DN(down)/TG(toggle)]: {state}")
+        if "state" in fields:
+            return Said(_set_state(asked, port, fields["state"]))
     except ToolRefused as refused:
-        if in_json:
-            return Said(_json({}, [], code=1, message=str(refused)), status=1)
-        return Said(stderr=f"\n-E- {refused}\n", status=1)
-    done = []
-    if state:
-        (asked.ports.disable if state == "DN" else asked.ports.enable)(port, asked.at_s)
-        done.append(f"Configuring Port State ({'Down' if state == 'DN' else 'Up'})...")
-    sections = _sections(asked, port, fields) if not done or "counters" in fields else {}
-    message = _add_histogram(asked, port, sections, "," if in_json else " \t") if "bins" in fields else ""
-    code = int(bool(message))
-    if in_json:
-        return Said(_json(sections, done, code=code, message=message or "success"), status=code)
-    return Said("".join(f"\n{line}\n" for line in done) + _text(sections), message, code)
+        return _document({}, str(refused)) if "json" in fields else Said(stderr=f"\n-E- {refused}\n", status=1)
+    sections = _sections(asked, port, fields)
+    if "json" not in fields:
+        return Said(_text(sections))
+    return _document(sections, _add_histogram(asked, port, sections) if "bins" in fields else "")
+
+
+def _set_state(asked: ToolCall, port: Port, state: str) -> str:
+    ways = {"DN": (asked.ports.disable, "Down"), "UP": (asked.ports.enable, "Up")}
+    if state not in ways:
+        raise ToolRefused(f"Please provide a valid paos command [UP(up)/DN(down)/TG(toggle)]: {state}")
+    act, word = ways[state]
+    act(port, asked.at_s)
+    return f"\nConfiguring Port State ({word})...\n"
 
 
 def _port(asked: ToolCall, fields: dict[str, str]) -> Port:
     device = opened(asked, fields["device"])
-    cage, slash, split = fields.get("port", "1").partition("/")
-    number, half = whole_number(cage), whole_number(split) if slash else 1
-    if slash and number is not None and half in (1, 2):
-        number = 2 * number - 2 + half  # two ports a cage
-    if number is None or half is None:
-        raise ToolRefused(f'Invalid port number: "{fields["port"]}"')
+    cage, slash, half = fields.get("port", "1").partition("/")
+    try:
+        number = 2 * int(cage) - 2 + int(half) if slash else int(cage)  # two ports a cage
+    except ValueError:
+        raise ToolRefused(f'Invalid port number: "{fields["port"]}"') from None
     try:
         if device.port is not None:
             return device.port(number)
@@ -131,7 +126,7 @@ def _counters(asked: ToolCall, port: Port) -> Rows:
 FEC, _BINS = "kp4", 16
 
 
-def _add_histogram(asked: ToolCall, port: Port, sections: Sections, separator: str) -> str:
+def _add_histogram(asked: ToolCall, port: Port, sections: Sections) -> str:
     """
     Blocks by how many wrong symbols they had; those do not come in bursts here (choice).
 
@@ -144,9 +139,9 @@ def _add_histogram(asked: ToolCall, port: Port, sections: Sections, separator: s
     blocks = counts.bits / CODEWORD_BITS
     each = counts.raw / blocks if blocks else 0.0
     numbers = [int(blocks * exp(-each) * each**wrong / factorial(wrong)) for wrong in range(_BINS - 1)]
-    rows = sections["Histogram of FEC Errors"] = {"Header": f"Range{separator}Occurrences"}
+    rows = sections["Histogram of FEC Errors"] = {"Header": "Range,Occurrences"}
     for wrong, number in enumerate([*numbers, int(counts.full)]):
-        rows[f"Bin {wrong}"] = f"[{wrong}]{'' if separator == ',' else '  '}{separator}{number}"
+        rows[f"Bin {wrong}"] = f"[{wrong}],{number}"
     return ""
 
 
@@ -159,27 +154,12 @@ def _text(sections: Sections) -> str:
     return said
 
 
-def _json(sections: Sections, done: list[str], *, code: int, message: str) -> str:
-    """The same as one document; masks come apart into number and values, lanes into a list."""
-    result = {"output": {}, **({"configurations": done} if done else {})}
-    document = _indented({"result": result, "status": {"code": code, "message": message}})
-    parts = [f'"{title}" : {_braced(3, starmap(_row, rows.items()))}' for title, rows in sections.items()]
-    return document.replace("{}", _braced(2, parts), 1) + "\n" if parts else document + "\n"
-
-
-def _indented(document: object) -> str:
-    return json.dumps(document, indent="\t", separators=(",", " : "))
-
-
-def _braced(depth: int, members: Iterable[str]) -> str:
-    line = "\n" + "\t" * depth
-    return f"{{{line}\t" + f",{line}\t".join(members) + f"{line}}}"
-
-
-@lru_cache(maxsize=1 << 12)
-def _row(name: str, value: str) -> str:
-    """A row of a section as it stands in the document: most are alike for all ports, and to indent them is slow."""
-    return _indented({name: _apart(value)})[3:-2].replace("\n", "\n\t\t\t")
+def _document(sections: Sections, complaint: str) -> Said:
+    """All sections as JSON; masks come apart into number and values, lanes into a list."""
+    output = {title: {name: _apart(value) for name, value in rows.items()} for title, rows in sections.items()}
+    status = {"code": int(bool(complaint)), "message": complaint or "success"}
+    document = {"result": {"output": output}, "status": status}
+    return Said(json.dumps(document, indent="\t", separators=(",", " : ")) + "\n", status=int(bool(complaint)))
 
 
 def _apart(value: str) -> object:

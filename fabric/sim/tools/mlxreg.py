@@ -106,10 +106,7 @@ _OPTIONS = options("""
     yes        -y --yes
     version    -v --version
 """)
-# ``iblid-`` and the files that ``mst ib add`` makes are reached by subnet management packets, like ``lid-`` for GET.
-_INBAND = re.compile(
-    r"(?:(?:ib)?lid-(?P<lid>[0-9]{1,5})(?:,(?P<through>[^,]+(?:,[0-9]+)?))?|/dev/mst/SW_\w+_lid-0x(?P<hex>[0-9A-Fa-f]{1,4}))"
-)
+_INBAND = re.compile(r"(?:ib)?lid-(?P<lid>[0-9]{1,5})(?:,(?P<through>[^,]+)(?:,[0-9]+)?)?")
 _NO_SET = (
     "Sending GMP MAD supports only Get() method, and you are trying to send Set() method\n"
     "to a register which is not small enough to send with SMP MAD."
@@ -140,7 +137,7 @@ def mlxreg(asked: ToolCall) -> Said:
     except BadOption as bad:
         return Said(stderr=f"mlxreg: {bad}\n", status=1)
     if "version" in fields:
-        release = "4.22.1" if "old_mft" in asked.rack.site else "4.36.0"
+        release = "4.22.1" if "old_mft" in asked.rack.mock.site else "4.36.0"
         return Said(f"mlxreg, mft {release}, Git SHA Hash: N/A\n")
     try:
         return Said(_run(asked, fields))
@@ -155,7 +152,7 @@ def _run(asked: ToolCall, fields: dict[str, str]) -> str:
     name = fields.get("name", "")
     if name not in LAYOUTS or (name == "ROCE_ACCL" and device.switch):
         raise ToolRefused(f"Can't find access register name: {name}")
-    if "old_mft" in asked.rack.site and "plane_ind=" in fields.get("indexes", ""):
+    if "old_mft" in asked.rack.mock.site and "plane_ind=" in fields.get("indexes", ""):
         raise ToolRefused('Can\'t find INDEX name: "plane_ind"')  # an INDEX of PTER from 4.26 on
     indexes, given = _told(name, fields)
     if "set" not in fields:
@@ -164,22 +161,21 @@ def _run(asked: ToolCall, fields: dict[str, str]) -> str:
 
 
 def opened(asked: ToolCall, name: str) -> Device:
-    """The device of a name: an RNIC of this host; through the fabric ``lid-N``, ``iblid-N`` or a switch's file."""
+    """The device of a name: an RNIC of this host; through the fabric ``lid-N`` or ``iblid-N``."""
     inband = _INBAND.fullmatch(name)
     if not inband:
         local = asked.local_port(name)
         if local is None:
             raise ToolRefused(f'Failed to open device: "{name}", No such file or directory')
         return Device(lambda number: _only(local, number), switch=False, inband=False)
-    named = (inband["through"] or "").partition(",")[0]
-    if (not named and "storage" in asked.rack.site) or "m_key" in asked.rack.site:
+    named = inband["through"]
+    if (not named and "storage" in asked.rack.mock.site) or "m_key" in asked.rack.mock.site:
         return Device(None, switch=True, inband=True)  # another fabric, or nobody answers: mlxreg is told no M_Key
     adapters = [rnic.device for rnic in asked.rnics if not asked.port_of(rnic.device).node.ethernet]
     via = named or next(iter(adapters), "")
-    number = int(inband["hex"], 16) if inband["hex"] else int(inband["lid"])
     if via not in adapters:
         raise ToolRefused(f'Failed to open device: "{name}", No such device')
-    node = asked.by_lid(asked.port_of(via), number)
+    node = asked.by_lid(asked.port_of(via), int(inband["lid"]))
     if node is None:
         return Device(None, switch=True, inband=True)
     if node.host is not None:

@@ -2,45 +2,41 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from uuid import UUID
 
 from fabric.model.topology import Gpu
 from fabric.sim import page
-from fabric.sim.hashing import mix64, uuid_text, word
-from fabric.sim.hosts import VBIOS, gpu_model, gpu_pci_address, is_replaced, serial_of_gpu
+from fabric.sim.hashing import mix64, word
+from fabric.sim.hosts import GPU_MODELS, VBIOS, gpu_pci_address, serial_of_gpu
 from fabric.sim.hosts.temperature import GPU, Warmth
 from fabric.sim.life import THROTTLED
 from fabric.sim.tools.call import Said, ToolCall
 from fabric.sim.tools.nccl_tests import RunningCollective
 
+GPUS = "--query-gpu=index,name,mig.mode.current,persistence_mode"
+JOBS = "--query-compute-apps=gpu_uuid,pid,process_name"
+"""The two questions of a pre-flight."""
 
-def nvidia_smi(asked: ToolCall) -> Said:
-    """One call: ``nvidia-smi --query-gpu=...`` or ``--query-compute-apps=...``."""
-    gpus = asked.site.present_gpus()
+
+def nvidia_smi(asked: ToolCall) -> Said | None:
+    """One call: ``nvidia-smi --query-gpu=...``, ``--query-compute-apps=...`` or ``topo -m``."""
     if asked.site.layout.platform.amd:
         return Said(stderr="bash: line 1: nvidia-smi: command not found\n", status=127)
+    if asked.words[:1] in ((GPUS,), (JOBS,)):  # of a host with a GPU that is lost the driver answers nothing else
+        troubles = {gpu.index: asked.site.trouble_of(gpu.name) for gpu in asked.site.layout.platform.gpus}
+        if "hanging" in troubles.values():
+            return None
+        broken = next((index for index, trouble in troubles.items() if trouble == "broken"), None)
+        if broken is not None:
+            lost = "GPU is lost.  Reboot the system to recover this GPU"
+            return Said(f"Unable to determine the device handle for GPU {gpu_pci_address(broken)}: {lost}\n", status=15)
+    gpus = asked.site.present_gpus()
     if not gpus:
         return Said("No devices were found\n", status=6)
     refused = "nvidia-smi: simulated rack: only `--query-gpu`, `--query-compute-apps=pid`, `topo -m` are simulated\n"
     if asked.words == ("topo", "-m"):
         return Said(_matrix(asked, gpus))
     return compute_apps(asked) or gpu_query(asked, gpus) or Said(stderr=refused, status=2)
-
-
-GPUS = "--query-gpu=index,name,mig.mode.current,persistence_mode"
-JOBS = "--query-compute-apps=gpu_uuid,pid,process_name"
-
-
-def pre_flight(asked: ToolCall) -> Said | None:
-    """The two questions of a pre-flight; the driver of a host with a GPU that is lost answers nothing else."""
-    troubles = {gpu.index: asked.site.trouble_of(gpu.name) for gpu in asked.site.layout.platform.gpus}
-    if "hanging" in troubles.values() and not asked.site.layout.platform.amd:
-        return None
-    broken = next((index for index, trouble in troubles.items() if trouble == "broken"), None)
-    if broken is not None and not asked.site.layout.platform.amd:
-        lost = "GPU is lost.  Reboot the system to recover this GPU"
-        return Said(f"Unable to determine the device handle for GPU {gpu_pci_address(broken)}: {lost}\n", status=15)
-    return nvidia_smi(asked)
 
 
 def _matrix(asked: ToolCall, gpus: Sequence[Gpu]) -> str:
@@ -77,7 +73,7 @@ def rocm_smi(asked: ToolCall) -> Said:
         return Said(
             stderr="rocm-smi: simulated rack: only --showid and --showpids with --csv are simulated\n", status=2
         )
-    model = gpu_model(asked.site.layout.generation)
+    model = GPU_MODELS[asked.site.layout.generation]
     rows = "".join(
         f"card{at},{model},0x74a1,0x00,0x74a1,{28851 + at}\n" for at in range(len(asked.site.present_gpus()))
     )
@@ -85,8 +81,8 @@ def rocm_smi(asked: ToolCall) -> Said:
 
 
 def _uuid(asked: ToolCall, gpu: Gpu) -> str:
-    bits = mix64(asked.site.name_hash ^ gpu.index ^ (1 << 32 if is_replaced(asked.site, gpu.name) else 0))
-    return f"GPU-{uuid_text(word(bits, 0), word(bits, 1))}"
+    bits = mix64(asked.site.name_hash ^ gpu.index ^ (1 << 32 if asked.site.feels("replaced", gpu.name) else 0))
+    return f"GPU-{UUID(int=word(bits, 0) << 64 | word(bits, 1))}"
 
 
 _CLOCKS_MHZ = {
@@ -98,7 +94,7 @@ _CLOCKS_MHZ = {
 _BUSY = 0.05  # of full load: above it a GPU runs at its highest clock; choice
 
 
-_HEADERS = {"clocks.sm": "clocks.current.sm [MHz]", "clocks.current.sm": "clocks.current.sm [MHz]"}
+_HEADERS = {"clocks.sm": "clocks.current.sm [MHz]"}
 """Of the fields that have another header than their name; the unit of the value stands in brackets."""
 
 
@@ -118,45 +114,33 @@ def _fields(asked: ToolCall, warmth: Warmth, number: int, gpu: Gpu) -> Mapping[s
 
     return {
         "index": lambda: str(number),
-        "name": lambda: gpu_model(generation),
+        "name": lambda: GPU_MODELS[generation],
         "uuid": lambda: _uuid(asked, gpu),
         "serial": lambda: serial_of_gpu(site, name),
         "vbios_version": lambda: VBIOS,
         "pci.bus_id": lambda: "0000" + gpu_pci_address(gpu.index).upper(),
         "temperature.gpu": lambda: f"{warmth.of(name, GPU):.0f}",
         "mig.mode.current": lambda: "Disabled",
-        "persistence_mode": lambda: "Disabled" if "no_persistence" in asked.rack.site else "Enabled",
+        "persistence_mode": lambda: "Disabled" if "no_persistence" in asked.rack.mock.site else "Enabled",
         "clocks.sm": megahertz,
-        "clocks.current.sm": megahertz,
     }
 
 
 _NO_UUID = "GPU-00000000-0000-0000-0000-000000000000"
-_FORMATS = ("csv", "noheader", "nounits")
 
 
 def gpu_query(asked: ToolCall, gpus: Sequence[Gpu]) -> Said | None:
-    """The table for ``--query-gpu=... --format=...  [-i N]``; None when the words ask for something else."""
-    given = dict(word.removeprefix("--").split("=", 1) for word in asked.words if "=" in word)
-    given |= {flag.lstrip("-"): text for flag, text in pairwise(asked.words) if flag in ("-i", "--id")}
-    if "query-gpu" not in given:
+    """The table for ``--query-gpu=... --format=csv,...``; None when the words ask for something else."""
+    given = dict(word.split("=", 1) for word in asked.words if "=" in word)
+    formats = given.get("--format", "").split(",")
+    if "--query-gpu" not in given or "csv" not in formats:
         return None
-    formats = given.get("format", "").split(",")
-    if "csv" not in formats or not set(formats) <= set(_FORMATS):
-        return Said('"--format=" switch is missing. A query requires "--format=csv".\n', status=2)
-    names = [name.strip() for name in given["query-gpu"].split(",")]
-    wanted = given.get("id", given.get("i", given.get("-i")))
+    names = given["--query-gpu"].split(",")
     warmth = Warmth(asked.site, asked.at_s)
-    found = [
-        _fields(asked, warmth, number, gpu)
-        for number, gpu in enumerate(gpus)
-        if wanted is None or str(number) in wanted.split(",")
-    ]
-    unknown = next((name for name in names if name not in _fields(asked, warmth, 0, gpus[0])), None)
+    found = [_fields(asked, warmth, number, gpu) for number, gpu in enumerate(gpus)]
+    unknown = next((name for name in names if name not in found[0]), None)
     if unknown is not None:
         return Said(f'Field "{unknown}" is not a valid field to query.\n\n', status=2)
-    if not found:
-        return Said("No devices were found\n", status=6)
     headers = {name: _HEADERS.get(name, name) for name in names}
     units = {name: "" if "nounits" in formats else text.partition("[")[2].rstrip("]") for name, text in headers.items()}
     rows = [] if "noheader" in formats else [", ".join(headers[name] for name in names)]

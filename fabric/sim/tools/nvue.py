@@ -8,7 +8,7 @@ from fabric.sim import page
 from fabric.sim.net.controllers import AR, NvueSwitch
 from fabric.sim.phy import Ports
 from fabric.sim.phy.port import LINK_UP, Port, lanes
-from fabric.sim.phy.qos import Qos
+from fabric.sim.phy.qos import SWITCH_CABLE_M, SWITCH_MTU, Qos
 from fabric.sim.phy.quality import ber_text
 from fabric.sim.tools.call import Said, ToolCall
 from fabric.sim.tools.interfaces import mac
@@ -17,8 +17,6 @@ from fabric.sim.tools.mlxlink import DARK_DBM, PART_NUMBER, RX_LIMITS_DBM, TX_LI
 SHELL_NAME = "fabric-nvue"
 """The name ($0) under which that text is started."""
 
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
-_CONFIRM_S = 600.0
 _WHAT = "simulated switch: only ports, RoCE, adaptive routing, system and commits are simulated"
 
 
@@ -40,7 +38,7 @@ def nv(asked: ToolCall) -> Said:
 def _show(asked: ToolCall, switch: NvueSwitch, words: tuple[str, ...]) -> Said:
     path = " ".join(words).removesuffix("-o json").strip()
     if words == ("qos", "roce"):
-        lossless_class = asked.rack.lossless_class
+        lossless_class = asked.rack.mock.lossless_class
         priority = None if lossless_class is None else lossless_class >> 5
         ways = {way: "enabled" if switch.pauses(way) else "disabled" for way in ("tx", "rx")}
         marked = ",".join(str(queue) for queue in (0, priority) if queue is not None and switch.marks(queue))
@@ -140,14 +138,15 @@ def _json(document: Mapping[str, object]) -> Said:
     return Said(json.dumps(document) + "\n")
 
 
-_CABLE_M = 100
-
-
 def _qos_commands(lossless_class: int | None, own: Iterable[Port], ports: Ports) -> list[str]:
     """What the switch is configured with, ``nv set`` left out; a port that is set otherwise has profiles of its own."""
     if lossless_class is None:
         return []
-    each = [(f"swp{port.end[1]}", qos, Qos(qos.dscp, 9216, _CABLE_M)) for port in own for qos in (ports.qos(port),)]
+    each = [
+        (f"swp{port.end[1]}", qos, Qos(qos.dscp, SWITCH_MTU, SWITCH_CABLE_M))
+        for port in own
+        for qos in (ports.qos(port),)
+    ]
     return page("nv-set-qos", ports=each).splitlines()
 
 
@@ -164,7 +163,7 @@ def _stage(switch: NvueSwitch, words: tuple[str, ...]) -> Said:
 
 def _config(asked: ToolCall, switch: NvueSwitch, words: tuple[str, ...]) -> Said:
     if words == ("show", "-o", "commands"):
-        of_qos = _qos_commands(asked.rack.lossless_class, _ports_of(asked, switch), asked.ports)
+        of_qos = _qos_commands(asked.rack.mock.lossless_class, _ports_of(asked, switch), asked.ports)
         return Said("".join(f"nv set {line}\n" for line in sorted([*map(" ".join, switch.applied.items()), *of_qos])))
     if words == ("diff",):
         return Said("".join(_tree(path, value) for path, value in switch.changes().items()))
@@ -192,10 +191,8 @@ def _apply(asked: ToolCall, switch: NvueSwitch, words: list[str]) -> Said:
         word = words.pop(0)
         if word == "-m" and words:
             message = words.pop(0)
-        elif word == "--confirm":
-            seconds = _seconds(words[0]) if words else None
-            confirm_s = _CONFIRM_S if seconds is None else seconds
-            del words[: int(seconds is not None)]
+        elif word == "--confirm" and words and words[0].endswith("m"):
+            confirm_s = 60.0 * int(words.pop(0)[:-1])
         elif word == "--confirm-yes":
             kept = switches.confirm(switch)
             return Said("confirmed\n") if kept else Said(stderr="Error: no apply waits to be confirmed\n", status=1)
@@ -205,13 +202,6 @@ def _apply(asked: ToolCall, switch: NvueSwitch, words: list[str]) -> Said:
         return Said(stderr="Failure during apply. Aborted apply after failure.\n", status=1)
     number = switches.apply(switch, asked.at_s, message=message, confirm_s=confirm_s)
     return Said("no config diff\n" if number is None else f"applied [rev_id: {number}]\n")
-
-
-def _seconds(text: str) -> float | None:
-    """``2m``, ``120s``, ``1h``; a bare number is minutes."""
-    unit = _UNITS.get(text[-1:], 0.0)
-    digits = text[:-1] if unit else text
-    return float(digits) * (unit or 60.0) if digits.isascii() and digits.isdigit() else None
 
 
 def nvue_shell(asked: ToolCall, words: tuple[str, ...]) -> Said:

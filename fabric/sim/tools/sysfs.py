@@ -1,15 +1,18 @@
 """The kernel's files, of itself and of RNICs: by ``cat``, and read again and again by a sampler."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from types import MappingProxyType
+from typing import NamedTuple
+from uuid import UUID
 
 from fabric.model.topology import Rnic
 from fabric.sim import page
+from fabric.sim.hashing import mix64, text_hash
 from fabric.sim.hosts import firmware_of, pci_address
 from fabric.sim.hosts.temperature import ASIC, MODULE, Nature, Warmth
-from fabric.sim.phy.port import PACKET_BYTES, PHYSICAL_TEXT, Counts, capped, packets, words
+from fabric.sim.phy.port import PACKET_BYTES, PHYSICAL_TEXT, Counts, Port, capped, words
 from fabric.sim.phy.quality import MESSAGE_BYTES
 from fabric.sim.rack import Rack
 from fabric.sim.tools.call import Said, ToolCall
@@ -25,38 +28,40 @@ _STEP = 125  # the register of a temperature counts eighths of a degree
 
 
 class _Adapter:
-    """One RNIC at one moment, as its host's kernel shows it; *warmth* may be shared with others of the host."""
+    """One RNIC at one moment, as its host's kernel shows it; *warmth* is that of all parts of the host."""
 
-    def __init__(self, asked: ToolCall, rnic: Rnic, warmth: Warmth | None = None) -> None:
+    def __init__(self, asked: ToolCall, rnic: Rnic, warmth: Warmth) -> None:
         self.asked, self.rnic, self.device, self._warmth = asked, rnic, rnic.device, warmth
-        self.port = asked.port_of(rnic.device)
-        self.errors = self.port.tally.errors(asked.at_s)
-        self._counts: Counts | None = None
-        self._lost: tuple[int, int, int] | None = None
+
+    @cached_property
+    def port(self) -> Port:
+        """Its port."""
+        return self.asked.port_of(self.device)
+
+    @cached_property
+    def errors(self) -> Counts:
+        """What it has counted of errors."""
+        return self.port.tally.errors(self.asked.at_s)
 
     @property
     def number(self) -> int:
         """Which of its host's RNICs it is."""
         return self.asked.site.layout.platform.rnics.index(self.rnic)
 
-    @property
+    @cached_property
     def counts(self) -> Counts:
         """All its counters: traffic is added up for that, which is dear."""
-        if self._counts is None:
-            self._counts = self.asked.ports.counts(self.port, self.asked.at_s)
-        return self._counts
+        return self.asked.ports.counts(self.port, self.asked.at_s)
 
-    @property
+    @cached_property
     def lost(self) -> tuple[int, int, int]:
         """Packets that came out of order here, those that the other end missed of ours, and timeouts for these."""
-        if self._lost is None:
-            near, far = self.port, self.asked.ports.peer(self.port)
-            self._lost = (0, 0, 0)
-            if near.loses or (far is not None and far.loses):
-                there = 0.0 if far is None else self.asked.ports.counts(far, self.asked.at_s).lost_packets
-                timeouts = int(there / PACKETS_PER_TAIL)
-                self._lost = int(self.counts.lost_packets), int(there) - timeouts, timeouts
-        return self._lost
+        near, far = self.port, self.asked.ports.peer(self.port)
+        if not near.loses and (far is None or not far.loses):
+            return 0, 0, 0
+        there = 0.0 if far is None else self.asked.ports.counts(far, self.asked.at_s).lost_packets
+        timeouts = int(there / PACKETS_PER_TAIL)
+        return int(self.counts.lost_packets), int(there) - timeouts, timeouts
 
     def congested(self, name: str) -> int:
         """What congestion has made a counter grow by, which has 32 bits where it is of queue pairs."""
@@ -70,12 +75,6 @@ class _Adapter:
         return ":".join(guid[at : at + 4] for at in range(0, 16, 4))
 
     @property
-    def lid(self) -> int:
-        """0 on Ethernet, all ones while the port is down."""
-        port = self.port
-        return 0 if port.node.ethernet else port.node.lid if port.kernel_up else 0xFFFF
-
-    @property
     def rate(self) -> str:
         """What the kernel says about the rate: a port that is down stands at the slowest."""
         down = "40 Gb/sec (4X QDR)" if self.port.node.ethernet else "10 Gb/sec (4X SDR)"
@@ -83,42 +82,24 @@ class _Adapter:
 
     def millidegrees(self, nature: Nature) -> int:
         """Thousandths of a degree Celsius."""
-        warmth = self._warmth or Warmth(self.asked.site, self.asked.at_s)
-        return round(warmth.of(self.device, nature) * 1000 / _STEP) * _STEP
+        return round(self._warmth.of(self.device, nature) * 1000 / _STEP) * _STEP
 
 
 Value = int | float | None
 _Read = Callable[[_Adapter], str | int | None]
 
-_QUIET = (
-    "VL15_dropped excessive_buffer_overrun_errors local_link_integrity_errors multicast_rcv_packets "
-    "multicast_xmit_packets port_rcv_constraint_errors port_rcv_remote_physical_errors port_rcv_switch_relay_errors "
-    "port_xmit_constraint_errors port_xmit_discards"
-)
-_QUIET_HARDWARE = (
-    "duplicate_request implied_nak_seq_err out_of_buffer req_cqe_error req_cqe_flush_error resp_cqe_error "
-    "resp_cqe_flush_error rnr_nak_retry_err roce_adp_retrans_to roce_slow_restart rx_icrc_encapsulated"
-)
-
-
-def _nothing(_: _Adapter) -> int:
-    """What never happens here."""
-    return 0
+_QUIET = ("excessive_buffer_overrun_errors", "local_link_integrity_errors", "port_xmit_discards")
+_QUIET_HARDWARE = ("rnr_nak_retry_err", "rx_icrc_encapsulated")
 
 
 _FILES: Mapping[str, _Read] = MappingProxyType(
     {
         "board_id": lambda _: "MT_0000000838",
         "fw_ver": lambda one: firmware_of(one.asked.site, one.device),
-        "hca_type": lambda _: "MT4129",
         "node_guid": lambda one: one.guid,
-        "node_desc": lambda one: one.port.node.description,
         "device/numa_node": lambda one: one.rnic.numa,
         "device/uevent": lambda one: f"DRIVER=mlx5_core\nPCI_ID=15B3:1021\nPCI_SLOT_NAME={pci_address(one.number)}",
-        "hwmon/name": lambda _: "mlx5",
-        "hwmon/temp1_label": lambda _: "asic",
         "hwmon/temp1_input": lambda one: one.millidegrees(ASIC),
-        "hwmon/temp2_label": lambda _: "Module0",
         "hwmon/temp2_input": lambda one: one.millidegrees(MODULE),
         "net/statistics/rx_crc_errors": lambda one: one.errors.effective_errors if one.port.node.ethernet else None,
         "net/carrier_down_count": lambda one: int(one.errors.downed) if one.port.node.ethernet else None,
@@ -126,11 +107,10 @@ _FILES: Mapping[str, _Read] = MappingProxyType(
         "port/phys_state": lambda one: f"{one.port.kernel_physical}: {PHYSICAL_TEXT[one.port.kernel_physical]}",
         "port/rate": lambda one: one.rate,
         "port/link_layer": lambda one: "Ethernet" if one.port.node.ethernet else "InfiniBand",
-        "port/lid": lambda one: f"0x{one.lid:x}",
         "port/gids/0": lambda one: f"fe80:0000:0000:0000:{one.guid}",
         "port/gid_attrs/ndevs/0": lambda one: f"eth{one.number + 1}" if one.port.node.ethernet else None,
-        **dict.fromkeys([f"port/counters/{name}" for name in _QUIET.split()], _nothing),
-        **dict.fromkeys([f"port/hw_counters/{name}" for name in _QUIET_HARDWARE.split()], _nothing),
+        **dict.fromkeys([f"port/counters/{name}" for name in _QUIET], lambda _: 0),
+        **dict.fromkeys([f"port/hw_counters/{name}" for name in _QUIET_HARDWARE], lambda _: 0),
         "port/counters/link_downed": lambda one: capped(one.errors.downed, 8),
         "port/counters/link_error_recovery": lambda one: capped(one.errors.recovered, 8),
         "port/counters/symbol_error": lambda one: capped(one.errors.symbol, 16),
@@ -138,11 +118,6 @@ _FILES: Mapping[str, _Read] = MappingProxyType(
         "port/counters/port_xmit_wait": lambda one: capped(one.counts.wait_ticks(one.port.rate_gbps), 32),
         "port/counters/port_rcv_data": lambda one: words(one.counts.received_gb),
         "port/counters/port_xmit_data": lambda one: words(one.counts.sent_gb),
-        "port/counters/port_rcv_packets": lambda one: packets(one.counts.received_gb),
-        "port/counters/port_xmit_packets": lambda one: packets(one.counts.sent_gb),
-        "port/counters/unicast_rcv_packets": lambda one: packets(one.counts.received_gb),
-        "port/counters/unicast_xmit_packets": lambda one: packets(one.counts.sent_gb),
-        "port/hw_counters/lifespan": lambda _: 12,
         "port/hw_counters/out_of_sequence": lambda one: one.lost[0] + one.congested("out_of_sequence"),
         "port/hw_counters/packet_seq_err": lambda one: one.lost[1] + one.congested("packet_seq_err"),
         **{
@@ -160,18 +135,26 @@ _PLACE = re.compile(
 )
 
 
-def _file(rnics: Sequence[Rnic], path: str) -> tuple[str, int, _Read] | None:
-    """What a path is called here, a pattern stands for the one file; which RNIC's it is, and how it is read."""
+class _File(NamedTuple):
+    """One file: its whole *path*; which RNIC's it is, and how it is *read*; None: it is none's."""
+
+    path: str
+    device: str = ""
+    read: _Read | None = None
+
+
+def _file(rnics: Sequence[Rnic], path: str) -> _File:
+    """The file that a path names; a pattern stands for the one that it matches here."""
     place = _PLACE.fullmatch(path)
     number = next((at for at, one in enumerate(rnics) if place and one.device == place[1]), None)
     if place is None or number is None:
-        return None
+        return _File(path)
     own = {"port": str(rnics[number].port), "hwmon": str(number), "net": f"eth{number + 1}"}
     folder = next((name for name in own if place[name]), "")
     read = _FILES.get(f"{folder}/{place[5]}" if folder else place[5])
     if read is None or (folder and place[folder] not in ("*", own[folder])):
-        return None
-    return path.replace("*", own[folder]) if folder else path, number, read
+        return _File(path)
+    return _File(path.replace("*", own[folder]) if folder else path, rnics[number].device, read)
 
 
 def cat(asked: ToolCall) -> Said:
@@ -185,19 +168,19 @@ def cat(asked: ToolCall) -> Said:
 
 def contents(asked: ToolCall, paths: Sequence[str]) -> list[str | None]:
     """What is in each of some files, None where there is none."""
-    there, rnics, found = asked.rnics, asked.site.layout.platform.rnics, list[str | None]()
-    adapters: dict[int, _Adapter] = {}
-    for path in paths:
-        named = _file(rnics, path)
-        if named is None:
-            found.append(_of_kernel(asked, path))
-            continue
-        _, number, read = named
-        if rnics[number] in there and number not in adapters:
-            adapters[number] = _Adapter(asked, rnics[number])
-        value = read(adapters[number]) if number in adapters else None
-        found.append(None if value is None else str(value))
-    return found
+    files = [_file(asked.site.layout.platform.rnics, path) for path in paths]
+    return [None if value is None else str(value) for value in _values(asked, files)]
+
+
+def _values(asked: ToolCall, files: Iterable[_File]) -> Iterator[str | int | None]:
+    warmth = Warmth(asked.site, asked.at_s)
+    adapters = {rnic.device: _Adapter(asked, rnic, warmth) for rnic in asked.rnics}
+    for one in files:
+        if one.read is None:
+            yield _of_kernel(asked, one.path)
+        else:
+            adapter = adapters.get(one.device)
+            yield None if adapter is None else one.read(adapter)
 
 
 def _of_kernel(asked: ToolCall, path: str) -> str | None:
@@ -205,11 +188,21 @@ def _of_kernel(asked: ToolCall, path: str) -> str | None:
     if path == "/sys/devices/system/node/online":
         nodes = asked.site.layout.platform.numa_nodes
         return f"0-{nodes - 1}" if nodes > 1 else "0"
+    if path == "/proc/sys/kernel/random/boot_id":
+        return _boot_id(asked)
     if path in _OF_KERNEL:
-        text: str | None = page(path.strip("/").replace("/", "-"), peermem="dmabuf" not in asked.rack.site)
+        text: str | None = page(path.strip("/").replace("/", "-"), peermem="dmabuf" not in asked.rack.mock.site)
     else:
         text = asked.rack.managers.read(asked.site.host.name, path)
     return None if text is None else text.removesuffix("\n")
+
+
+def _boot_id(asked: ToolCall) -> str:
+    """Who the machine is; an address whose first word is another host's name leads to that host, as in DNS."""
+    host = asked.site.host
+    meant = asked.rack.hosts.reached(asked.site, host.address.partition(".")[0])
+    bits = mix64(text_hash(f"boot {host.name if meant is None else meant.host.name}"))
+    return str(UUID(int=bits << 64 | bits))
 
 
 class Readings:
@@ -217,10 +210,8 @@ class Readings:
 
     def __init__(self, rack: Rack, host: str, paths: Sequence[str]) -> None:
         self._rack, self._site = rack, rack.hosts.site(host)
-        self._rnics = self._site.layout.platform.rnics
-        found = [_file(self._rnics, path) or (path, -1, None) for path in paths]
-        self.names = tuple(name for name, _, _ in found)
-        self._found = tuple(found)
+        self._files = [_file(self._site.layout.platform.rnics, path) for path in paths]
+        self.names = tuple(one.path for one in self._files)
 
     def row(self, at_s: float) -> list[Value] | None:
         """The numbers now, None for a file that is not there; None for all when the host does not answer."""
@@ -229,17 +220,8 @@ class Readings:
             return None
         if kind == "garbage":
             return [None] * len(self.names)
-        asked, warmth = ToolCall(self._rack, self._site, (), at_s, 0), Warmth(self._site, at_s)
-        adapters = [
-            _Adapter(asked, rnic, warmth) if self._site.trouble_of(rnic.device) != "absent" else None
-            for rnic in self._rnics
-        ]
-        row: list[Value] = []
-        for name, number, read in self._found:
-            adapter = adapters[number] if read is not None else None
-            value = _of_kernel(asked, name) if read is None else None if adapter is None else read(adapter)
-            row.append(value if isinstance(value, int) else _number(value))
-        return row
+        values = _values(ToolCall(self._rack, self._site, (), at_s, 0), self._files)
+        return [value if isinstance(value, int) else _number(value) for value in values]
 
 
 def _number(text: str | None) -> Value:

@@ -62,7 +62,7 @@ def test_an_rnic_that_breaks_takes_its_link_down_and_comes_back_after_training(k
     state = "cat /sys/class/infiniband/mlx5_0/ports/1/state"
     assert kit.ask(world, "gpu001", state, 5.0).stdout == "4: ACTIVE\n"
     assert kit.ask(world, "gpu001", state, 12.0).stdout == "1: DOWN\n"
-    assert "Polling" in kit.ask(world, "gpu002", "ibportstate 1 1", 13.0).stdout
+    assert "Polling" in kit.ask(world, "gpu002", "smpquery portinfo 1 1", 13.0).stdout
     assert "Port number 1 state is Down" in kit.played(world, kit.pair(14.0, "gpu001", "mlx5_0", port=18600))[1].stderr
     assert kit.ask(world, "gpu001", state, 31.0).stdout == "1: DOWN\n"
     assert kit.ask(world, "gpu001", state, 35.0).stdout == "4: ACTIVE\n"
@@ -75,7 +75,7 @@ def test_a_host_that_goes_away_never_answers_and_is_there_again_later(kit):
     pid = world.start("gpu001", ("sleep", "15"), {}, 0.0)
     assert world.advance(12.0) == []
     assert world.unreachable("gpu001") == "No route to host"
-    assert "Polling" in kit.ask(world, "gpu002", "ibportstate 1 1", 13.0).stdout
+    assert "Polling" in kit.ask(world, "gpu002", "smpquery portinfo 1 1", 13.0).stdout
     with pytest.raises(ValueError, match="No route"):
         world.start("gpu001", ("true",), {}, 14.0)
     assert one(kit, world, "hostname", 40.0).stdout == "gpu001\n"
@@ -89,8 +89,8 @@ def test_bit_errors_of_a_cable_show_at_both_ends_and_cost_bandwidth(kit):
     world = living(kit, passing("gpu001/mlx5_0", "bit_errors", 1e-5))
 
     def effective(at_s):
-        said = kit.ask(world, "gpu001", "mlxlink -d mlx5_0 -c", at_s).stdout
-        return int(said.split("Effective Physical Errors")[1].split(":")[1].split()[0])
+        said = kit.mlxlink(world, "gpu001", "-c", at_s)["Physical Counters and BER Info"]
+        return int(said["Effective Physical Errors"])
 
     assert effective(5.0) == 0
     assert effective(20.05) == pytest.approx(400e9 * 10.05 * 1e-5, rel=0.02)
@@ -112,9 +112,11 @@ def test_a_hot_rnic_warms_and_errs_and_a_hot_gpu_throttles(kit):
     """Through 70 C, at which NVIDIA's UFM isolates; back to what it was when it is over."""
     world = living(kit, passing("gpu001/mlx5_0", "hot", lasts_s=2000.0), passing("gpu001/gpu0", "hot", lasts_s=2000.0))
     read = "cat /sys/class/infiniband/mlx5_0/device/hwmon/hwmon0/temp1_input"
-    ask_gpu = "nvidia-smi --query-gpu=temperature.gpu --format=csv,noheader,nounits -i 0"
-    before, gpu_before = (int(kit.ask(world, "gpu001", text, 5.0 + n).stdout) for n, text in enumerate((read, ask_gpu)))
-    during, gpu_during = (int(kit.ask(world, "gpu001", text, 1e3 + n).stdout) for n, text in enumerate((read, ask_gpu)))
+    ask_gpu = "nvidia-smi --query-gpu=temperature.gpu --format=csv,noheader,nounits"
+    (before, gpu_before), (during, gpu_during) = (
+        [int(kit.ask(world, "gpu001", text, at_s + n).stdout.split()[0]) for n, text in enumerate((read, ask_gpu))]
+        for at_s in (5.0, 1e3)
+    )
     assert during - before == pytest.approx(25_000, abs=500)
     assert gpu_during - gpu_before == pytest.approx(25, abs=1)
     slow = one(kit, world, ALL, 1100.0)

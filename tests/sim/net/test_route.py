@@ -226,13 +226,13 @@ def test_a_paused_port_holds_the_victim_and_marks_release_it() -> None:
     only = settle(links, capacity, line, Queues(ecn=False), time_s=0.02, step_s=4e-6)
     assert only.rate_gbps[:4].sum() == pytest.approx(400.0, rel=0.02)
     assert only.rate_gbps[4] < 150.0
-    assert only.paused[5] > 0.5
-    assert only.marked.sum() == 0.0
+    assert only.steady.paused[5] > 0.5
+    assert only.steady.marked.sum() == 0.0
     begin = np.array([100.0] * 4 + [400.0])
     both = settle(links, capacity, line, Queues(), time_s=0.02, step_s=4e-6, begin_gbps=begin)
     assert both.rate_gbps[4] == pytest.approx(400.0, rel=0.02)
-    assert both.marked[:4].min() > 0.0
-    assert both.lost.sum() == 0.0
+    assert both.steady.marked[:4].min() > 0.0
+    assert both.steady.lost.sum() == 0.0
 
 
 @pytest.mark.slow
@@ -262,7 +262,8 @@ def test_without_pfc_what_overflows_is_lost() -> None:
     """Nobody marks and nobody pauses: of two senders at line rate half of all packets are dropped."""
     found = many_to_one(2, Queues(ecn=False, pfc=False), 400.0, time_s=0.01, step_s=4e-6)
     packets = found.rate_gbps * 1e9 / 8 / 4096
-    assert found.lost / (found.lost + packets) == pytest.approx([0.5, 0.5], rel=0.01)
+    lost = found.steady.lost
+    assert lost / (lost + packets) == pytest.approx([0.5, 0.5], rel=0.01)
 
 
 def test_what_retransmission_leaves() -> None:

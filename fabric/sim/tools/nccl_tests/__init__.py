@@ -8,7 +8,7 @@ from math import inf, log2
 from fabric.model.topology import Gpu, Rnic, joined_by_nvlink
 from fabric.sim import page
 from fabric.sim.hashing import text_hash, word
-from fabric.sim.hosts import gpu_model, pci_bus, visible_gpus
+from fabric.sim.hosts import GPU_MODELS, pci_bus, visible_gpus
 from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
 from fabric.sim.hosts.site import Flow, Ring, Share, Site
 from fabric.sim.hosts.timeline import Process
@@ -19,7 +19,6 @@ from fabric.sim.tools.nccl_tests.model import (
     OF_TWO,
     PLATFORMS,
     AllReduce,
-    Ranks,
     abort_window_s,
     algorithms_of,
     all_reduce_us,
@@ -39,15 +38,24 @@ from fabric.sim.tools.nccl_tests.model import (
 )
 from fabric.sim.tools.nccl_tests.text import CollectiveOptions
 
+Rail = tuple[Site, Rnic, Gpu]
+"""An RNIC of a host that a collective uses, and the GPU that it serves."""
+
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One GPU of a collective: whose process drives it, and its number as that process sees it."""
+    """One GPU of a collective: the process that drives it, and its number as that process sees it."""
 
-    process: int
+    pid: int
     site: Site
     gpu: Gpu
     ordinal: int
+
+    def listed(self, rank: int) -> str:
+        """Its line of the list; the tool cuts a host's name at its first dot."""
+        name, model = self.site.host.name.partition(".")[0], GPU_MODELS[self.site.layout.generation]
+        place = f"device {self.ordinal:2d} [0000:{pci_bus(self.gpu.index)}:00] {model}"
+        return f"#  Rank {rank:2d} Group  0 Pid {self.pid:6d} on {name:>10s} {place}\n"
 
 
 def _seen_by_hip(site: Site, env: Mapping[str, str]) -> Mapping[str, str]:
@@ -64,7 +72,7 @@ class TooFewGpus(Exception):
         super().__init__(f"{requested} GPUs requested, {found} found")
 
 
-def members(sites: tuple[Site, ...], env: Mapping[str, str], *, per_process: int) -> tuple[Member, ...]:
+def members(sites: tuple[Site, ...], env: Mapping[str, str], bits: int, *, per_process: int) -> tuple[Member, ...]:
     """The GPUs of every process, in rank order; *sites* has one entry a process. Raises TooFewGpus."""
     found = []
     local: dict[Site, int] = {}
@@ -76,7 +84,7 @@ def members(sites: tuple[Site, ...], env: Mapping[str, str], *, per_process: int
         for ordinal in range(first, first + per_process):
             if ordinal >= len(shown):
                 raise TooFewGpus(first + per_process, len(shown))
-            found.append(Member(process, site, shown[ordinal], ordinal))
+            found.append(Member(_pid(bits, process), site, shown[ordinal], ordinal))
     return tuple(found)
 
 
@@ -97,7 +105,8 @@ class CollectiveWay:
     *tree* says which of two an all-reduce takes, by which its low-latency protocols are modelled for small messages.
     """
 
-    ranks: Ranks
+    gpus: int
+    hosts: int
     shares: tuple[Share, ...]
     bus_gbps: float
     latency_us: float
@@ -111,9 +120,8 @@ class CollectiveJob:
     """One nccl-tests command line; *operation* is ``alltoall``, ``all_reduce`` and so on."""
 
     def __init__(self, operation: str, options: CollectiveOptions, setting: Surroundings) -> None:
-        self.operation = operation
-        self.options = options
-        self.setting = setting
+        self.operation, self.options, self.setting = operation, options, setting
+        self.algorithm = setting.env.get("NCCL_ALGO", "")
         self.sizes_bytes = options.sizes_bytes()
         told = {key: value for key, value in setting.env.items() if key.startswith(("NCCL_", "CUDA_", "HIP_"))}
         told.pop("NCCL_DEBUG", None)  # it alters what is printed and nothing else
@@ -126,22 +134,21 @@ class CollectiveJob:
         bits = rack.hosts.chance(process.site, self.hash)
         ready_s = at_s + START_UP_S + START_UP_PER_DOUBLING_S * log2(len(set(sites)))
         try:
-            group = members(sites, _seen_by_hip(sites[0], self.setting.env), per_process=self.options.gpus)
+            group = members(sites, _seen_by_hip(sites[0], self.setting.env), bits, per_process=self.options.gpus)
         except TooFewGpus as few:
             stderr = text.too_few_gpus(few.requested, few.found)
             stdout = self.setting.marked(text.head(self.operation, self.options, rccl=sites[0].layout.platform.amd), 0)
             rack.timeline.exit_later(process, at_s + START_UP_S, status=5, stdout=stdout, stderr=stderr)
             return
         used = self._rails(group)
-        pids = tuple(_pid(bits, number) for number in range(len(sites)))
-        listing = self._listing(group, pids)
-        failure = self._failure(group, used, pids)
+        listing = self._listing(group)
+        failure = self._failure(group, used)
         ring = None if failure else self._ring(rack, group, used, bits)
         taking_part = [(site, rnic.device) for site, rnic, _ in used]
         taking_part += [(one.site, f"{one.gpu.name}{of}") for one in group for of in ("", ":nvlink")]
         if any(site.trouble_of(part) == "hanging" for site, part in taking_part):  # that never answers
             process.printed = self.setting.marked(listing, 0)
-        elif failure := failure or self._cut(rack, ring, used, pids):
+        elif failure := failure or self._cut(rack, ring, used, group[0].pid):
             status, said = failure
             stdout = self.setting.marked(listing + said, 0)
             rack.timeline.exit_later(process, ready_s + FAIL_S, status=status, stdout=stdout)
@@ -151,7 +158,7 @@ class CollectiveJob:
             process.work = running
             rack.timeline.at(ready_s, running.start)
 
-    def _rails(self, group: tuple[Member, ...]) -> list[tuple[Site, Rnic, Gpu]]:
+    def _rails(self, group: tuple[Member, ...]) -> list[Rail]:
         """The RNICs in use; none when NVLink joins all GPUs: in one host, or in a rack of them unless MNNVL is off."""
         if self._over_nvlink(group):
             return []
@@ -167,55 +174,39 @@ class CollectiveJob:
         hosts = tuple({member.site: member.site.host for member in group}.values())
         return joined_by_nvlink(hosts) and self.setting.env.get("NCCL_MNNVL_ENABLE") != "0"
 
-    def _listing(self, group: tuple[Member, ...], pids: tuple[int, ...]) -> str:
-        lines = (
-            text.rank_line(
-                rank,
-                pids[member.process],
-                member.site.host.name,
-                device=member.ordinal,
-                bus=pci_bus(member.gpu.index),
-                model=gpu_model(member.site.layout.generation),
-            )
-            for rank, member in enumerate(group)
-        )
-        site = group[0].site
-        said = text.head(self.operation, self.options, rccl=site.layout.platform.amd) + "".join(lines)
-        return said + (
-            page("rccl", host=site.host.name) if site.layout.platform.amd else text.version(self.setting.env)
-        )
+    def _listing(self, group: tuple[Member, ...]) -> str:
+        host, amd = group[0].site.host.name, group[0].site.layout.platform.amd
+        lines = "".join(member.listed(rank) for rank, member in enumerate(group))
+        below = page("rccl", host=host) if amd else text.version(self.setting.env)
+        return text.head(self.operation, self.options, rccl=amd) + lines + below
 
-    def _failure(
-        self, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]], pids: tuple[int, ...]
-    ) -> tuple[int, str] | None:
+    def _failure(self, group: tuple[Member, ...], used: list[Rail]) -> tuple[int, str] | None:
         """Exit status and text when a part is broken, None when all work."""
         for member in group:
-            host, pid = member.site.host.name, pids[member.process]
+            host, pid = member.site.host.name, member.pid
             if member.site.trouble_of(member.gpu.name) == "broken":
                 return 2, text.cuda_failure(host, pid, "uncorrectable ECC error encountered")
             if member.site.trouble_of(f"{member.gpu.name}:nvlink") == "broken":
                 return 3, text.nccl_failure(host, (pid,), BROKEN_LINK)
         sites = {member.site for member in group}
         if len(sites) > 1 and not self._over_nvlink(group) and {site for site, _, _ in used} != sites:
-            return 3, text.nccl_failure(group[0].site.host.name, pids[:1], "unhandled system error")
+            return 3, text.nccl_failure(group[0].site.host.name, (group[0].pid,), "unhandled system error")
         for site, rnic, _ in used:
             if site.trouble_of(rnic.device) == "broken":
-                mine = list(dict.fromkeys(pids[member.process] for member in group if member.site is site))
+                mine = list(dict.fromkeys(member.pid for member in group if member.site is site))
                 peer = next(member.site for member in group if member.site is not site)
                 about = {"peer": peer.host.address, "device": rnic.device}
                 return 3, text.network_failure(self.setting.env, site.host.name, mine, **about)
         return None
 
-    def _weight(self, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]]) -> float:
+    def _weight(self, group: tuple[Member, ...], used: list[Rail]) -> float:
         """Bus bandwidth over what one RNIC carries."""
-        ranks = Ranks(len(group), len({member.site for member in group}))
-        tree = is_tree(self.operation, ranks, algorithm=self.setting.env.get("NCCL_ALGO", ""))
+        hosts = len({member.site for member in group})
+        tree = is_tree(self.operation, hosts, algorithm=self.algorithm)
         counts = Counter(site for site, _, _ in used)
-        return rail_weight(self.operation, ranks, rails=min(counts.values()), tree=tree)
+        return rail_weight(self.operation, len(group), hosts, rails=min(counts.values()), tree=tree)
 
-    def _ring(
-        self, rack: Rack, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]], bits: int
-    ) -> Ring | None:
+    def _ring(self, rack: Rack, group: tuple[Member, ...], used: list[Rail], bits: int) -> Ring | None:
         """The hosts in rank order on the rails that all of them use; None where all are on the same leaves."""
         if not used:
             return None
@@ -230,26 +221,20 @@ class CollectiveJob:
         every = self.operation == "alltoall"
         return rack.above.ring(Ring(hosts, common, ratio, adaptive, level, every=every, draw=bits))
 
-    def _cut(
-        self, rack: Rack, ring: Ring | None, used: list[tuple[Site, Rnic, Gpu]], pids: tuple[int, ...]
-    ) -> tuple[int, str] | None:
+    def _cut(self, rack: Rack, ring: Ring | None, used: list[Rail], pid: int) -> tuple[int, str] | None:
         """Exit status and text when the network has no way for some edge of the ring."""
         network = rack.above.network() if ring is not None else None
         if ring is None or network is None or not network.is_cut(ring):
             return None
-        (site, rnic, _), peer = used[0], ring.hosts[1]
-        address = rack.topology.hosts[peer].address
-        about = {"peer": address, "device": rnic.device}
-        return 3, text.network_failure(self.setting.env, site.host.name, pids[:1], **about)
+        site, rnic, _ = used[0]
+        about = {"peer": rack.topology.hosts[ring.hosts[1]].address, "device": rnic.device}
+        return 3, text.network_failure(self.setting.env, site.host.name, (pid,), **about)
 
-    def _plan(
-        self, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]], ring: Ring | None, *, left: float
-    ) -> CollectiveWay:
+    def _plan(self, group: tuple[Member, ...], used: list[Rail], ring: Ring | None, *, left: float) -> CollectiveWay:
         """The least of NVLink in every host and, between hosts, of every rail, of which *left* is left."""
-        ranks = Ranks(len(group), len({site for site, _, _ in used}) or 1)
-        algorithm = self.setting.env.get("NCCL_ALGO", "")
-        tree = is_tree(self.operation, ranks, algorithm=algorithm)
-        rings = ranks.hosts == 1 and "RING" in algorithm.upper()
+        gpus, hosts = len(group), len({site for site, _, _ in used}) or 1
+        tree = is_tree(self.operation, hosts, algorithm=self.algorithm)
+        rings = hosts == 1 and "RING" in self.algorithm.upper()
         shares: list[Share] = []
         limits = []
         for member in group:
@@ -263,17 +248,16 @@ class CollectiveJob:
                 shares.append((site, path.resources, weight))
                 limits.append(site.ceiling_gbps(path) * weight * left)
         generation = group[0].site.layout.generation
-        algorithms = algorithms_of(self.operation, ranks.hosts, generation=generation, algorithm=algorithm)
-        latency = latency_us(self.operation, ranks, tree=tree)
-        return CollectiveWay(ranks, _merged(shares), min(limits), latency, generation, tree, algorithms, ring)
+        algorithms = algorithms_of(self.operation, hosts, generation=generation, algorithm=self.algorithm)
+        latency = latency_us(self.operation, gpus, hosts, tree=tree)
+        return CollectiveWay(gpus, hosts, _merged(shares), min(limits), latency, generation, tree, algorithms, ring)
 
     def time_us(self, plan: CollectiveWay, size_bytes: int, bus_gbps: float) -> float:
         """One call with this size at a bus bandwidth, without noise."""
-        ranks = plan.ranks
-        job = AllReduce(ranks.gpus, ranks.hosts, bus_gbps, PLATFORMS[plan.generation])
+        job = AllReduce(plan.gpus, plan.hosts, bus_gbps, PLATFORMS[plan.generation])
         if plan.algorithms:
             return all_reduce_us(size_bytes, job, plan.algorithms)
-        share = bus_factor(self.operation, ranks.gpus) or 1.0
+        share = bus_factor(self.operation, plan.gpus) or 1.0
         simple_us = plan.latency_us + size_bytes * 8 * share / (bus_gbps * 1000)
         if self.operation != "all_reduce":
             return simple_us
@@ -316,13 +300,8 @@ class RunningCollective(Flow):
         self, job: CollectiveJob, rack: Rack, process: Process, plan: CollectiveWay, listing: str, bits: int
     ) -> None:
         super().__init__(plan.shares, plan.bus_gbps, ring=plan.ring)
-        self.job = job
-        self.rack = rack
-        self.process = process
-        self.plan = plan
-        self.listing = listing
-        self.bits = bits
-        self.gone = False
+        self.job, self.rack, self.process, self.plan, self.listing = job, rack, process, plan, listing
+        self.bits, self.gone = bits, False
         hosts = tuple(site.host.name for site, _, _ in plan.shares[:1])
         self.timeout, self.retries = patience_of(job.setting.env, least=least_timeout(rack, hosts))
         self.outage: Outage | None = None
@@ -453,17 +432,15 @@ class RunningCollective(Flow):
 
     def finish(self, at_s: float) -> None:
         """Print the table and end, unless packets were lost for good."""
-        job, plan = self.job, self.plan
-        asked = job.setting.env.get("NCCL_IB_TC", "0")
-        share, platform = self.average_gbps() / plan.bus_gbps, self.process.site.layout.platform
-        if plan.ranks.hosts > 1 and self.rack.drops(platform, int(asked) if asked.isdigit() else 0, share):
+        job, plan, average_gbps = self.job, self.plan, self.average_gbps()
+        asked, platform = job.setting.env.get("NCCL_IB_TC", "0"), self.process.site.layout.platform
+        share = average_gbps / plan.bus_gbps
+        if plan.hosts > 1 and self.rack.drops(platform, int(asked) if asked.isdigit() else 0, share):
             self._give_up(at_s)
             return
-        gpus = plan.ranks.gpus
-        average_gbps = self.average_gbps()
-        factor = bus_factor(job.operation, gpus)
+        factor = bus_factor(job.operation, plan.gpus)
         hosts = {site.host.name for site, _, _ in self.shares}
-        rows, rccl = [], self.process.site.layout.platform.amd
+        rows, rccl = [], platform.amd
         adaptive = self.ring is not None and self.rack.above.adapts(self.ring)
         total = 0.0
         for number, size in enumerate(job.sizes_bytes):
@@ -475,7 +452,7 @@ class RunningCollective(Flow):
                 algorithm_gbytes = size / time_us / 1000
                 cells.append(text.cell(time_us, algorithm_gbytes, algorithm_gbytes * factor))
                 total += algorithm_gbytes * factor
-            rows.append(text.row(job.operation, size_bytes=size, gpus=gpus, cells=cells, rccl=rccl))
+            rows.append(text.row(job.operation, size_bytes=size, gpus=plan.gpus, cells=cells, rccl=rccl))
         average = total / (2 * len(rows))
         columns = text.RCCL_COLUMNS if rccl else text.COLUMNS
         stdout = self.listing + columns + "".join(rows) + text.footer(job.operation, average)

@@ -5,20 +5,10 @@ from dataclasses import dataclass
 from math import ceil, inf
 
 from fabric.model.topology import Gpu, Platform, Rnic
+from fabric.sim.hosts.capacity import GENERATIONS
 from fabric.sim.hosts.site import Site
 from fabric.sim.phy.qos import SHORT_TIMEOUTS
 from fabric.sim.rack import Rack
-
-# What NCCL gets out of NVLink inside one host, bus bandwidth over the NVLink rate of one GPU and direction.
-# all-reduce with NVLS: 465 of 450 GB/s (H100, Azure NHC accepts 460); A100 has none: 230 of 300 (Azure NHC 228).
-# alltoall: 8 GiB at 340 GB/s on H100 and 231 on A100 (recorded 4-GPU H100 run, sizes from 8 GiB).
-# all-reduce over rings: 367 of 450 recorded there. MI300X: 312 of 448 on one host (choice: AMD's
-# acceptance script wants 304), and enough for the 365 GB/s that 16 ranks on two hosts showed (recorded, RCCL 2.27).
-_NVLINK = {
-    "all_reduce": {"a100": 232 / 300, "h100": 465 / 450, "b200": 465 / 450, "mi300x": 390 / 448},
-    "rings": {"a100": 232 / 300, "h100": 370 / 450, "b200": 370 / 450, "mi300x": 312 / 448},
-    "alltoall": {"a100": 232 / 300, "h100": 342 / 450, "b200": 342 / 450, "mi300x": 312 / 448},
-}
 
 RAIL_RATIO = 0.966
 """A ring's bus bandwidth per rail over what the RNIC carries: 46 to 48 GB/s of 400 Gb/s (nccl-tests issue 290)."""
@@ -76,35 +66,24 @@ OPERATIONS = ("alltoall", "all_reduce")
 """Those that probes start."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ranks:
-    """How many GPUs take part, on how many hosts."""
-
-    gpus: int
-    hosts: int
-
-    @property
-    def per_host(self) -> int:
-        """GPUs on one host; the most, when hosts differ."""
-        return -(-self.gpus // self.hosts)
-
-
 def bus_factor(operation: str, gpus: int) -> float:
     """Bus bandwidth over algorithm bandwidth (nccl-tests doc/PERFORMANCE.md)."""
     return (2 if operation == "all_reduce" else 1) * (gpus - 1) / gpus
 
 
-def is_tree(operation: str, ranks: Ranks, *, algorithm: str) -> bool:
+def is_tree(operation: str, hosts: int, *, algorithm: str) -> bool:
     """Between hosts NCCL takes a tree for all-reduce unless told to take rings."""
-    return operation == "all_reduce" and ranks.hosts > 1 and "RING" not in algorithm.upper()
+    return operation == "all_reduce" and hosts > 1 and "RING" not in algorithm.upper()
 
 
 def nvlink_ratio(operation: str, generation: str, *, rings: bool) -> float:
     """Bus bandwidth inside a host over one GPU's NVLink rate."""
-    return _NVLINK["rings" if rings and operation == "all_reduce" else operation][generation]
+    gpus = PLATFORMS[generation]
+    of_all_reduce_gbps = gpus.ring_gbps if rings else gpus.all_reduce_gbps
+    return (gpus.all_to_all_gbps if operation == "alltoall" else of_all_reduce_gbps) / gpus.nvlink_gbps
 
 
-def rail_weight(operation: str, ranks: Ranks, *, rails: int, tree: bool) -> float:
+def rail_weight(operation: str, gpus: int, hosts: int, *, rails: int, tree: bool) -> float:
     """
     Bus bandwidth over what one RNIC carries, when all *rails* carry the same.
 
@@ -113,19 +92,19 @@ def rail_weight(operation: str, ranks: Ranks, *, rails: int, tree: bool) -> floa
     for other hosts over its RNIC (16 GPUs on 2 hosts: 91.8 GB/s recorded, this gives 90).
     """
     if operation == "alltoall":
-        off_host = ranks.gpus - ranks.per_host
-        return RAIL_RATIO * (ranks.gpus - 1) / max(1, off_host) * rails / ranks.per_host
-    crossing = bus_factor("all_reduce", ranks.gpus) if tree and ranks.hosts == 2 else 1.0
+        per_host = -(-gpus // hosts)  # the most, when hosts differ
+        return RAIL_RATIO * (gpus - 1) / max(1, gpus - per_host) * rails / per_host
+    crossing = bus_factor("all_reduce", gpus) if tree and hosts == 2 else 1.0
     return RAIL_RATIO * rails * crossing
 
 
-def latency_us(operation: str, ranks: Ranks, *, tree: bool) -> float:
+def latency_us(operation: str, gpus: int, hosts: int, *, tree: bool) -> float:
     """What a collective takes however small it is, by the numbers of NCCL's plain protocol."""
     if operation == "all_reduce":
-        plateau = 1.0 if tree or ranks.hosts == 1 else _PLATEAU
-        return _latency_us(ranks.gpus, ranks.hosts, "tree" if tree else "ring", _SIMPLE) * plateau
+        plateau = 1.0 if tree or hosts == 1 else _PLATEAU
+        return _latency_us(gpus, hosts, "tree" if tree else "ring", _SIMPLE) * plateau
     base_us, step_us, net_us = (table["ring"][_SIMPLE] for table in (_BASE_US, _NVLINK_US, _NET_US))
-    return base_us + (ranks.gpus - ranks.hosts) * step_us + (ranks.hosts - 1) * net_us
+    return base_us + (gpus - hosts) * step_us + (hosts - 1) * net_us
 
 
 BASE_TIMEOUT_S = 4.096e-6
@@ -208,26 +187,30 @@ class Gpus:
     """
     What the GPUs of a host give NCCL; rates of one GPU and direction, decimal Gb/s.
 
-    *nvlink_gbps* is the wire rate; the next two are the bus bandwidths measured on one host with rings and with NVLS
-    (0: no NVLS).
+    *nvlink_gbps* is the wire rate; the others are bus bandwidths measured on one host: of an all-reduce with rings, and
+    of one that is told nothing, with *nvls* where the GPUs have it; of an all-to-all.
     """
 
     generation: str
     nvlink_gbps: float
     ring_gbps: float
-    nvls_gbps: float
+    all_reduce_gbps: float
+    all_to_all_gbps: float
+    nvls: bool = False
 
 
 PLATFORMS = {
-    "a100": Gpus("ampere", 2400.0, 1856.0, 0.0),
-    "h100": Gpus("hopper", 3600.0, 2960.0, 3720.0),
-    "b200": Gpus("blackwell", 7200.0, 5920.0, 7440.0),
-    "mi300x": Gpus("hopper", 3584.0, 2496.0, 0.0),
+    "a100": Gpus("ampere", GENERATIONS["a100"], 1856.0, 1856.0, 1856.0),
+    "h100": Gpus("hopper", GENERATIONS["h100"], 2960.0, 3720.0, 2736.0, nvls=True),
+    "b200": Gpus("blackwell", GENERATIONS["b200"], 5920.0, 7440.0, 5472.0, nvls=True),
+    "mi300x": Gpus("hopper", GENERATIONS["mi300x"], 2496.0, 3120.0, 2496.0),
 }
 """
-A100: 300 GB/s of NVLink, 230 with rings (Azure NHC accepts 228). H100: 450 GB/s; 465 with NVLS (Azure NHC accepts 460),
-367 with rings. B200: choice, the shares of NVLink that H100 reaches. MI300X: 312 GB/s (as above); how RCCL tunes itself
-is not modelled, Hopper's tables stand for it (choice).
+A100: 300 GB/s of NVLink, 230 with rings (Azure NHC accepts 228), 231 in an all-to-all. H100: 450 GB/s; 465 with NVLS
+(Azure NHC accepts 460), 367 with rings, 340 in an all-to-all (a recorded 4-GPU run, sizes from 8 GiB). B200: choice,
+the shares of NVLink that H100 reaches. MI300X: 312 of 448 GB/s (choice: AMD's acceptance script wants 304), and enough
+for the 365 that 16 ranks on two hosts showed (recorded, RCCL 2.27); how RCCL tunes itself is not modelled, Hopper's
+tables stand for it (choice).
 """
 
 
@@ -266,7 +249,7 @@ def all_reduce_us(
 def _can(job: AllReduce, algorithm: str, protocol: str) -> bool:
     if algorithm in ("ring", "tree"):
         return True
-    return protocol == "simple" and job.gpus.nvls_gbps > 0 and (algorithm == "nvls") == (job.hosts == 1)
+    return protocol == "simple" and job.gpus.nvls and (algorithm == "nvls") == (job.hosts == 1)
 
 
 def _time_us(size_bytes: int, job: AllReduce, algorithm: str, row: int) -> float:
@@ -287,10 +270,10 @@ def _bus_gbps(job: AllReduce, algorithm: str, row: int) -> float:
     """Bus bandwidth of a large collective, before the latency."""
     gpus, column, generation, channels_gbps = job.gpus, job.column, job.gpus.generation, _CHANNELS * 8.0
     if algorithm == "nvls":
-        return gpus.nvls_gbps
+        return gpus.all_reduce_gbps
     if algorithm == "nvls_tree":  # on two hosts each byte crosses once each way, which bus bandwidth counts twice
         crossing_gbps = job.network_gbps * (2 if job.hosts == 2 else 1)
-        return min(gpus.nvls_gbps, crossing_gbps, channels_gbps * _NVLS_TREE_GBYTES[generation][column])
+        return min(gpus.all_reduce_gbps, crossing_gbps, channels_gbps * _NVLS_TREE_GBYTES[generation][column])
     ll_gbps = _LL_MAX_GBYTES[generation if job.hosts == 1 else "intel"][column] * 8.0
     plain_gbps = gpus.ring_gbps if job.hosts == 1 else job.network_gbps
     if algorithm == "ring":
@@ -332,7 +315,7 @@ def algorithms_of(operation: str, hosts: int, *, generation: str, algorithm: str
     if operation != "all_reduce" or hosts < 3:
         return ()
     asked = tuple(dict.fromkeys(_NAMES[word] for word in algorithm.upper().split(",") if word in _NAMES))
-    if PLATFORMS[generation].nvls_gbps <= 0:
+    if not PLATFORMS[generation].nvls:
         asked = tuple(name for name in asked if name != "nvls_tree")
     return asked or ALGORITHMS
 

@@ -74,12 +74,6 @@ def head(operation: str, options: CollectiveOptions, *, rccl: bool = False) -> s
     return page("nccl-tests", what="rccl" if rccl else "nccl", operation=operation, options=options)
 
 
-def rank_line(rank: int, pid: int, host: str, *, device: int, bus: str, model: str) -> str:
-    """One GPU of the list; the tool cuts a host's name at its first dot."""
-    name = host.partition(".")[0]
-    return f"#  Rank {rank:2d} Group  0 Pid {pid:6d} on {name:>10s} device {device:2d} [0000:{bus}:00] {model}\n"
-
-
 def row(operation: str, *, size_bytes: int, gpus: int, cells: Sequence[str], rccl: bool = False) -> str:
     """One size: out of place and in place; *rccl*: with algorithm, protocol and channels."""
     count = size_bytes // _TYPE_BYTES

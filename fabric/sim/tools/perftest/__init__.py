@@ -1,15 +1,16 @@
 """``ib_write_bw``, one way or both, and ``ib_write_lat``: a server that waits, a client, and what is between them."""
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import ClassVar
 
 from fabric.model.topology import Gpu, Rnic
+from fabric.sim import page
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts import visible_gpus
 from fabric.sim.hosts.capacity import MESSAGES_PER_QP_MPPS, RNIC_EFFICIENCY, Layout
 from fabric.sim.hosts.site import Flow, Ring, Share, Site
-from fabric.sim.hosts.timeline import Process
+from fabric.sim.hosts.timeline import Listening, Process
 from fabric.sim.rack import Rack
 from fabric.sim.tools.call import Surroundings
 from fabric.sim.tools.perftest import text
@@ -54,7 +55,7 @@ class PairEnd:
         """The set-up is over."""
         if self.process.work is self:
             self.listens = True
-            rack.timeline.listening(self.process, self.options.port, at_s)
+            rack.timeline.happened.append(Listening(self.process.pid, self.options.port, at_s))
 
     def abandon(self, process: Process, at_s: float) -> None:
         """Killed while waiting: the port is free again."""
@@ -83,8 +84,7 @@ class Transfer(Flow):
         if trouble == "hanging" or self.stuck:
             self.stuck = True
         elif trouble == "broken":
-            self._fail(self.client, at_s + RETRY_S, text.RETRY_EXCEEDED)
-            self._fail(self.server, at_s + RETRY_S, text.PEER_GONE)
+            self._give_up(at_s + RETRY_S)
         else:
             self._move(at_s)
 
@@ -162,6 +162,11 @@ class Transfer(Flow):
                 return True
         return False
 
+    def _give_up(self, at_s: float) -> None:
+        """The client's retries have run out."""
+        self._fail(self.client, at_s, text.RETRY_EXCEEDED)
+        self._fail(self.server, at_s, text.PEER_GONE)
+
     def _fail(self, end: PairEnd, at_s: float, stderr: str) -> None:
         self.rack.timeline.exit_later(end.process, at_s, status=1, stdout=end.side.lead, stderr=stderr)
 
@@ -200,8 +205,7 @@ class Transfer(Flow):
         leaves = leaves or client.process.site is not server.process.site
         share = self.average_gbps() / self.ceiling_gbps
         if leaves and self.rack.drops(platform, client.options.traffic_class, share):
-            self._fail(client, at_s, text.RETRY_EXCEEDED)
-            self._fail(server, at_s, text.PEER_GONE)
+            self._give_up(at_s)
             return
         hosts = [end.process.site.host.name for end in (client, server)]
         row = self.row(self.rack.noise.factor(client.bits, 0, hosts))
@@ -258,19 +262,10 @@ class WriteBw:
         # With the TCP port: it alone tells clients apart whose servers use different RNICs, whatever starts first.
         told = (options.device, options.peer is None, options.size_bytes, options.duration_s, options.iterations)
         self.hash = text_hash(repr((told, options.port, options.queue_pairs, options.cuda, self.visible, self.numa)))
-        self._sides: dict[tuple[Layout, tuple[int, ...]], Side] = {}
-
-    def side(self, site: Site) -> Side:
-        """What this command line means on a host of this platform, with the GPUs that are there."""
-        there = site.present_gpus()
-        whole = there is site.layout.platform.gpus  # nearly always: then no GPU is looked at
-        kind = (site.layout, () if whole else (-1, *(gpu.index for gpu in there)))
-        side = self._sides.get(kind)
-        if side is None:
-            side = self._sides[kind] = self._found_side(site.layout, there)
-        return side
+        self._side = cache(self._found_side)
 
     def _found_side(self, layout: Layout, there: tuple[Gpu, ...]) -> Side:
+        """What this command line means on a host of this platform, with the GPUs that are there."""
         platform, options = layout.platform, self.options
         first = platform.rnics[0].device if platform.rnics else "mlx5_0"
         device = first if options.device is None else options.device
@@ -288,7 +283,8 @@ class WriteBw:
         elif options.cuda < len(gpus):
             endpoint = there[gpus[options.cuda]].name
         ethernet = platform.link_layer == "ethernet"
-        head = text.head(self.title, options, device, ethernet=ethernet, numa=node)
+        words = {"title": self.title, "device": device, "options": options, "ethernet": ethernet, "numa": node}
+        head = page("ib_write_bw", rule=text.RULE, **words)
         waiting = text.WAITING if options.peer is None else ""
         listing = "" if options.cuda is None else text.cuda_listing(tuple(there[number].index for number in gpus))
         return Side(device, endpoint, refusal, listing, text.lead(options) + waiting, head, self.columns)
@@ -306,17 +302,18 @@ class WriteBw:
         """Serve, or connect to a server and write."""
         options, site, rocm = self.options, process.site, self.options.use_rocm is not None
         fails = partial(rack.timeline.exit_later, process, at_s + REFUSE_S, status=1)
-        if options.cuda is not None and ("no_cuda" in rack.site or rocm != site.layout.platform.amd):
-            fails(stderr=text.refused(f"unrecognized option '--use_{'rocm' if rocm else 'cuda'}'"))
+        if options.cuda is not None and ("no_cuda" in rack.mock.site or rocm != site.layout.platform.amd):
+            reason = f"unrecognized option '--use_{'rocm' if rocm else 'cuda'}'"
+            fails(stderr=page("ib_write_bw-usage", reason=reason))
             return  # options are read one by one
         if options.version:
             fails(stdout="Version: 6.29\n")  # it ends with 1 all the same (recorded of 6.06, and of 6.29)
             return
-        side = self.side(site)
+        side = self._side(site.layout, site.present_gpus())
         refusal = side.refusal
         if not refusal and (trouble := site.trouble_of(side.device)) in ("absent", "broken"):
             refusal = text.NO_DEVICE % side.device if trouble == "absent" else text.PORT_DOWN % options.ib_port
-        if not refusal and options.cuda is not None and "dmabuf" in rack.site and not options.dmabuf:
+        if not refusal and options.cuda is not None and "dmabuf" in rack.mock.site and not options.dmabuf:
             refusal = text.NO_MR
         if refusal:
             fails(stdout=text.lead(options), stderr=refusal)

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from fabric.sim import page
 from fabric.sim.hashing import mix64, text_hash, word
-from fabric.sim.hosts import gpu_model, pci_bus
+from fabric.sim.hosts import GPU_MODELS, pci_bus
 from fabric.sim.hosts.site import Site
 from fabric.sim.tools.call import BadOption, asked_for, option, options, within
 
@@ -89,34 +89,19 @@ def lead(options: WriteBwOptions) -> str:
     return (NO_PEAK if options.duration_s is not None else "") + (NO_INLINE if options.cuda is not None else "")
 
 
-def head(title: str, options: WriteBwOptions, device: str, *, ethernet: bool, numa: int | None) -> str:
-    """From the first rule to the one before the addresses; *numa* is the node whose CPUs it runs on."""
-    return page("ib_write_bw", rule=RULE, title=title, device=device, options=options, ethernet=ethernet, numa=numa)
-
-
-def refused(reason: str) -> str:
-    """How it refuses a command line."""
-    return page("ib_write_bw-usage", reason=reason)
-
-
-def address_end(site: Site, device: str) -> tuple[str, str]:
-    """The LID of an RNIC, and the GID line under its address (Ethernet only)."""
-    text = site.addresses.get(device)
-    if text is None:
-        bits = mix64(site.name_hash ^ text_hash(device))
-        if site.layout.platform.link_layer == "ethernet":
-            numbers = ":".join(f"{bits >> shift & 0xFF:02d}" for shift in (0, 8, 16))
-            text = f"0000| GID: 00:00:00:00:00:00:00:00:00:00:255:255:10:{numbers}\n"
-        else:
-            text = f"0x{bits % 0xBFFF + 1:02x}|"
-        site.addresses[device] = text
-    lid, _, gid = text.partition("|")
-    return lid, gid
+@lru_cache(maxsize=1 << 15)
+def address_end(name_hash: int, device: str, *, ethernet: bool) -> tuple[str, str]:
+    """The LID of an RNIC of a host, and the GID line under its address (Ethernet only)."""
+    bits = mix64(name_hash ^ text_hash(device))
+    if not ethernet:
+        return f"0x{bits % 0xBFFF + 1:02x}", ""
+    numbers = ":".join(f"{bits >> shift & 0xFF:02d}" for shift in (0, 8, 16))
+    return "0000", f" GID: 00:00:00:00:00:00:00:00:00:00:255:255:10:{numbers}\n"
 
 
 def addresses(site: Site, device: str, bits: int, *, queue_pairs: int) -> list[str]:
     """The addresses of all queue pairs of one side, without the word before each; the same *bits* give the same."""
-    lid, gid = address_end(site, device)
+    lid, gid = address_end(site.name_hash, device, ethernet=site.layout.platform.link_layer == "ethernet")
     return [
         f" address: LID {lid} QPN 0x{one & 0x3FFF:04x} PSN 0x{one >> 14 & 0xFFFFFF:06x}"
         f" RKey 0x{one >> 38 & 0x1FFFFF:06x} VAddr 0x{0x7F0000000000 + (one >> 36 << 12):016x}\n{gid}"
@@ -144,7 +129,7 @@ def rocm_lines(site: Site, options: WriteBwOptions, bits: int) -> str:
     assert options.cuda is not None
     size_bytes, place = max(2 * options.size_bytes * options.queue_pairs, 1 << 21), 0x7F0000000000 + (bits & 0xFFFFF000)
     return (
-        f"Using ROCm Device with ID: {options.cuda}, Name: {gpu_model(site.layout.generation)}, "
+        f"Using ROCm Device with ID: {options.cuda}, Name: {GPU_MODELS[site.layout.generation]}, "
         f"PCI Bus ID: 0x{pci_bus(options.cuda)}, GCN Arch: gfx942:sramecc+:xnack-\n"
         f"allocated {size_bytes} bytes of GPU buffer at 0x{place:x}\n"
     )
@@ -160,7 +145,7 @@ def cuda_picked(site: Site, options: WriteBwOptions, bits: int) -> str:
     """Up to the creation of the CUDA context."""
     return (
         f"\nPicking device No. {options.cuda}\n"
-        f"[pid = {4096 + bits % 4190000}, dev = {options.cuda}] device name = [{gpu_model(site.layout.generation)}]\n"
+        f"[pid = {4096 + bits % 4190000}, dev = {options.cuda}] device name = [{GPU_MODELS[site.layout.generation]}]\n"
         "creating CUDA Ctx\n"
     )
 

@@ -5,10 +5,10 @@ import re
 import numpy as np
 import pytest
 
-from fabric.model.inventory import Fault
+from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.sim.hosts.site import Flow
-from fabric.sim.net.managers import Forwarding, Routing
+from fabric.sim.net.managers import Forwarding
 from fabric.sim.net.network import Ring, network_of
 from fabric.sim.tools.nccl_tests.model import rc_timeout_s
 from tests.sim.net.pod.conftest import Pod
@@ -38,7 +38,7 @@ def test_a_link_that_is_back_is_used_again_after_the_manager_knows(pod):
         one = pod(engine)
         a, b = one.run(*A), one.run(*B)
         one.ask("gpu001", f"{UPLINK} disable", 20.0)
-        one.ask("gpu001", f"{UPLINK} enable", 60.0)
+        one.ask("gpu001", f"{UPLINK} on", 60.0)
         assert one.shares(b, 59.0, 65.0, 80.0) == pytest.approx(shares, rel=0.01)
         assert one.share(a) == one.share(b)
 
@@ -131,7 +131,7 @@ def test_static_and_adaptive_rings_share_what_there_is(kit):
     switches = {name: Switch(name, "leaf") for unit in leaves for name in unit}
     switches |= {name: Switch(name, "spine") for name in ("spine0", "spine1")}
     topology = Topology(hosts, switches, (Uplinks((*leaves[0], *leaves[1]), ("spine0", "spine1"), 1, 400.0),))
-    network = network_of(topology, (), Routing(), Forwarding("ftree", adaptive=True))
+    network = network_of(topology, MockSettings(), Forwarding("ftree", adaptive=True), seed=0)
     assert network is not None
     rails = tuple(range(8))
     rings = [
