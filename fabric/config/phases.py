@@ -16,7 +16,7 @@ from pydantic import Field
 from pydantic_core import PydanticCustomError
 
 from fabric.changes.cable_fault import CableFault, DrawnLinks
-from fabric.changes.kind import Context, Kind
+from fabric.changes.kind import Kind
 from fabric.changes.kinds import KINDS, UNUSABLE
 from fabric.config.document import Tree
 from fabric.config.links import Links
@@ -25,7 +25,6 @@ from fabric.config.problems import KeyPath, Problems, valid, valid_items
 from fabric.model.change import CHANGES, ChangeSettings, ChangeSpec
 from fabric.model.fields.scalars import NAME_MOST, SAFE_NAME, AsWritten, refusal
 from fabric.model.fields.wording import nearest, one_of, quoted
-from fabric.model.inventory import Inventory
 from fabric.model.scenario import PROBES, Name, Phase, ProbeSpec, Where
 from fabric.probes.again import AgainSpec
 from fabric.probes.kinds import ASKED
@@ -136,29 +135,16 @@ def _values_differ(texts: tuple[str, ...], path: KeyPath, problems: Problems) ->
 PHASES_MOST = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class Fabric:
-    """What changes are checked against: the inventory and the links of the run."""
-
-    inventory: Inventory
-    links: Links
-
-    @property
-    def context(self) -> Context:
-        """The same for kinds of changes."""
-        return Context(self.inventory.topology, self.inventory.changes, hosts=self.links.hosts)
-
-
-def read_phases(raw: Tree | None, where: Where, fabric: Fabric | None, problems: Problems) -> tuple[Phase, ...]:
-    """The phases as they are written, those that can be read; *fabric* is None when it is itself wrong."""
+def read_phases(raw: Tree | None, where: Where, links: Links | None, problems: Problems) -> tuple[Phase, ...]:
+    """The phases as they are written, those that can be read; *links* is None when the inventory is wrong."""
     found = []
     for position, item in enumerate(raw if isinstance(raw, list) else []):
         path: KeyPath = ("phases", position)
         written = item.get("changes") if isinstance(item, dict) else None
-        changes = tuple(_changes(written, fabric, (*path, "changes"), problems))
+        changes = tuple(_changes(written, links, (*path, "changes"), problems))
         phase = valid(Phase, item)
         if phase is not None:
-            env = _env(phase, changes, fabric, path, problems)
+            env = _env(phase, changes, links, path, problems)
             found.append(replace(phase, changes=changes, env=env, where=where))
             _check_together(found[-1], path, own_env=bool(phase.env), problems=problems)
     return tuple(found)
@@ -182,12 +168,12 @@ def _check_together(phase: Phase, path: KeyPath, *, own_env: bool, problems: Pro
 
 
 def _env(
-    phase: Phase, changes: Iterable[ChangeSpec], fabric: Fabric | None, path: KeyPath, problems: Problems
+    phase: Phase, changes: Iterable[ChangeSpec], links: Links | None, path: KeyPath, problems: Problems
 ) -> tuple[tuple[str, str], ...]:
     """The variables of the phase: its own, and what changes of the job alone ask its collectives for."""
     env = dict(phase.env)
     env_problems(env, (*path, "env"), problems)
-    settings = fabric.inventory.changes if fabric else ChangeSettings()
+    settings = links.context.settings if links else ChangeSettings()
     for change in changes:
         asked = change.env(settings, env)
         for name in asked.keys() & env.keys():
@@ -200,15 +186,15 @@ def _env(
 _Change: Any = Annotated[ChangeSpec, CHANGES]
 
 
-def _changes(raw: Tree | None, fabric: Fabric | None, path: KeyPath, problems: Problems) -> Iterator[ChangeSpec]:
-    """The changes of one phase that are well formed; without *fabric* no link is looked up."""
+def _changes(raw: Tree | None, links: Links | None, path: KeyPath, problems: Problems) -> Iterator[ChangeSpec]:
+    """The changes of one phase that are well formed; without *links* no link is looked up."""
     seen: set[tuple[str, str]] = set()
     spec: Kind
     for here, spec in valid_items(_Change, raw if isinstance(raw, list) else [], path):
         below = (*here, spec.kind) if CHANGES.stands_below(type(spec)) else here
         if isinstance(spec, CableFault):
-            spec = spec.changed(links=_links(spec, fabric, (*below, "links"), problems))
-        for where, text in spec.problems(fabric.context if fabric else None):
+            spec = spec.changed(links=_links(spec, links, (*below, "links"), problems))
+        for where, text in spec.problems(links.context if links else None):
             problems.add((*below, *where), text)
         scope = getattr(spec, "scope", "")
         if scope and (spec.kind, scope) in seen:
@@ -217,15 +203,15 @@ def _changes(raw: Tree | None, fabric: Fabric | None, path: KeyPath, problems: P
         yield spec
 
 
-def _links(spec: CableFault, fabric: Fabric | None, path: KeyPath, problems: Problems) -> tuple[str, ...]:
+def _links(spec: CableFault, links: Links | None, path: KeyPath, problems: Problems) -> tuple[str, ...]:
     """The names of links as the model writes them; what is wrong with any of them is noted."""
-    if fabric is None:
+    if links is None:
         return ()
     if isinstance(spec.links, DrawnLinks):
-        return fabric.links.drawn(spec.links, path, problems)
+        return links.drawn(spec.links, path, problems)
     names: list[str] = []
     for at, text in enumerate(spec.link_names):
-        name = fabric.links.named(text, (*path, at), problems)
+        name = links.named(text, (*path, at), problems)
         if name in names:
             problems.add((*path, at), f"link {quoted(text)} is there twice")
         elif name is not None:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from fabric.changes.kind import Context
 from fabric.config.baselines import baseline_problem
 from fabric.config.document import Tree, read_document
 from fabric.config.expect import Expected, ExpectEntry
@@ -17,7 +18,6 @@ from fabric.config.inventory import load_inventory
 from fabric.config.links import Links
 from fabric.config.phases import (
     PHASES_MOST,
-    Fabric,
     Matrix,
     MatrixValues,
     check_all_used,
@@ -109,8 +109,8 @@ def load_scenario(
     where = inventory_path or _inventory_path(tree, path, problems)
     inventory, others = _inventory(where, faults)
     names = _hosts(hosts, tree, inventory, problems, command_line)
-    fabric = Fabric(inventory, Links(inventory.topology, names)) if inventory and names else None
-    file, phases, expect = _read_body(tree, fabric, problems) if tree or not problems else (None, (), ())
+    links = Links(Context(inventory.topology, inventory.changes, hosts=names)) if inventory and names else None
+    file, phases, expect = _read_body(tree, links, problems) if tree or not problems else (None, (), ())
     judge = valid(JudgeSettings, tree.get("judge", {})) or JudgeSettings()
     missing = baseline_problem(judge.baseline, where) if judge.baseline and where else None
     if missing:
@@ -217,7 +217,7 @@ def _hosts(
     return hosts_named(tree.get("hosts", "all"), inventory, partial(problems.add, ("hosts",)))  # each problem once
 
 
-def _read_body(tree: Mapping[str, Tree], fabric: Fabric | None, problems: Problems) -> _Body:
+def _read_body(tree: Mapping[str, Tree], links: Links | None, problems: Problems) -> _Body:
     """All of a scenario file that is not about the inventory itself; what is wrong is noted, each thing once."""
     matrix = read_matrix(tree, problems)
     raw = tree.get("phases")
@@ -230,7 +230,7 @@ def _read_body(tree: Mapping[str, Tree], fabric: Fabric | None, problems: Proble
         if not found:
             file = read
             check_names(filled, problems)
-        found[where] = read_phases(filled, where, fabric, problems)
+        found[where] = read_phases(filled, where, links, problems)
     if raw is not None:
         check_all_used(matrix, problems)
     phases = [phase for each in found.values() for phase in each]

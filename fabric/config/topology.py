@@ -250,8 +250,8 @@ def _login(entry: SwitchesEntry, name: str) -> Login | None:
 def uplinks(
     entries: Iterable[tuple[KeyPath, SwitchesEntry]], known: Mapping[str, Switch], problems: Problems
 ) -> tuple[Uplinks, ...]:
-    """The cables between switches; both ends must be there, the upper on another tier."""
-    found = []
+    """The cables between switches, lower tiers first; both ends must be there, on different tiers."""
+    found: dict[str, list[Uplinks]] = {tier: [] for tier in TIERS}
     cables = 0
     for path, entry in entries:
         if entry.uplinks is None:
@@ -264,10 +264,14 @@ def uplinks(
         lower = unfolded(entry.names, (*path, "names"), problems)
         upper = unfolded(entry.uplinks.to, (*here, "to"), problems)
         _refer((*here, "to"), upper, known, problems)
-        if any(name in known and known[name].tier == entry.tier for name in upper):
+        own, others = TIERS.index(entry.tier), {TIERS.index(known[name].tier) for name in upper if name in known}
+        if own in others:
             problems.add((*here, "to"), f"expected switches of another tier, got {entry.tier} again")
-        found.append(Uplinks(lower, upper, entry.uplinks.count, entry.uplinks.line_rate_gbps))
-    return tuple(found)
+        lowest = min(own, max(others, default=own))
+        if lowest < own:  # written from above
+            lower, upper = upper, lower
+        found[TIERS[lowest]].append(Uplinks(lower, upper, entry.uplinks.count, entry.uplinks.line_rate_gbps))
+    return tuple(uplinks for tier in TIERS for uplinks in found[tier])
 
 
 def _refer(path: KeyPath, names: Iterable[str], known: Mapping[str, Switch], problems: Problems) -> None:
