@@ -6,15 +6,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import Field
+from pydantic import Field, with_config
 
 from fabric.config.document import Tree, read_document
 from fabric.config.problems import Problems, report, valid_items
 from fabric.errors import ConfigError, Problem
-from fabric.model.fields.entry import Entry, written_keys
+from fabric.model.fields.entry import STRICT, Entry, written_keys
 from fabric.model.fields.scalars import SAFE_NAME, Choice
 from fabric.model.fields.wording import nearest, quoted, shown
-from fabric.model.inventory import Inventory
+from fabric.model.inventory import BACKENDS, Inventory
 from fabric.model.recorded import Recorded
 from fabric.model.scenario import LimitKey, Scenario
 from fabric.model.text import fold, size_text
@@ -31,12 +31,13 @@ from fabric.model.verdict import (
 )
 from fabric.probes.loopback import link_classes
 
-BACKENDS = ("ssh", "process", "mock")
 T = TypeVar("T")
 
 
-class CandidateFile(Entry):
-    """A whole candidate file: what was recorded and nobody has accepted yet."""
+@with_config(STRICT)
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What was recorded and nobody has accepted yet: for which baseline, and through which backend it was measured."""
 
     name: Annotated[str, SAFE_NAME]
     backend: Annotated[str, Choice(BACKENDS)]
@@ -58,15 +59,17 @@ def load_baseline(path: Path) -> Baseline:
         problems.at_line(0, f"no such file; a file is expected here, not a name: inventory/baselines/{path}.yaml")
         problems.raise_if_any()
     tree = read_document(path, problems)
-    if tree or not problems:
-        report(BaselineFile, tree, problems)
-    limits = _each_once(Limit, tree, "limits", problems, "the limit", lambda one: replace(one, **_NOT_OF_THE_KEY))
+    if not tree:
+        problems.raise_if_any()
+    file = report(BaselineFile, tree, problems)
+    _each_once(Limit, tree, "limits", problems, "the limit", lambda one: replace(one, **_NOT_OF_THE_KEY))
+    _each_recorded_once(tree, problems)
     name = tree.get("name")
     if isinstance(name, str) and name != path.stem:
         problems.add(("name",), f"expected {quoted(path.stem)}, as the file is called, got {quoted(name)}")
-    recorded = _recorded_in(tree, problems)
     problems.raise_if_any()
-    return Baseline(path.stem, str(path), limits, recorded)
+    assert file is not None  # else it was raised above
+    return Baseline(file.name, str(path), file.limits, file.recorded)
 
 
 _NOT_OF_THE_KEY: dict[str, Any] = {"at_least_gbps": 0.0, "source": "", "per_rnic": False, "min_size_bytes": 0}
@@ -215,43 +218,32 @@ def _expected(scenario: Scenario) -> frozenset[str]:
     return frozenset(ref.label for one in scenario.expect for ref in one.refs)
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """What was recorded and nobody has accepted yet: for which baseline, and through which backend it was measured."""
-
-    name: str
-    backend: str
-    recorded: tuple[Recorded, ...]
-
-
 def load_candidate(path: Path) -> Candidate:
     """The candidate in a file; ConfigError holds everything that is wrong."""
     problems = Problems(shown(str(path)))
     tree = read_document(path, problems)
-    if tree or not problems:
-        report(CandidateFile, tree, problems)
-    entries = _recorded_in(tree, problems)
+    if not tree:
+        problems.raise_if_any()
+    candidate = report(Candidate, tree, problems)
+    _each_recorded_once(tree, problems)
     problems.raise_if_any()
-    return Candidate(str(tree["name"]), str(tree["backend"]), entries)
+    assert candidate is not None  # else it was raised above
+    return candidate
 
 
-def _recorded_in(tree: dict[str, Tree], problems: Problems) -> tuple[Recorded, ...]:
-    """The well formed entries of the section."""
-    return _each_once(Recorded, tree, "recorded", problems, "the one recorded", lambda line: line.key)
+def _each_recorded_once(tree: dict[str, Tree], problems: Problems) -> None:
+    _each_once(Recorded, tree, "recorded", problems, "the one recorded", lambda one: one.key)
 
 
 def _each_once(
     model: type[T], tree: dict[str, Tree], section: str, problems: Problems, what: str, key: Callable[[T], object]
-) -> tuple[T, ...]:
-    """The well formed entries of a section; a key that is there twice is noted."""
+) -> None:
+    """Note each well formed entry of a section whose key another one has."""
     first: dict[object, int] = {}
-    found = []
     for here, entry in valid_items(model, tree.get(section), (section,)):
         if key(entry) in first:
             problems.add(here, f"the same key as {what} on line {first[key(entry)]}")
         first.setdefault(key(entry), problems.lines[here])
-        found.append(entry)
-    return tuple(found)
 
 
 _HEAD = "recorded:"

@@ -20,10 +20,17 @@ from fabric.model.change import ChangeSettings, SubnetManager
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.scalars import SAFE_NAME, Choice
 from fabric.model.fields.wording import nearest, quoted, shown
-from fabric.model.inventory import ROUTING, Fault, Inventory, MockSettings, ProcessSettings, SlurmSettings, SshSettings
+from fabric.model.inventory import (
+    BACKENDS,
+    ROUTING,
+    Fault,
+    Inventory,
+    MockSettings,
+    ProcessSettings,
+    SlurmSettings,
+    SshSettings,
+)
 from fabric.model.topology import Login, Topology
-
-BACKENDS = ("mock", "ssh", "slurm", "process")
 
 
 class InventoryFile(Entry):
@@ -63,7 +70,7 @@ def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Invento
     problems = Problems(shown(str(path)))
     command_line = Problems("--fault")
     tree = read_document(path, problems)
-    if not tree and problems:
+    if not tree:
         problems.raise_if_any()
     file = report(InventoryFile, tree, problems)
     topology, whole = _topology(tree, problems)

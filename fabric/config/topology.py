@@ -1,7 +1,7 @@
 """Hosts, switches and cables: what a file says of them, and whether every name refers to something."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Annotated
@@ -221,14 +221,10 @@ def refuse_one_machine_twice(
     for name, way in ways.items():
         names.setdefault((_one_spelling(way.address), way.port or ssh.port, way.user or ssh.user), []).append(name)
     for (address, _, _), same in names.items():
-        entries = list(dict.fromkeys(where[name] for name in same)) if len(same) > 1 else []
-        for entry in entries:
-            others = [name for name in same if where[name] != entry]
-            lines = sorted({problems.lines.get(other, 0) for other in entries} - {problems.lines.get(entry, 0)})
-            also = (
-                f" ({some(others)}: line {', '.join(map(str, lines))})" if others else "; with {name} each has its own"
-            )
-            text = f"{some(same)} are reached at one address, {quoted(address)}{also}: a machine has one name"
+        entries = dict.fromkeys(where[name] for name in same)
+        hint = "; with {name} each has its own" if len(entries) == 1 else ""
+        text = f"{some(same)} are reached at one address, {quoted(address)}{hint}: a machine has one name"
+        for entry in entries if len(same) > 1 else ():
             problems.add((*entry, "address"), text)
 
 
@@ -306,9 +302,8 @@ def hosts(entries: Iterable[tuple[KeyPath, HostsEntry]], parts: HostParts, names
         platform = parts.platforms.get(entry.platform)
         members = names.take(entry.names, (*path, "names"))
         if _counted(entry, path, names.problems) and platform is not None:
-            maker = _Maker(entry, platform, path, names.problems)
-            made = [maker.host(name, position) for position, name in enumerate(members)]
-            maker.check(made, parts, names)
+            made = list(_made(entry, platform, members, _leaf_templates(entry, platform, path, names.problems)))
+            _check_made(made, entry, platform, path, parts, names)
             found.update((host.name, host) for host in made)
     return found
 
@@ -346,52 +341,45 @@ def _counted(entry: HostsEntry, path: KeyPath, problems: Problems) -> bool:
     return complete
 
 
-class _Maker:
-    """Makes the hosts of one entry; hosts with the same leaves share one tuple of them."""
+def _leaf_templates(entry: HostsEntry, platform: Platform, path: KeyPath, problems: Problems) -> tuple[Template, ...]:
+    """One template for each rail; none where their number is wrong, which is noted."""
+    given = entry.leaves or ()
+    rails = 1 + max((rnic.rail for rnic in platform.rnics), default=0)
+    if len(given) > 1 and len(given) != rails:
+        text = f"expected {rails} leaves, one for each rail, got {len(given)}; one alone is that of all rails"
+        problems.add((*path, "leaves"), text)
+        return ()
+    return given * rails if len(given) == 1 else given
 
-    def __init__(self, entry: HostsEntry, platform: Platform, path: KeyPath, problems: Problems) -> None:
-        self._entry, self._platform, self._path, self._problems = entry, platform, path, problems
-        self._rails = 1 + max((rnic.rail for rnic in platform.rnics), default=0)
-        self._leaves: dict[tuple[int, int, str], tuple[str, ...]] = {}
-        self._templates = self._leaf_templates()
-        self._by_name = any("name" in template.fields for template in self._templates)
 
-    def _leaf_templates(self) -> tuple[Template, ...]:
-        given = self._entry.leaves or ()
-        if len(given) > 1 and len(given) != self._rails:
-            text = f"expected {self._rails} leaves, one for each rail, got {len(given)}; one alone is that of all rails"
-            self._problems.add((*self._path, "leaves"), text)
-            return ()
-        return given * self._rails if len(given) == 1 else given
-
-    def host(self, name: str, position: int) -> Host:
-        """The host at a position of the entry."""
-        entry = self._entry
+def _made(
+    entry: HostsEntry, platform: Platform, members: Iterable[str], leaf_templates: Sequence[Template]
+) -> Iterator[Host]:
+    """The hosts of one entry; those with the same leaves share one tuple of them."""
+    shared: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for position, name in enumerate(members):
         unit, rack = position // (entry.hosts_per_unit or 1), position // (entry.hosts_per_rack or 1)
         values: dict[str, str | int] = {"name": name, "unit": unit, "rack": rack}
+        leaves = tuple(template.text(values | {"rail": rail}) for rail, template in enumerate(leaf_templates))
         address = (entry.address or _NAME).text(values)
-        return Host(name, self._platform, address, entry.rack.text(values) if entry.rack else None, self._on(values))
+        yield Host(
+            name, platform, address, entry.rack.text(values) if entry.rack else None, shared.setdefault(leaves, leaves)
+        )
 
-    def _on(self, values: Mapping[str, str | int]) -> tuple[str, ...]:
-        key = (int(values["unit"]), int(values["rack"]), str(values["name"]) if self._by_name else "")
-        if key not in self._leaves:
-            leaves = (template.text({**values, "rail": rail}) for rail, template in enumerate(self._templates))
-            self._leaves[key] = tuple(leaves)
-        return self._leaves[key]
 
-    def check(self, made: list[Host], parts: HostParts, names: Names) -> None:
-        """Note names that came out of the templates wrong, and leaves that are no leaf switches."""
-        if self._platform.nvlink_domain == "rack" and self._entry.rack is None:
-            self._problems.add(
-                self._path, "'rack' is required here: NVLink joins the hosts of one (nvlink_domain: rack)"
-            )
-        names.usable((host.rack or "r0" for host in made), (*self._path, "rack"), HOST_PATTERN)
-        names.usable((host.address for host in made), (*self._path, "address"))
-        if not parts.switches_complete:
-            return
-        leaves = [leaf for group in self._leaves.values() for leaf in group]
-        _refer((*self._path, "leaves"), leaves, parts.switches, self._problems)
-        wrong = next((leaf for leaf in leaves if leaf in parts.switches and parts.switches[leaf].tier != "leaf"), None)
-        if wrong is not None:
-            text = f"expected switches of tier leaf, got {quoted(wrong)}, a {parts.switches[wrong].tier}"
-            self._problems.add((*self._path, "leaves"), text)
+def _check_made(
+    made: Sequence[Host], entry: HostsEntry, platform: Platform, path: KeyPath, parts: HostParts, names: Names
+) -> None:
+    """Note names that came out of the templates wrong, and leaves that are no leaf switches."""
+    if platform.nvlink_domain == "rack" and entry.rack is None:
+        names.problems.add(path, "'rack' is required here: NVLink joins the hosts of one (nvlink_domain: rack)")
+    names.usable((host.rack or "r0" for host in made), (*path, "rack"), HOST_PATTERN)
+    names.usable((host.address for host in made), (*path, "address"))
+    if not parts.switches_complete:
+        return
+    leaves = dict.fromkeys(leaf for host in made for leaf in host.leaves)
+    _refer((*path, "leaves"), leaves, parts.switches, names.problems)
+    wrong = next((leaf for leaf in leaves if leaf in parts.switches and parts.switches[leaf].tier != "leaf"), None)
+    if wrong is not None:
+        text = f"expected switches of tier leaf, got {quoted(wrong)}, a {parts.switches[wrong].tier}"
+        names.problems.add((*path, "leaves"), text)

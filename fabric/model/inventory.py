@@ -26,6 +26,7 @@ SITE = {
     "old_mft": "NVIDIA MFT 4.22, which knows no plane_ind",
 }
 """What of a real site the simulated one may have; without them it is the kindest there is."""
+BACKENDS = ("mock", "ssh", "slurm", "process")
 ROUTING = ("ftree", "updn", "minhop", "lft_random", "ecmp", "ar")
 NOISES = ("clean", "real")
 ADDRESSES, POLARISED = "addresses", "polarised"
@@ -214,7 +215,7 @@ class Inventory:
     name: str
     source: str  # the file it came from, for messages
     topology: Topology
-    backend: str  # "mock" | "ssh" | "slurm" | "process"
+    backend: str  # one of BACKENDS
     ssh: SshSettings
     process: ProcessSettings
     mock: MockSettings

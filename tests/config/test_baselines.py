@@ -18,7 +18,7 @@ from fabric.config.baselines import (
 )
 from fabric.config.inventory import load_inventory
 from fabric.errors import ConfigError
-from fabric.model.inventory import Inventory
+from fabric.model.inventory import BACKENDS, Inventory
 from fabric.model.recorded import ALGORITHMS, LEAF_CLASSES, LINK_CLASSES, Recorded
 from fabric.model.scenario import JudgeSettings, Phase, ProbeSpec, Scenario
 from fabric.model.verdict import Baseline, Limit
@@ -203,6 +203,13 @@ def test_what_is_written_is_read_back(tmp_path_factory: pytest.TempPathFactory, 
         assert found[entry.key].median_gbps == pytest.approx(entry.median_gbps, rel=1e-4)
         assert found[entry.key].mad_gbps == pytest.approx(entry.mad_gbps, rel=1e-3)
         assert (found[entry.key].n, found[entry.key].trimmed) == (entry.n, entry.trimmed)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_runs_of_every_backend_can_be_recorded(tmp_path: Path, backend: str) -> None:
+    path = tmp_path / "candidate.yaml"
+    path.write_text(candidate_text(Candidate("h100-ndr", backend, (RECORDED,))))
+    assert load_candidate(path) == Candidate("h100-ndr", backend, (RECORDED,))
 
 
 def test_a_candidate_is_no_baseline_and_the_other_way_round(tmp_path: Path) -> None:

@@ -124,11 +124,10 @@ def machine_problems(path: Path) -> list[tuple[int, str]]:
 def test_one_address_in_two_spellings_is_one_machine(
     folder: Path, inventory_text: str, first: str, second: str
 ) -> None:
-    """Both lines are named, each with the other host."""
+    """Both lines are named, each with both hosts."""
     found = machine_problems(with_hosts(folder, inventory_text, HOSTS.format(first=first, second=second)))
     assert [line for line, _ in found] == [18, 19]
-    assert "('gpu2': line 19): a machine has one name" in found[0][1]
-    assert "('gpu1': line 18): a machine has one name" in found[1][1]
+    assert all(text.startswith("'gpu[1-2]' are reached at one address, ") for _, text in found)
 
 
 @pytest.mark.parametrize(("first", "second"), [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2"), ("a.net", "b.net")])
