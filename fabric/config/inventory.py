@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sized
+from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -13,8 +13,8 @@ from fabric.config import topology as parts
 from fabric.config.baselines import baseline_problem
 from fabric.config.document import Tree, read_document
 from fabric.config.links import component_problem, factor_problem, fault_from_text, network_problem
-from fabric.config.platforms import PlatformEntry, platform
-from fabric.config.problems import KeyPath, Problems, report, valid, valid_items
+from fabric.config.platforms import PlatformEntry, platform, program_first
+from fabric.config.problems import KeyPath, Problems, again, report, valid, valid_items
 from fabric.config.topology import HostsEntry, SwitchesEntry
 from fabric.model.change import ChangeSettings, SubnetManager
 from fabric.model.fields.entry import Entry
@@ -206,14 +206,20 @@ def _check_changes(entry: ChangeSettings, topology: Topology, problems: Problems
     if entry.lease.max_hold_s < entry.lease.ttl_s:
         text = f"expected at least ttl, {entry.lease.ttl_s:g}s, got {entry.lease.max_hold_s:g}s"
         problems.add((*_CHANGES, "lease", "max_hold"), text)
-    seen: set[str] = set()
-    for position, manager in enumerate(entry.subnet_managers):
-        here = (*_CHANGES, "subnet_managers", position)
-        _check_manager(manager, seen, here, problems)
-        if whole:
-            _host_exists(manager.host, {**topology.hosts, **topology.management}, (*here, "host"), problems)
+    _check_managers(entry.subnet_managers, topology, problems, whole=whole)
     for what in ("adaptive", "shield"):
         _check_options(what, getattr(entry, f"{what}_on"), getattr(entry, f"{what}_off"), problems)
+
+
+def _check_managers(managers: Sequence[SubnetManager], topology: Topology, problems: Problems, *, whole: bool) -> None:
+    path: KeyPath = (*_CHANGES, "subnet_managers")
+    for position, host in again(manager.host for manager in managers):
+        problems.add((*path, position, "host"), f"the subnet manager on {quoted(host)} is there twice")
+    for position, manager in enumerate(managers):
+        program_first(manager.reload, (*path, position, "reload"), problems)
+        if whole:
+            known = {**topology.hosts, **topology.management}
+            _host_exists(manager.host, known, (*path, position, "host"), problems)
 
 
 def _check_via_device(entry: ChangeSettings, topology: Topology, problems: Problems) -> None:
@@ -232,14 +238,6 @@ def _check_via_device(entry: ChangeSettings, topology: Topology, problems: Probl
 def _host_exists(name: str, hosts: Collection[str], path: KeyPath, problems: Problems) -> None:
     if name not in hosts:
         problems.add(path, f"no host {quoted(name)} under hosts:{nearest(name, hosts)}")
-
-
-def _check_manager(entry: SubnetManager, seen: set[str], path: KeyPath, problems: Problems) -> None:
-    if entry.host in seen:
-        problems.add((*path, "host"), f"the subnet manager on {quoted(entry.host)} is there twice")
-    seen.add(entry.host)
-    if entry.reload[0].startswith("-") or "=" in entry.reload[0]:
-        problems.add((*path, "reload", 0), f"expected a program first, got {quoted(entry.reload[0])}")
 
 
 def _check_options(what: str, on: Mapping[str, str], off: Mapping[str, str], problems: Problems) -> None:

@@ -13,7 +13,6 @@ from math import prod
 from typing import Annotated, Any
 
 from pydantic import Field
-from pydantic_core import PydanticCustomError
 
 from fabric.changes.cable_fault import CableFault, DrawnLinks
 from fabric.changes.kind import Kind
@@ -21,13 +20,13 @@ from fabric.changes.kinds import KINDS, UNUSABLE
 from fabric.config.document import Tree
 from fabric.config.links import Links
 from fabric.config.platforms import env_problems
-from fabric.config.problems import KeyPath, Problems, valid, valid_items
+from fabric.config.problems import KeyPath, Problems, again, valid, valid_items
 from fabric.model.change import CHANGES, ChangeSettings, ChangeSpec
-from fabric.model.fields.scalars import NAME_MOST, SAFE_NAME, AsWritten, refusal
-from fabric.model.fields.wording import nearest, one_of, quoted
+from fabric.model.fields.scalars import NAME_MOST, SAFE_NAME, AsWritten
+from fabric.model.fields.wording import nearest, quoted
 from fabric.model.scenario import PROBES, Name, Phase, ProbeSpec, Where
+from fabric.probes import kinds as probe_kinds
 from fabric.probes.again import AgainSpec
-from fabric.probes.kinds import ASKED
 from fabric.probes.pairwise import PairwiseSpec
 
 MatrixValue = Annotated[str, AsWritten("a value", most=256)]
@@ -96,7 +95,8 @@ def read_matrix(tree: Mapping[str, Tree], problems: Problems) -> Matrix:
     whole = {name: valid(_OneName, {name: values}) for name, values in raw.items()}
     values = {name: entry[name] for name, entry in whole.items() if entry is not None}
     for name, texts in values.items():
-        _values_differ(texts, ("matrix", name), problems)
+        for position, text in again(texts):
+            problems.add(("matrix", name, position), f"{quoted(text)} is there twice")
     matrix = Matrix(values, frozenset(name for name, entry in whole.items() if entry is None))
     count = prod(len(texts) for texts in values.values())
     if count > COMBINATIONS_MOST:
@@ -126,12 +126,6 @@ def rounds(combinations: tuple[Where, ...], count: int, order: str) -> Iterator[
             yield number, where
 
 
-def _values_differ(texts: tuple[str, ...], path: KeyPath, problems: Problems) -> None:
-    for position, text in enumerate(texts):
-        if text in texts[:position]:
-            problems.add((*path, position), f"{quoted(text)} is there twice")
-
-
 PHASES_MOST = 2000
 
 
@@ -152,7 +146,9 @@ def read_phases(raw: Tree | None, where: Where, links: Links | None, problems: P
 
 def _check_together(phase: Phase, path: KeyPath, *, own_env: bool, problems: Problems) -> None:
     """What each key alone cannot say."""
-    _check_probes(phase.probes, (*path, "probes"), problems)
+    for position, name in again(spec.name for spec in phase.probes):
+        text = f"two probes named {quoted(name)} in this phase: give one another 'name'"
+        problems.add((*path, "probes", position), text)
     if phase.env and not any(spec.collective or spec.kind == AgainSpec.kind for spec in phase.probes):
         at = (*path, "env") if own_env else (*path, "changes")
         problems.add(at, "no probe of this phase is a collective: its environment would change nothing")
@@ -219,16 +215,6 @@ def _links(spec: CableFault, links: Links | None, path: KeyPath, problems: Probl
     return tuple(names)
 
 
-def _check_probes(probes: tuple[ProbeSpec, ...], path: KeyPath, problems: Problems) -> None:
-    """Each probe of a phase has a name of its own within it."""
-    seen: set[str] = set()
-    for position, spec in enumerate(probes):
-        if spec.name in seen:
-            text = f"two probes named {quoted(spec.name)} in this phase: give one another 'name'"
-            problems.add((*path, position), text)
-        seen.add(spec.name)
-
-
 def written_names(raw: Tree | None) -> list[str]:
     """The names of all phases in the file, right or wrong, in order."""
     written = [item.get("name") for item in raw if isinstance(item, dict)] if isinstance(raw, list) else []
@@ -238,18 +224,17 @@ def written_names(raw: Tree | None) -> list[str]:
 def check_names(raw: Tree | None, problems: Problems) -> None:
     """Names are there once; a phase needs phases that come before it."""
     names = written_names(raw)
-    seen: set[str] = set()
-    drills = {entry.name for _, entry in valid_items(Phase, raw, ("phases",)) if entry.drill}
-    for path, entry in valid_items(Phase, raw, ("phases",)):
-        if entry.name in seen:
-            problems.add((*path, "name"), f"phase {quoted(entry.name)} is there twice")
+    phases = list(valid_items(Phase, raw, ("phases",)))
+    for at, name in again(entry.name for _, entry in phases):
+        problems.add((*phases[at][0], "name"), f"phase {quoted(name)} is there twice")
+    drills = {entry.name for _, entry in phases if entry.drill}
+    for path, entry in phases:
         earlier = names[: names.index(entry.name)]
         for position, need in enumerate(entry.needs):
             _need(need, earlier, names, (*path, "needs", position), problems)
             if need in drills and not entry.drill:
                 text = f"{quoted(need)} is a drill, which may be left out: only a drill can need it"
                 problems.add((*path, "needs", position), text)
-        seen.add(entry.name)
 
 
 def _need(need: str, earlier: list[str], names: list[str], path: KeyPath, problems: Problems) -> None:
@@ -286,36 +271,9 @@ def expanded(by_combination: Iterable[tuple[int, tuple[Phase, ...]]], problems: 
     return tuple(found.values())
 
 
-def _one_kind(value: object) -> object:
-    """The mapping of one kind to its settings, or the kind alone; anything else is refused."""
-    whole = {value: {}} if isinstance(value, str) else value
-    if not isinstance(whole, dict) or len(whole) != 1:
-        raise refusal(f"one probe kind ({one_of(ASKED)}) and its settings", value)
-    kind = str(next(iter(whole)))
-    if kind not in ASKED:
-        raise PydanticCustomError("kind", f"unknown probe kind {quoted(kind)}{nearest(kind, ASKED)}")
-    return whole
-
-
 def _about(kind: type[ProbeSpec]) -> str:
     return f"{(getdoc(kind) or '').partition(chr(10))[0]} It needs {kind.needs}."
 
 
-PROBES.fill(ASKED, about=_about, one_of_them=_one_kind)
-
-
-def _one_change(value: object) -> object:
-    """A mapping with one kind of change among its keys; anything else is refused."""
-    if not isinstance(value, dict) or not value:
-        raise refusal(f"one change ({one_of(KINDS)}) and its settings", value)
-    found = [key for key in value if key in KINDS]
-    if not found:
-        key = next((key for key in value if key != "scope"), "scope")
-        why = f": {UNUSABLE[key]}" if key in UNUSABLE else f"{nearest(key, KINDS)}; expected {one_of(KINDS)}"
-        raise PydanticCustomError("change", "{text}", {"text": f"unknown change {quoted(key)}{why}"})
-    if len(found) > 1:
-        raise PydanticCustomError("change", f"{' and '.join(found)} are changes of their own: an entry for each")
-    return value
-
-
-CHANGES.fill(KINDS, about=lambda kind: str(kind.about), one_of_them=_one_change)
+PROBES.fill(probe_kinds.ASKED, probe_kinds.UNUSABLE, what="probe", about=_about)
+CHANGES.fill(KINDS, UNUSABLE, what="change", about=lambda kind: str(kind.about))

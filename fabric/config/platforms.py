@@ -69,6 +69,12 @@ def words_problems(words: Sequence[str], called: str, ours: Sequence[str], path:
             problems.add((*path, position), f"{quoted(word)} cannot be set here: the probe says it")
 
 
+def program_first(words: Sequence[str], path: KeyPath, problems: Problems) -> None:
+    """Note words to call something by that begin with an option or a variable."""
+    if words and (words[0].startswith("-") or "=" in words[0]):
+        problems.add((*path, 0), f"expected a program first, got {quoted(words[0])}")
+
+
 def env_problems(env: Mapping[str, str], path: KeyPath, problems: Problems) -> None:
     """Note the variables that the testbench itself sets."""
     for name in env:
@@ -174,8 +180,7 @@ def platform(name: str, entry: PlatformEntry, path: KeyPath, problems: Problems)
         problems.add((*path, "traffic_class"), text)
     for name_of, (called, ours) in _OURS_OF.items():
         words_problems(getattr(entry, name_of), called, ours, (*path, name_of), problems)
-    if entry.wrapper and (entry.wrapper[0].startswith("-") or "=" in entry.wrapper[0]):
-        problems.add((*path, "wrapper", 0), f"expected a program first, got {quoted(entry.wrapper[0])}")
+    program_first(entry.wrapper, (*path, "wrapper"), problems)
     layout = _Layout(entry, path, problems)
     own = {
         "name": name,

@@ -86,6 +86,16 @@ class Problems:
 
 T = TypeVar("T")
 
+
+def again(values: Iterable[T]) -> Iterator[tuple[int, T]]:
+    """Every value that was there before, with its position."""
+    seen: set[T] = set()
+    for position, value in enumerate(values):
+        if value in seen:
+            yield position, value
+        seen.add(value)
+
+
 _EXPECTED = {
     "model_type": "a mapping (key: value)",
     "model_attributes_type": "a mapping (key: value)",

@@ -28,7 +28,7 @@ from fabric.config.phases import (
     rounds,
     written_names,
 )
-from fabric.config.problems import Problems, report, valid
+from fabric.config.problems import Problems, again, report, valid
 from fabric.config.selection import HostsText, Selection, hosts_named
 from fabric.errors import ConfigError, Problem
 from fabric.model.fields.entry import Entry
@@ -46,7 +46,6 @@ from fabric.model.scenario import (
     Scenario,
     Where,
 )
-from fabric.probes.kinds import UNUSABLE
 
 ALLOWED = ("isolate", "busy_hosts", "blast_radius", "power_loss", DRILLS)
 """Guard rails that a scenario may lift, and phases that are left out otherwise."""
@@ -102,8 +101,6 @@ def load_scenario(
     *inventory_path* and *hosts* are ``--inventory`` and ``--hosts`` and override the file's own; *faults* are
     ``--fault`` texts. ConfigError holds everything that is wrong, with both files.
     """
-    if UNUSABLE:
-        raise ConfigError(UNUSABLE)
     problems, command_line = Problems(shown(str(path))), Problems("--hosts")
     tree = read_document(path, problems)
     where = inventory_path or _inventory_path(tree, path, problems)
@@ -145,9 +142,8 @@ _LIMITS = {PFC: "pfc_paused", RETRANSMITS: "retransmits_per_hour"}
 def _check_zero_growth(judge: JudgeSettings, sample: SampleSettings | None, problems: Problems) -> None:
     """Note what each key alone cannot say."""
     criteria, limits = judge.zero_growth, judge.allowed_growth or ZeroGrowth()
-    for position, name in enumerate(criteria):
-        if name in criteria[:position]:
-            problems.add(("judge", "zero_growth", position), f"{quoted(name)} is there twice")
+    for position, name in again(criteria):
+        problems.add(("judge", "zero_growth", position), f"{quoted(name)} is there twice")
     for name, bound in _LIMITS.items():
         given = getattr(limits, bound) is not None
         if name in criteria and not given:
@@ -256,9 +252,8 @@ def _check_rounds(file: ScenarioFile, matrix: Matrix, problems: Problems) -> Non
     if file.order == "abba" and (file.rounds == 1 or len(matrix.combinations) == 1):
         text = "order abba turns every second round around: it needs a matrix and 'rounds' of two or more"
         problems.add(("order",), text)
-    for position, rail in enumerate(file.allow):
-        if rail in file.allow[:position]:
-            problems.add(("allow", position), f"{quoted(rail)} is there twice")
+    for position, rail in again(file.allow):
+        problems.add(("allow", position), f"{quoted(rail)} is there twice")
 
 
 def _in_order(file: ScenarioFile, found: Mapping[Where, tuple[Phase, ...]], problems: Problems) -> tuple[Phase, ...]:
