@@ -165,18 +165,6 @@ def _used(
         yield platform, baselines[override or platform.baseline]
 
 
-def _too_slow(platform: Platform, limit: Limit, algorithm: str) -> tuple[str, float] | None:
-    """Which RNICs of the platform, or all together, carry less than the limit asks for, and how much; None: none."""
-    if not bound_by_lines(limit.kind, algorithm):
-        return None
-    least, lines = least_gbps(limit, platform), [rnic.line_rate_gbps for rnic in platform.rnics]
-    if limit.kind in ONE_LINE:
-        slower = [rnic for rnic in platform.rnics if out_of_reach(least, [rnic.line_rate_gbps])]
-        return (fold(rnic.device for rnic in slower), max(rnic.line_rate_gbps for rnic in slower)) if slower else None
-    names = "its 1 RNIC" if len(lines) == 1 else f"its {len(lines)} RNICs together"
-    return (names, sum(lines)) if out_of_reach(least, lines) else None
-
-
 def _beyond_reach(platform: Platform, limits: Iterable[Limit], asked: Sequence[LimitKey] | None) -> Iterator[str]:
     """Limits that no healthy host of the platform meets, or that a broken one still does; of what is *asked* alone."""
     classes = link_classes(platform)
@@ -184,11 +172,11 @@ def _beyond_reach(platform: Platform, limits: Iterable[Limit], asked: Sequence[L
         meant = [limit.algorithm or RING] if limit.link_class in (None, *classes) else []
         if asked is not None:
             meant = [str(one.algorithm) for one in asked if most_specific([limit], *one)]
-        least = least_gbps(limit, platform)
-        slow = next(filter(None, (_too_slow(platform, limit, algorithm) for algorithm in meant)), None)
-        if slow is not None:
-            which = f"{'above' if least > slow[1] else 'all of'} the line rate of {slow[0]} ({slow[1]:g} Gb/s)"
-            yield f"{_what(limit)}: at least {least:g} Gb/s required, {which}: {_JUDGES_NOTHING}"
+        least, rates = least_gbps(limit, platform), [rnic.line_rate_gbps for rnic in platform.rnics]
+        lines = [[rate] for rate in rates] if limit.kind in ONE_LINE else [rates]
+        said = next(filter(None, (out_of_reach(least, line) for line in lines)), "")
+        if said and any(bound_by_lines(limit.kind, algorithm) for algorithm in meant):
+            yield f"{_what(limit)}: {said}: {_JUDGES_NOTHING}"
         faster = [rnic for rnic in platform.rnics if meant and least <= HALF * rnic.line_rate_gbps]
         if faster and limit.kind in ("rnic_to_rnic", "pairwise"):
             names, line = fold(rnic.device for rnic in faster), min(rnic.line_rate_gbps for rnic in faster)

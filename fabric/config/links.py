@@ -25,8 +25,8 @@ from fabric.model.fields.scalars import refusal
 from fabric.model.fields.wording import nearest, quoted
 from fabric.model.inventory import COMPONENT, FACTOR, FAULT_KIND, PARTIAL, WHOLE, Fault
 from fabric.model.part import Part
-from fabric.model.topology import Link, Platform, Topology
-from fabric.sim.faults import KINDS, PORT, WAYS, CableEnds, cable_ends, faults_by_host, is_above_leaves, require_passing
+from fabric.model.topology import Link, Topology
+from fabric.sim.faults import KINDS, CableEnds, cable_ends, faults_by_host, is_above_leaves, parts_of, require_passing
 
 if TYPE_CHECKING:
     from fabric.sim.net.named_clos import NamedClos
@@ -103,24 +103,8 @@ def _absent(component: str, topology: Topology) -> str | None:
             ([*topology.hosts], "host") if slash else ([*topology.hosts, *topology.switches], "host or switch")
         )
         return f"no {what} {quoted(name)}{nearest(name, known)}"
-    parts = _parts(host.platform)
+    parts = parts_of(host.platform)
     return None if not slash or part in parts else f"{quoted(part)} is not a part of {name}{nearest(part, parts)}"
-
-
-def _parts(platform: Platform) -> tuple[str, ...]:
-    """Every part of a host that can be bad by itself, and the paths from its RNICs."""
-    rnics, gpus = platform.rnic_by_device, platform.gpu_by_name
-    groups = (f"numa{number}-gpus" for number in sorted({gpu.numa for gpu in platform.gpus}))
-    ends = (*platform.endpoints, *groups)
-    return (
-        *rnics,
-        *(f"{device}{way}" for device in rnics for way in (PORT, *WAYS.values())),
-        *gpus,
-        *(f"{gpu}:nvlink" for gpu in gpus),
-        *(f"numa{number}" for number in range(platform.numa_nodes)),
-        *(switch.name for switch in platform.pcie_switches),
-        *(f"{device}->{end}" for device in rnics for end in ends),
-    )
 
 
 def cable_problem(ends: CableEnds, switches: Collection[str], count: int, number: int = 0, *, hint: str = "") -> str:
