@@ -115,8 +115,8 @@ def load_scenario(
     if file is not None:
         _check_zero_growth(judge, file.sample, problems)
     problems.raise_if_any((*others, *command_line.all()))
-    if inventory is None or file is None:  # what is wrong with them was raised above
-        raise ConfigError([Problem(str(path), 0, "no inventory" if inventory is None else "not readable")])
+    assert inventory is not None  # what is wrong with it was raised above
+    assert file is not None  # and with this file
     scenario = Scenario(
         name=file.name,
         description=file.description or "",
@@ -127,7 +127,8 @@ def load_scenario(
         judge=judge,
         expect=expect,
         allow=file.allow,
-        sample=_sample(file.sample, judge.growth),
+        sample=file.sample
+        and file.sample.changed(pfc=PFC in judge.zero_growth),  # asking for it costs a tool each time
         identity=file.identity,
         lasts_s=file.for_s,
         lines=tuple(_lines(tree.get("phases"), problems)),
@@ -169,11 +170,6 @@ def _lines(phases: Tree | None, problems: Problems) -> Iterator[tuple[str, str, 
         for place, probe in enumerate(probes if isinstance(probes, list) else []):
             kind = next(iter(probe), "") if isinstance(probe, dict) else str(probe)
             yield kind, name, problems.lines.get((*path, "probes", place), 0)
-
-
-def _sample(settings: SampleSettings | None, growth: ZeroGrowth | None) -> SampleSettings | None:
-    """Pauses are read where they are judged: asking for them costs a tool each time."""
-    return settings and settings.changed(pfc=growth is not None and PFC in growth.criteria)
 
 
 def _inventory_path(tree: dict[str, Tree], path: Path, problems: Problems) -> Path | None:

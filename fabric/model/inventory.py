@@ -208,26 +208,29 @@ class MockSettings:
     """How often a lemon errs or flaps."""
 
 
-@dataclass(frozen=True)
-class Inventory:
-    """One inventory file, decoded; *backend* is used when the command line names none."""
+@dataclass(frozen=True, kw_only=True)
+class InventorySettings:
+    """What an inventory says besides what is there; *backend* is used when the command line names none."""
 
     name: str
     source: str  # the file it came from, for messages
-    topology: Topology
     backend: str  # one of BACKENDS
-    ssh: SshSettings
-    process: ProcessSettings
-    mock: MockSettings
+    ssh: SshSettings = SshSettings()
+    process: ProcessSettings = ProcessSettings()
+    mock: MockSettings = MockSettings()
     changes: ChangeSettings = field(default_factory=ChangeSettings)
-    slurm: SlurmSettings = field(default_factory=SlurmSettings)
+    slurm: SlurmSettings = SlurmSettings()
     routing: str | None = None
 
-    def __post_init__(self) -> None:
-        if self.topology.routing != self.routes_by:
-            object.__setattr__(self, "topology", replace(self.topology, routing=self.routes_by))
 
-    @property
-    def routes_by(self) -> str | None:
-        """How its switches choose paths, where that is known; a simulated rack does as OpenSM's ftree by default."""
-        return self.mock.routing or self.routing or ("ftree" if self.backend == "mock" else None)
+@dataclass(frozen=True, kw_only=True)
+class Inventory(InventorySettings):
+    """One inventory file, decoded; its topology knows how switches choose paths, where anybody does."""
+
+    topology: Topology
+
+    def __post_init__(self) -> None:
+        # A simulated rack does as OpenSM's ftree by default.
+        routing = self.mock.routing or self.routing or ("ftree" if self.backend == "mock" else None)
+        if self.topology.routing != routing:
+            object.__setattr__(self, "topology", replace(self.topology, routing=routing))

@@ -304,7 +304,6 @@ class Span(Duration):
         return round(self._seconds(value), 6)
 
 
-@dataclass(frozen=True)
 class Indexes(Scalar):
     """One small number or a range of them."""
 
