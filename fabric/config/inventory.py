@@ -30,7 +30,7 @@ from fabric.model.inventory import (
     SlurmSettings,
     SshSettings,
 )
-from fabric.model.topology import Login, Topology
+from fabric.model.topology import Platform, Topology
 
 
 class InventoryFile(Entry):
@@ -73,8 +73,7 @@ def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Invento
     if not tree:
         problems.raise_if_any()
     file = report(InventoryFile, tree, problems)
-    topology, whole = _topology(tree, problems)
-    _baselines_exist(tree, path, problems)
+    topology, whole = _topology(tree, path, problems)
     _check_mock(_section(MockSettings, tree, "mock"), topology if whole else None, problems)
     _check_changes(_section(ChangeSettings, tree, "changes"), topology, problems, whole=whole)
     extra = _extra_faults(extra_faults, topology, command_line, whole=whole)
@@ -90,12 +89,15 @@ def _section(model: type[T], tree: dict[str, Tree], key: str) -> T:
     return valid(model, tree.get(key, {})) or model()
 
 
-def _topology(tree: dict[str, Tree], problems: Problems) -> tuple[Topology, bool]:
+def _topology(tree: dict[str, Tree], path: Path, problems: Problems) -> tuple[Topology, bool]:
     """What is there as far as the file can be understood, and whether that is every host and switch."""
-    platforms = {
-        str(path[-1]): platform(str(path[-1]), entry, path, problems)
-        for path, entry in valid_items(PlatformEntry, tree.get("platforms"), ("platforms",))
-    }
+    platforms: dict[str, Platform] = {}
+    for here, layout in valid_items(PlatformEntry, tree.get("platforms"), ("platforms",)):
+        name = str(here[-1])
+        platforms[name] = platform(name, layout, here, problems)
+        missing = baseline_problem(layout.baseline, path)
+        if missing:
+            problems.add((*here, "baseline"), missing)
     raw_switches, raw_platforms = tree.get("switches", []), tree.get("platforms")
     switch_entries = list(valid_items(SwitchesEntry, raw_switches, ("switches",)))
     switch_names = parts.Names("switches", problems)
@@ -115,40 +117,19 @@ def _topology(tree: dict[str, Tree], problems: Problems) -> tuple[Topology, bool
     management = parts.management([each for each in host_entries if each[1].role == "management"], host_names)
     if host_entries and not tested:
         problems.add(("hosts",), "expected a host with role test: there is nothing to measure")
-    for name in sorted(host_names.taken & switch_names.taken):
+    for name in sorted(host_names.where.keys() & switch_names.where.keys()):
         problems.add(("switches",), f"{quoted(name)} names a host and a switch")
-    parts.refuse_one_machine_twice(
-        {
-            **{name: Login(host.address) for name, host in hosts.items()},
-            **management,
-            **{name: switch.login for name, switch in switches.items() if switch.login is not None},
-        },
-        {**switch_names.where, **host_names.where},
-        _ssh_login(tree),
-        problems,
-    )
+    topology = Topology(hosts, switches, uplinks, management)
+    where = {**switch_names.where, **host_names.where}
+    parts.refuse_one_machine_twice(topology, where, _section(SshSettings, tree, "ssh"), problems)
     made = len(hosts) + len(management)
     whole = complete and _as_many(tree.get("hosts"), host_entries) and made == host_names.asked > 0
-    return Topology(hosts, switches, uplinks, management), whole
-
-
-def _ssh_login(tree: dict[str, Tree]) -> Login:
-    """Account and port of all that have none of their own."""
-    ssh = _section(SshSettings, tree, "ssh")
-    return Login("", user=ssh.user, port=ssh.port)
+    return topology, whole
 
 
 def _as_many(raw: Tree | None, entries: Sized) -> bool:
     """Whether every entry of a list is well formed."""
     return isinstance(raw, list) and len(raw) == len(entries)
-
-
-def _baselines_exist(tree: dict[str, Tree], path: Path, problems: Problems) -> None:
-    """Every platform's baseline has its file."""
-    for here, entry in valid_items(PlatformEntry, tree.get("platforms"), ("platforms",)):
-        text = baseline_problem(entry.baseline, path)
-        if text:
-            problems.add((*here, "baseline"), text)
 
 
 def _check_mock(mock: MockSettings, topology: Topology | None, problems: Problems) -> None:
@@ -166,7 +147,7 @@ def _check_fault(fault: Fault, path: KeyPath, topology: Topology | None, problem
     wrong = factor_problem(fault)
     if wrong:
         problems.add((*path, *wrong[0]), wrong[1])
-    text = None if topology is None else component_problem(fault.component, fault.kind, topology, for_good=for_good)
+    text = None if topology is None else component_problem(fault, topology, for_good=for_good)
     if text is None and fault.kind == "lemon" and not for_good:
         text = "a lemon is one for good: list it under 'faults'"
     if text:
@@ -180,7 +161,7 @@ def _extra_faults(texts: Iterable[str], topology: Topology, problems: Problems, 
         each = fault_from_text(text, problems)
         if each is None:
             continue
-        said = component_problem(each.component, each.kind, topology) if whole else None
+        said = component_problem(each, topology) if whole else None
         if said:
             problems.at_line(0, said)
         found.append(each)

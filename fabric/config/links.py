@@ -67,14 +67,14 @@ def _fault(text: str) -> Fault:
     return Fault(COMPONENT.parse(component), FAULT_KIND.parse(kind), WHOLE if factor is None else FACTOR.parse(factor))
 
 
-def component_problem(component: str, kind: str, topology: Topology, *, for_good: bool = True) -> str | None:
+def component_problem(fault: Fault, topology: Topology, *, for_good: bool = True) -> str | None:
     """
-    Why a component does not exist or cannot have that kind of fault, or None when all is well.
+    Why the component of a fault does not exist or cannot have its kind, or None when all is well.
 
     What it can have the simulation itself says; here a name that is not there gets the nearest one that is. Not *for
     good*: it comes over a running rack.
     """
-    fault = Fault(component, kind)
+    component, kind = fault.component, fault.kind
     above = is_above_leaves(fault, topology)
     absent = _absent_above(component, topology) if above else _absent(component, topology)
     if absent:

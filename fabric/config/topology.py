@@ -24,7 +24,8 @@ from fabric.model.fields.scalars import (
     refusal,
 )
 from fabric.model.fields.wording import nearest, one_of, quoted
-from fabric.model.topology import Host, Login, Platform, Switch, Uplinks
+from fabric.model.inventory import SshSettings
+from fabric.model.topology import Host, Login, Platform, Switch, Topology, Uplinks
 
 TIERS = ("leaf", "spine", "core")
 MANAGEMENT = ("nvue",)
@@ -165,7 +166,6 @@ class Names:
 
     what: str
     problems: Problems
-    taken: set[str] = field(default_factory=set)
     asked: int = 0
     where: dict[str, KeyPath] = field(default_factory=dict)
     """The entry of each name."""
@@ -181,11 +181,10 @@ class Names:
         if bad is not None:
             self.problems.add(path, f"{quoted(bad)} is not a name of 1 to 63 letters, digits, '.', '_' or '-'")
             return ()
-        again = [name for name in names if name in self.taken]
+        again = [name for name in names if name in self.where]
         if again:
             self.problems.add(path, f"{self.what} named twice: {some(again)}")
-        new = tuple(name for name in names if name not in self.taken)
-        self.taken.update(new)
+        new = tuple(name for name in names if name not in self.where)
         self.where.update(dict.fromkeys(new, path[:-1]))
         return new
 
@@ -210,16 +209,18 @@ def switches(entries: Iterable[tuple[KeyPath, SwitchesEntry]], names: Names) -> 
 
 
 def refuse_one_machine_twice(
-    ways: Mapping[str, Login], where: Mapping[str, KeyPath], ssh: Login, problems: Problems
+    topology: Topology, where: Mapping[str, KeyPath], ssh: SshSettings, problems: Problems
 ) -> None:
     """
     Note names that lead to one machine: the same address, however it is written, by the same port and account.
 
-    *ways* says how each name is reached, *where* which entry made it; what a way leaves open is that of *ssh*.
+    *where*: which entry made each name. What a login leaves open is that of *ssh*.
     """
+    logins = {**{name: Login(host.address) for name, host in topology.hosts.items()}, **topology.logins}
     names: dict[tuple[str, int | None, str | None], list[str]] = {}
-    for name, way in ways.items():
-        names.setdefault((_one_spelling(way.address), way.port or ssh.port, way.user or ssh.user), []).append(name)
+    for name, login in logins.items():
+        way = _one_spelling(login.address), login.port or ssh.port, login.user or ssh.user
+        names.setdefault(way, []).append(name)
     for (address, _, _), same in names.items():
         entries = dict.fromkeys(where[name] for name in same)
         hint = "; with {name} each has its own" if len(entries) == 1 else ""
