@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 from pydantic import Field, with_config
 
@@ -62,7 +62,7 @@ def load_baseline(path: Path) -> Baseline:
     if not tree:
         problems.raise_if_any()
     file = report(BaselineFile, tree, problems)
-    _each_once(Limit, tree, "limits", problems, "the limit", lambda one: replace(one, **_NOT_OF_THE_KEY))
+    _each_once(Limit, tree, "limits", problems, "the limit", lambda one: one.key)
     _each_recorded_once(tree, problems)
     name = tree.get("name")
     if isinstance(name, str) and name != path.stem:
@@ -70,10 +70,6 @@ def load_baseline(path: Path) -> Baseline:
     problems.raise_if_any()
     assert file is not None  # else it was raised above
     return Baseline(file.name, str(path), file.limits, file.recorded)
-
-
-_NOT_OF_THE_KEY: dict[str, Any] = {"at_least_gbps": 0.0, "source": "", "per_rnic": False, "min_size_bytes": 0}
-"""Fields of a limit in which two limits of one key may differ."""
 
 
 def load_baselines(names: Iterable[str], inventory: Path) -> dict[str, Baseline]:
@@ -171,7 +167,7 @@ def _beyond_reach(platform: Platform, limits: Iterable[Limit], asked: Sequence[L
     for limit in limits:
         meant = [limit.algorithm or RING] if limit.link_class in (None, *classes) else []
         if asked is not None:
-            meant = [str(one.algorithm) for one in asked if most_specific([limit], *one)]
+            meant = [str(one.algorithm) for one in asked if most_specific([limit], one)]
         least, rates = least_gbps(limit, platform), [rnic.line_rate_gbps for rnic in platform.rnics]
         lines = [[rate] for rate in rates] if limit.kind in ONE_LINE else [rates]
         said = next(filter(None, (out_of_reach(least, line) for line in lines)), "")
@@ -195,7 +191,7 @@ def _without_limit(platform: Platform, limits: Iterable[Limit], scenario: Scenar
         spec for phase in scenario.phases if phase.written not in _expected(scenario) for spec in phase.probes
     ):
         for asked in spec.limit_keys(platform, hosts=len(scenario.hosts)):
-            if most_specific(listed, *asked):
+            if most_specific(listed, asked):
                 continue
             parts = (asked.kind,) if asked.kind not in kinds else (asked.kind, asked.link_class, asked.algorithm)
             yield f"no limit for {' '.join(part for part in parts if part)}: will be INCONCLUSIVE"

@@ -91,29 +91,23 @@ def _section(model: type[T], tree: dict[str, Tree], key: str) -> T:
 
 def _topology(tree: dict[str, Tree], path: Path, problems: Problems) -> tuple[Topology, bool]:
     """What is there as far as the file can be understood, and whether that is every host and switch."""
-    platforms: dict[str, Platform] = {}
-    for here, layout in valid_items(PlatformEntry, tree.get("platforms"), ("platforms",)):
+    raw_switches, raw_platforms = tree.get("switches", []), tree.get("platforms")
+    platforms: dict[str, Platform | None] = dict.fromkeys(raw_platforms) if isinstance(raw_platforms, dict) else {}
+    for here, layout in valid_items(PlatformEntry, raw_platforms, ("platforms",)):
         name = str(here[-1])
         platforms[name] = platform(name, layout, here, problems)
         missing = baseline_problem(layout.baseline, path)
         if missing:
             problems.add((*here, "baseline"), missing)
-    raw_switches, raw_platforms = tree.get("switches", []), tree.get("platforms")
     switch_entries = list(valid_items(SwitchesEntry, raw_switches, ("switches",)))
     switch_names = parts.Names("switches", problems)
     switches = parts.switches(switch_entries, switch_names)
     complete = _as_many(raw_switches, switch_entries)
     uplinks = parts.uplinks(switch_entries, switches, problems) if complete else ()
-    known = parts.HostParts(
-        platforms=platforms,
-        platform_names=list(raw_platforms) if isinstance(raw_platforms, dict) else [],
-        switches=switches,
-        switches_complete=complete,
-    )
     host_names = parts.Names("hosts", problems)
     host_entries = list(valid_items(HostsEntry, tree.get("hosts"), ("hosts",)))
     tested = [(path, entry) for path, entry in host_entries if entry.role == "test"]
-    hosts = parts.hosts(tested, known, host_names)
+    hosts = parts.hosts(tested, platforms, switches if complete else None, host_names)
     management = parts.management([each for each in host_entries if each[1].role == "management"], host_names)
     if host_entries and not tested:
         problems.add(("hosts",), "expected a host with role test: there is nothing to measure")

@@ -1,7 +1,7 @@
 """Hosts, switches and cables: what a file says of them, and whether every name refers to something."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Annotated
@@ -279,32 +279,33 @@ def _refer(path: KeyPath, names: Iterable[str], known: Mapping[str, Switch], pro
         problems.add(path, text)
 
 
-@dataclass(frozen=True, slots=True)
-class HostParts:
-    """What hosts refer to."""
+def hosts(
+    entries: Iterable[tuple[KeyPath, HostsEntry]],
+    platforms: Mapping[str, Platform | None],
+    known: Mapping[str, Switch] | None,
+    names: Names,
+) -> dict[str, Host]:
+    """
+    Every host by name, in the order written.
 
-    platforms: Mapping[str, Platform]
-    platform_names: Collection[str]  # also of those that are themselves wrong
-    switches: Mapping[str, Switch]
-    switches_complete: bool  # no entry of switches: is itself wrong
-
-
-def hosts(entries: Iterable[tuple[KeyPath, HostsEntry]], parts: HostParts, names: Names) -> dict[str, Host]:
-    """Every host by name, in the order written."""
+    *platforms* are None where their entries are wrong; *known* are all switches, None where some could not be read.
+    """
     found: dict[str, Host] = {}
     for path, entry in entries:
         if entry.platform is None:
             names.problems.add(path, "'platform' is required here")
             names.take(entry.names, (*path, "names"))
             continue
-        if entry.platform not in parts.platform_names:
-            hint = nearest(entry.platform, parts.platform_names)
+        if entry.platform not in platforms:
+            hint = nearest(entry.platform, platforms)
             names.problems.add((*path, "platform"), f"no platform {quoted(entry.platform)} under platforms:{hint}")
-        platform = parts.platforms.get(entry.platform)
+        platform = platforms.get(entry.platform)
         members = names.take(entry.names, (*path, "names"))
         if _counted(entry, path, names.problems) and platform is not None:
             made = list(_made(entry, platform, members, _leaf_templates(entry, platform, path, names.problems)))
-            _check_made(made, entry, platform, path, parts, names)
+            _check_made(made, entry, platform, path, names)
+            if known is not None:
+                _check_leaves(made, (*path, "leaves"), known, names.problems)
             found.update((host.name, host) for host in made)
     return found
 
@@ -368,19 +369,18 @@ def _made(
         )
 
 
-def _check_made(
-    made: Sequence[Host], entry: HostsEntry, platform: Platform, path: KeyPath, parts: HostParts, names: Names
-) -> None:
-    """Note names that came out of the templates wrong, and leaves that are no leaf switches."""
+def _check_made(made: Sequence[Host], entry: HostsEntry, platform: Platform, path: KeyPath, names: Names) -> None:
+    """Note names that came out of the templates wrong."""
     if platform.nvlink_domain == "rack" and entry.rack is None:
         names.problems.add(path, "'rack' is required here: NVLink joins the hosts of one (nvlink_domain: rack)")
     names.usable((host.rack or "r0" for host in made), (*path, "rack"), HOST_PATTERN)
     names.usable((host.address for host in made), (*path, "address"))
-    if not parts.switches_complete:
-        return
+
+
+def _check_leaves(made: Sequence[Host], path: KeyPath, known: Mapping[str, Switch], problems: Problems) -> None:
+    """Note leaves that are no leaf switches."""
     leaves = dict.fromkeys(leaf for host in made for leaf in host.leaves)
-    _refer((*path, "leaves"), leaves, parts.switches, names.problems)
-    wrong = next((leaf for leaf in leaves if leaf in parts.switches and parts.switches[leaf].tier != "leaf"), None)
+    _refer(path, leaves, known, problems)
+    wrong = next((leaf for leaf in leaves if leaf in known and known[leaf].tier != "leaf"), None)
     if wrong is not None:
-        text = f"expected switches of tier leaf, got {quoted(wrong)}, a {parts.switches[wrong].tier}"
-        names.problems.add((*path, "leaves"), text)
+        problems.add(path, f"expected switches of tier leaf, got {quoted(wrong)}, a {known[wrong].tier}")

@@ -129,11 +129,8 @@ class Fault:
 
     component: Annotated[str, COMPONENT]
     """What is bad: gpu003, gpu003/mlx5_2, gpu006/gpu5:nvlink, a switch, su0-leaf3--spine2."""
-    kind: Annotated[str, FAULT_KIND] = key(
-        description="slow, broken, hanging, absent, garbage, lemon or hot; replaced or outdated; erratic, dipping, "
-        "fading, heat_sick or tenant; of a cable dark_lane, half_width, batch, dirty, flapping, grey or swapped; of "
-        "RoCE " + ", ".join(_MISSET) + "."
-    )
+    kind: Annotated[str, FAULT_KIND]
+    """How it is bad: slow, broken, hanging; docs/inventory.md says what each kind does."""
     factor: Annotated[float, FACTOR] = key(default_factory=lambda: WHOLE)
     """With slow, erratic, dipping, fading, heat_sick, tenant: the fraction of its bandwidth that is left."""
 
@@ -197,9 +194,8 @@ class MockSettings:
     """How long the subnet manager takes to route around a dead port."""
     ufm_isolates: Annotated[bool, Flag()] = False
     """Whether UFM isolates ports with many bit errors; they stay so until it is told."""
-    site: tuple[Annotated[str, Choice(tuple(SITE))], ...] = key(
-        (), max_length=len(SITE), description="What the hosts have of a real site: " + ", ".join(SITE) + "."
-    )
+    site: tuple[Annotated[str, Choice(tuple(SITE))], ...] = key((), max_length=len(SITE))
+    """What the hosts have of a real site: an account that is root, a GPU driver without nvidia_peermem."""
     timed_faults: tuple[Annotated[TimedFault, WrittenAs(TimedFaultEntry, TimedFaultEntry.made)], ...] = key(
         (), max_length=1000
     )
