@@ -1,7 +1,7 @@
 """Baseline files: limits, what good runs recorded, and candidates of that; and what does not fit the platforms."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -16,7 +16,7 @@ from fabric.model.fields.scalars import SAFE_NAME, Choice
 from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.inventory import BACKENDS, Inventory
 from fabric.model.recorded import Recorded
-from fabric.model.scenario import LimitKey, Scenario
+from fabric.model.scenario import LimitKey, Phase, Scenario
 from fabric.model.text import fold, size_text
 from fabric.model.topology import Platform
 from fabric.model.verdict import (
@@ -58,18 +58,40 @@ def load_baseline(path: Path) -> Baseline:
     if not path.suffix and len(path.parts) == 1 and not path.exists():
         problems.at_line(0, f"no such file; a file is expected here, not a name: inventory/baselines/{path}.yaml")
         problems.raise_if_any()
+    file = _loaded(BaselineFile, path, problems, name=path.stem)
+    return Baseline(file.name, str(path), file.limits, file.recorded)
+
+
+def load_candidate(path: Path) -> Candidate:
+    """The candidate in a file; ConfigError holds everything that is wrong."""
+    return _loaded(Candidate, path, Problems(shown(str(path))))
+
+
+def _loaded(model: type[T], path: Path, problems: Problems, *, name: str | None = None) -> T:
+    """What the file holds, of limits and records each key once; *name* is what it must call itself."""
     tree = read_document(path, problems)
     if not tree:
         problems.raise_if_any()
-    file = report(BaselineFile, tree, problems)
-    _each_once(Limit, tree, "limits", problems, "the limit", lambda one: one.key)
-    _each_recorded_once(tree, problems)
-    name = tree.get("name")
-    if isinstance(name, str) and name != path.stem:
-        problems.add(("name",), f"expected {quoted(path.stem)}, as the file is called, got {quoted(name)}")
+    made = report(model, tree, problems)
+    _each_once(Limit, "limits", "the limit", tree, problems)
+    _each_once(Recorded, "recorded", "the one recorded", tree, problems)
+    written = tree.get("name")
+    if name is not None and isinstance(written, str) and written != name:
+        problems.add(("name",), f"expected {quoted(name)}, as the file is called, got {quoted(written)}")
     problems.raise_if_any()
-    assert file is not None  # else it was raised above
-    return Baseline(file.name, str(path), file.limits, file.recorded)
+    assert made is not None  # else it was raised above
+    return made
+
+
+def _each_once(
+    model: type[Limit] | type[Recorded], section: str, what: str, tree: dict[str, Tree], problems: Problems
+) -> None:
+    """Note each well formed entry of a section whose key another one has."""
+    first: dict[object, int] = {}
+    for here, entry in valid_items(model, tree.get(section), (section,)):
+        if entry.key in first:
+            problems.add(here, f"the same key as {what} on line {first[entry.key]}")
+        first.setdefault(entry.key, problems.lines[here])
 
 
 def load_baselines(names: Iterable[str], inventory: Path) -> dict[str, Baseline]:
@@ -119,7 +141,7 @@ def baseline_notes(
     """
     found: list[str] = []
     for platform, baseline in _used(scenario, inventory, baselines):
-        asked = None if scenario is None else _asked(scenario, platform)
+        asked = None if scenario is None else _asked(scenario, platform, scenario.phases)
         texts = [*_beyond_reach(platform, baseline.limits, asked)]
         if scenario is not None:
             texts += _without_limit(platform, baseline.limits, scenario)
@@ -144,9 +166,9 @@ def out_of_reach_line(scenario: Scenario, inventory: Inventory, baselines: Mappi
     )
 
 
-def _asked(scenario: Scenario, platform: Platform) -> list[LimitKey]:
-    """What the limits for a scenario on hosts of a platform are looked up by."""
-    specs = (spec for phase in scenario.phases for spec in phase.probes)
+def _asked(scenario: Scenario, platform: Platform, phases: Iterable[Phase]) -> list[LimitKey]:
+    """What the limits for some phases of a scenario on hosts of a platform are looked up by."""
+    specs = (spec for phase in phases for spec in phase.probes)
     return [key for spec in specs for key in spec.limit_keys(platform, hosts=len(scenario.hosts))]
 
 
@@ -183,51 +205,14 @@ def _what(limit: Limit) -> str:
     return " ".join(part for part in (limit.kind, limit.link_class, limit.algorithm) if part)
 
 
-def _without_limit(platform: Platform, limits: Iterable[Limit], scenario: Scenario) -> Iterator[str]:
-    """What is asked for and has no limit that matches."""
-    listed = tuple(limits)
-    kinds = {limit.kind for limit in listed}
-    for spec in (
-        spec for phase in scenario.phases if phase.written not in _expected(scenario) for spec in phase.probes
-    ):
-        for asked in spec.limit_keys(platform, hosts=len(scenario.hosts)):
-            if most_specific(listed, asked):
-                continue
+def _without_limit(platform: Platform, limits: Sequence[Limit], scenario: Scenario) -> Iterator[str]:
+    """What is asked for and has no limit that matches; a phase that an expectation judges needs none."""
+    kinds = {limit.kind for limit in limits}
+    expected = {ref.label for one in scenario.expect for ref in one.refs}
+    for asked in _asked(scenario, platform, (phase for phase in scenario.phases if phase.written not in expected)):
+        if not most_specific(limits, asked):
             parts = (asked.kind,) if asked.kind not in kinds else (asked.kind, asked.link_class, asked.algorithm)
             yield f"no limit for {' '.join(part for part in parts if part)}: will be INCONCLUSIVE"
-
-
-def _expected(scenario: Scenario) -> frozenset[str]:
-    """The written names of the phases that an expectation judges: they need no limit."""
-    return frozenset(ref.label for one in scenario.expect for ref in one.refs)
-
-
-def load_candidate(path: Path) -> Candidate:
-    """The candidate in a file; ConfigError holds everything that is wrong."""
-    problems = Problems(shown(str(path)))
-    tree = read_document(path, problems)
-    if not tree:
-        problems.raise_if_any()
-    candidate = report(Candidate, tree, problems)
-    _each_recorded_once(tree, problems)
-    problems.raise_if_any()
-    assert candidate is not None  # else it was raised above
-    return candidate
-
-
-def _each_recorded_once(tree: dict[str, Tree], problems: Problems) -> None:
-    _each_once(Recorded, tree, "recorded", problems, "the one recorded", lambda one: one.key)
-
-
-def _each_once(
-    model: type[T], tree: dict[str, Tree], section: str, problems: Problems, what: str, key: Callable[[T], object]
-) -> None:
-    """Note each well formed entry of a section whose key another one has."""
-    first: dict[object, int] = {}
-    for here, entry in valid_items(model, tree.get(section), (section,)):
-        if key(entry) in first:
-            problems.add(here, f"the same key as {what} on line {first[key(entry)]}")
-        first.setdefault(key(entry), problems.lines[here])
 
 
 _HEAD = "recorded:"
