@@ -30,6 +30,7 @@ _LAYOUT = (
     *("-np", "--np", "-n", "--n", "-c", "-N", "--npernode", "-npernode", "-H", "-host", "--host", "-hostfile"),
     *("--hostfile", "-machinefile", "--machinefile", "-map-by", "--map-by", "-bind-to", "--bind-to"),
 )
+_OURS_OF_MPIRUN = {"-x": "write variables under 'env'", **dict.fromkeys(_LAYOUT, "the probe sets hosts and ranks")}
 _PAIRS = ("-mca", "--mca", "-gmca", "--gmca", "--prtemca", "--pmixmca")
 
 
@@ -86,18 +87,11 @@ def option_problems(words: Sequence[str], path: KeyPath, problems: Problems) -> 
     """Note what would not reach ``mpirun`` as it is meant."""
     if words and not words[0].startswith("-"):
         problems.add((*path, 0), f"expected an option first, got {quoted(words[0])}, which mpirun would run")
-    after = 0  # where the values of an option before end
     for position, word in enumerate(words):
-        if position < after:
-            continue
-        if word in _PAIRS:
-            after = position + 3
-            if after > len(words):
-                problems.add((*path, position), f"expected a name and a value after {quoted(word)}")
-        elif word == "-x":
-            problems.add((*path, position), "'-x' is not taken here: write variables under 'env'")
-        elif word in _LAYOUT:
-            problems.add((*path, position), f"{quoted(word)} cannot be set here: the probe sets hosts and ranks")
+        if word in _PAIRS and position + 2 >= len(words):
+            problems.add((*path, position), f"expected a name and a value after {quoted(word)}")
+        elif word in _OURS_OF_MPIRUN:
+            problems.add((*path, position), f"{quoted(word)} cannot be set here: {_OURS_OF_MPIRUN[word]}")
 
 
 def unfolded(folded: Folded, path: KeyPath, problems: Problems) -> tuple[str, ...]:

@@ -345,7 +345,7 @@ BAD = [
     ('mpirun_options: ["--mca btl self"]', "8: expected one printable word without blanks"),
     ("mpirun_options: [reboot]", "8: expected an option first, got 'reboot', which mpirun would run"),
     ("mpirun_options: [--mca, btl]", "8: expected a name and a value after '--mca'"),
-    ("mpirun_options: [-x, NCCL_ALGO=TREE]", "8: '-x' is not taken here: write variables under 'env'"),
+    ("mpirun_options: [-x, NCCL_ALGO=TREE]", "8: '-x' cannot be set here: write variables under 'env'"),
     ("perftest_options: [node02]", "8: expected an option first, got 'node02', which perftest would not take"),
     ("perftest_options: [-R, --qp=4]", "8: '--qp=4' cannot be set here: the probe says it"),
     ("traffic_class: 106", "8: 'traffic_class' is for link_layer ethernet: InfiniBand has service levels (NCCL_IB_SL)"),
