@@ -117,6 +117,8 @@ def load_scenario(
     problems.raise_if_any((*others, *command_line.all()))
     assert inventory is not None  # what is wrong with it was raised above
     assert file is not None  # and with this file
+    # Pauses are read where they are judged: asking for them costs a tool each time.
+    sample = None if file.sample is None else file.sample.changed(pfc=PFC in judge.zero_growth)
     scenario = Scenario(
         name=file.name,
         description=file.description or "",
@@ -127,8 +129,7 @@ def load_scenario(
         judge=judge,
         expect=expect,
         allow=file.allow,
-        sample=file.sample
-        and file.sample.changed(pfc=PFC in judge.zero_growth),  # asking for it costs a tool each time
+        sample=sample,
         identity=file.identity,
         lasts_s=file.for_s,
         lines=tuple(_lines(tree.get("phases"), problems)),

@@ -1,7 +1,7 @@
 """Reads what ``fabric simulate`` is asked, and which links fail: every problem at once."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -46,34 +46,35 @@ def load_what_if(
     engines = _engines(routing, line["--routing"])
     order = order or DEFAULT_ORDER.get(pattern, ORDERS[0])
     _one_of(order, ORDERS, line["--order"])
-    others: list[Problem] = []
-    question = None
     try:
         inventory = load_inventory(inventory_path)
         net = _net(inventory)
     except ConfigError as exc:
-        others.extend(exc.problems)
-    else:
-        found = link_faults(faults, net, line["--fault"], seed=seed)
-        ids = _hosts(hosts, inventory, net, line["--hosts"])
-        question = Question(
-            inventory=inventory.name,
-            net=net,
-            link_layer=next(iter(inventory.topology.hosts.values())).platform.link_layer,
-            pattern=pattern,
-            order=order,
-            hosts=ids,
-            engines=engines,
-            faults=found,
-            qps=qps,
-            seeds=seeds,
-            seed=seed,
-        )
-    others.extend(problem for problems in line.values() for problem in problems.all())
-    if others or question is None:
-        raise ConfigError(others)
+        raise ConfigError((*exc.problems, *_all(line))) from exc
+    found = link_faults(faults, net, line["--fault"], seed=seed)
+    ids = _hosts(hosts, inventory, net, line["--hosts"])
+    if problems := _all(line):
+        raise ConfigError(problems)
+    question = Question(
+        inventory=inventory.name,
+        net=net,
+        link_layer=next(iter(inventory.topology.hosts.values())).platform.link_layer,
+        pattern=pattern,
+        order=order,
+        hosts=ids,
+        engines=engines,
+        faults=found,
+        qps=qps,
+        seeds=seeds,
+        seed=seed,
+    )
     _bounded(question)
     return question
+
+
+def _all(line: Mapping[str, Problems]) -> list[Problem]:
+    """What is wrong with any word of the command line."""
+    return [problem for problems in line.values() for problem in problems.all()]
 
 
 def _one_of(word: str, words: tuple[str, ...], problems: Problems) -> None:
