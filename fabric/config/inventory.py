@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from pydantic import Field
 
@@ -14,7 +14,7 @@ from fabric.config.baselines import baseline_problem
 from fabric.config.document import Tree, read_document
 from fabric.config.links import component_problem, factor_problem, fault_from_text, network_problem
 from fabric.config.platforms import PlatformEntry, platform, program_first
-from fabric.config.problems import KeyPath, Problems, again, report, valid, valid_items
+from fabric.config.problems import KeyPath, Problems, again, report, section, valid_items
 from fabric.config.topology import HostsEntry, SwitchesEntry
 from fabric.model.change import ChangeSettings, SubnetManager
 from fabric.model.fields.entry import Entry
@@ -60,8 +60,6 @@ class InventoryFile(Entry):
     """With backend mock: how the simulated rack behaves."""
 
 
-T = TypeVar("T")
-
 _CHANGES: KeyPath = ("changes",)
 
 
@@ -74,19 +72,14 @@ def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Invento
         problems.raise_if_any()
     file = report(InventoryFile, tree, problems)
     topology, whole = _topology(tree, path, problems)
-    _check_mock(_section(MockSettings, tree, "mock"), topology if whole else None, problems)
-    _check_changes(_section(ChangeSettings, tree, "changes"), topology, problems, whole=whole)
+    _check_mock(section(MockSettings, tree, "mock"), topology if whole else None, problems)
+    _check_changes(section(ChangeSettings, tree, "changes"), topology, problems, whole=whole)
     extra = _extra_faults(extra_faults, topology, command_line, whole=whole)
     problems.raise_if_any(command_line.all())
     assert file is not None  # else it was raised above
     mock = replace(file.mock, faults=(*file.mock.faults, *extra), routing=file.mock.routing or file.routing)
     same = {key: getattr(file, key) for key in ("name", "backend", "ssh", "slurm", "process", "changes", "routing")}
     return Inventory(source=str(path), topology=topology, mock=mock, **same)
-
-
-def _section(model: type[T], tree: dict[str, Tree], key: str) -> T:
-    """What stands below a key, as far as it is right: mistakes elsewhere must not hide what does not fit there."""
-    return valid(model, tree.get(key, {})) or model()
 
 
 def _topology(tree: dict[str, Tree], path: Path, problems: Problems) -> tuple[Topology, bool]:
@@ -115,7 +108,7 @@ def _topology(tree: dict[str, Tree], path: Path, problems: Problems) -> tuple[To
         problems.add(("switches",), f"{quoted(name)} names a host and a switch")
     topology = Topology(hosts, switches, uplinks, management)
     where = {**switch_names.where, **host_names.where}
-    parts.refuse_one_machine_twice(topology, where, _section(SshSettings, tree, "ssh"), problems)
+    parts.refuse_one_machine_twice(topology, where, section(SshSettings, tree, "ssh"), problems)
     made = len(hosts) + len(management)
     whole = complete and _as_many(tree.get("hosts"), host_entries) and made == host_names.asked > 0
     return topology, whole

@@ -28,7 +28,7 @@ from fabric.config.phases import (
     rounds,
     written_names,
 )
-from fabric.config.problems import Problems, again, report, valid
+from fabric.config.problems import Problems, again, report, section
 from fabric.config.selection import HostsText, Selection, hosts_named
 from fabric.errors import ConfigError, Problem
 from fabric.model.fields.entry import Entry
@@ -108,7 +108,7 @@ def load_scenario(
     names = _hosts(hosts, tree, inventory, problems, command_line)
     links = Links(Context(inventory.topology, inventory.changes, hosts=names)) if inventory and names else None
     file, phases, expect = _read_body(tree, links, problems) if tree or not problems else (None, (), ())
-    judge = valid(JudgeSettings, tree.get("judge", {})) or JudgeSettings()
+    judge = section(JudgeSettings, tree, "judge")
     missing = baseline_problem(judge.baseline, where) if judge.baseline and where else None
     if missing:
         problems.add(("judge", "baseline"), missing)

@@ -364,9 +364,8 @@ def _made(
         values: dict[str, str | int] = {"name": name, "unit": unit, "rack": rack}
         leaves = tuple(template.text(values | {"rail": rail}) for rail, template in enumerate(leaf_templates))
         address = (entry.address or _NAME).text(values)
-        yield Host(
-            name, platform, address, entry.rack.text(values) if entry.rack else None, shared.setdefault(leaves, leaves)
-        )
+        rack_name = entry.rack.text(values) if entry.rack else None
+        yield Host(name, platform, address, rack_name, shared.setdefault(leaves, leaves))
 
 
 def _check_made(made: Sequence[Host], entry: HostsEntry, platform: Platform, path: KeyPath, names: Names) -> None:
