@@ -23,29 +23,26 @@ def _mock(inventory: Inventory, seed: int) -> Executor:
     return MockExecutor(world)
 
 
-def _ssh(inventory: Inventory, seed: int) -> Executor:
-    del seed
-    from fabric.errors import ConfigError, Problem
+def _ssh(inventory: Inventory, _seed: int) -> Executor:
+    from fabric.errors import ConfigError
     from fabric.hosts.ssh import SshExecutor
     from fabric.hosts.ssh.keys import key_problem
 
     problem = key_problem(inventory.ssh)
     if problem is not None:
-        raise ConfigError([Problem(inventory.source, 0, f"ssh: {problem}")])
+        raise ConfigError.at(inventory.source, f"ssh: {problem}")
     topology = inventory.topology
     return SshExecutor(inventory.ssh, {host.name: host.address for host in topology.hosts.values()}, topology.logins)
 
 
-def _process(inventory: Inventory, seed: int) -> Executor:
-    del seed
+def _process(inventory: Inventory, _seed: int) -> Executor:
     from fabric.hosts.process import ProcessExecutor
 
     return ProcessExecutor(inventory.process.prefix)
 
 
-def _slurm(inventory: Inventory, seed: int) -> Executor:
+def _slurm(inventory: Inventory, _seed: int) -> Executor:
     """The hosts of the job that this runs in, or that ``SLURM_JOB_ID`` names."""
-    del seed
     import os
 
     from fabric.errors import ConfigError
@@ -72,10 +69,10 @@ BACKENDS: Mapping[str, Callable[[Inventory, int], Executor]] = {
 
 def backend_named(name: str) -> Callable[[Inventory, int], Executor]:
     """The backend of a name; ConfigError for one that there is not."""
-    from fabric.errors import ConfigError, Problem
+    from fabric.errors import ConfigError
 
     if name not in BACKENDS:
-        raise ConfigError([Problem("--backend", 0, f"expected one of {', '.join(BACKENDS)}, got {name!r}")])
+        raise ConfigError.at("--backend", f"expected one of {', '.join(BACKENDS)}, got {name!r}")
     return BACKENDS[name]
 
 

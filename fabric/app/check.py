@@ -21,7 +21,7 @@ from fabric.errors import ConfigError, StoreError, ToolError
 from fabric.model.fields.scalars import ADDRESS, SAFE_NAME, USER
 from fabric.model.finding import Checked, Finding, Severity, folded
 from fabric.model.found import FoundFabric
-from fabric.model.inventory import Inventory, MockSettings, ProcessSettings, SshSettings
+from fabric.model.inventory import Inventory, SshSettings
 from fabric.model.scenario import Scenario
 from fabric.model.text import fold, unfold
 from fabric.model.topology import Host, Platform, Topology
@@ -176,7 +176,7 @@ def _by_name(hosts: str | None, address: str, ssh: SshSettings, backend: str) ->
     if address.count("{name}") != 1 or re.fullmatch(ADDRESS.pattern, address.replace("{name}", "h")) is None:
         raise ConfigError.at("--address", f"expected an address with {{name}} in it, got {address!r}")
     made = {name: Host(name, _UNKNOWN, address.replace("{name}", name), None, ()) for name in names}
-    return Inventory("found", "the command line", Topology(made, {}), backend, ssh, ProcessSettings(), MockSettings())
+    return Inventory(name="found", source="the command line", topology=Topology(made, {}), backend=backend, ssh=ssh)
 
 
 def _template(inventory: Inventory, hosts: Sequence[str]) -> str:

@@ -212,7 +212,7 @@ def _because(run: Path, failed: ShownRun, hosts: Sequence[str], links: tuple[str
     about = {end for name in links for end in _switches(name)} or set(hosts)
     listed = ((one, _switches(one.component) if links else one.hosts) for one in verdict.suspects)
     suspects = [one for one, places in listed if not about.isdisjoint(places)]
-    evidence, past_runs, notes = evidence_of(failed, hosts, links, suspects)
+    evidence, notes = evidence_of(failed, hosts, links, suspects)
     if not evidence:
         why = "".join(f"; {note}" for note in notes)
         raise ConfigError.at(run, f"it has nothing against {fold(links or hosts)} that can be measured again{why}")
@@ -228,7 +228,6 @@ def _because(run: Path, failed: ShownRun, hosts: Sequence[str], links: tuple[str
         suspects=tuple(suspects),
         evidence=tuple(evidence),
         identity=tuple(identity[host] for host in hosts if host in identity),
-        past_runs=past_runs,
         notes=tuple(notes),
         links=links,
         needs=needs_of(measured, [one.probe for one in evidence], bad, links or hosts),
@@ -362,7 +361,7 @@ MOST_HOSTS = 2
 MOST_PAST_RUNS = 10
 """The newest earlier runs that are read (a choice: about a second each)."""
 
-Found = tuple[list[Evidence], int, list[str]]
+Found = tuple[list[Evidence], list[str]]
 
 
 def suspected(run: ShownRun, *, but: Sequence[Suspect] = ()) -> frozenset[str]:
@@ -373,7 +372,7 @@ def suspected(run: ShownRun, *, but: Sequence[Suspect] = ()) -> frozenset[str]:
 
 def evidence_of(failed: ShownRun, hosts: Sequence[str], links: Sequence[str], suspects: Sequence[Suspect]) -> Found:
     """
-    What accused *hosts* or *links* there, each once; how many earlier runs know of it; what could not be taken.
+    What accused *hosts* or *links* there, each once; what could not be taken.
 
     Also what the *suspects* rest on and what passed by itself: a course is made of such probes.
     """
@@ -393,11 +392,11 @@ def evidence_of(failed: ShownRun, hosts: Sequence[str], links: Sequence[str], su
             partners |= others & bad
         elif what not in kept or row.verdict.outcome.rank > kept[what].verdict.outcome.rank:
             kept[what] = row
-    past, runs = _past(failed, set(kept))
+    past = _past(failed, set(kept))
     evidence = [_evidence(row, past.get(what, ())) for what, row in kept.items()]
     notes = [f"not repeated: {', '.join(sorted(large))} over more than {MOST_HOSTS} hosts"] if large else []
     notes += [f"not repeated: probes with {fold(sorted(partners))}, which was found bad itself"] if partners else []
-    return evidence, runs, notes
+    return evidence, notes
 
 
 def _evidence(row: Row, past_gbps: Sequence[float]) -> Evidence:
@@ -408,18 +407,15 @@ def _evidence(row: Row, past_gbps: Sequence[float]) -> Evidence:
     return Evidence(probe, verdict.outcome, verdict.reason, verdict.value_gbps, limit, good)
 
 
-def _past(failed: ShownRun, wanted: set[Same]) -> tuple[Mapping[Same, Sequence[float]], int]:
-    """What earlier runs beside this one measured for the same probes, and how many of them measured any."""
+def _past(failed: ShownRun, wanted: set[Same]) -> Mapping[Same, Sequence[float]]:
+    """What earlier runs beside this one measured for the same probes."""
     found: dict[Same, list[float]] = {}
-    runs = 0
     for run in _earlier(failed):
-        probes = [probe for probe in run.probes if same(probe) in wanted]
-        numbers = [(probe, number_of(run.results.get(probe.probe_id))) for probe in probes]
-        measured = [(same(probe), number[0]) for probe, number in numbers if number is not None]
-        for what, gbps in measured:
-            found.setdefault(what, []).append(gbps)
-        runs += bool(measured)
-    return found, runs
+        for probe in run.probes:
+            number = number_of(run.results.get(probe.probe_id)) if same(probe) in wanted else None
+            if number is not None:
+                found.setdefault(same(probe), []).append(number[0])
+    return found
 
 
 def _earlier(failed: ShownRun) -> Iterator[PastRun]:

@@ -1,22 +1,22 @@
 """Baseline files: limits, what good runs recorded, and candidates of that; and what does not fit the platforms."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
-from pydantic import Field
+from pydantic import Field, with_config
 
 from fabric.config.document import Tree, read_document
 from fabric.config.problems import Problems, report, valid_items
 from fabric.errors import ConfigError, Problem
-from fabric.model.fields.entry import Entry, written_keys
+from fabric.model.fields.entry import STRICT, Entry, written_keys
 from fabric.model.fields.scalars import SAFE_NAME, Choice
 from fabric.model.fields.wording import nearest, quoted, shown
-from fabric.model.inventory import Inventory
+from fabric.model.inventory import BACKENDS, Inventory
 from fabric.model.recorded import Recorded
-from fabric.model.scenario import LimitKey, Scenario
+from fabric.model.scenario import LimitKey, Phase, Scenario
 from fabric.model.text import fold, size_text
 from fabric.model.topology import Platform
 from fabric.model.verdict import (
@@ -31,12 +31,13 @@ from fabric.model.verdict import (
 )
 from fabric.probes.loopback import link_classes
 
-BACKENDS = ("ssh", "process", "mock")
 T = TypeVar("T")
 
 
-class CandidateFile(Entry):
-    """A whole candidate file: what was recorded and nobody has accepted yet."""
+@with_config(STRICT)
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What was recorded and nobody has accepted yet: for which baseline, and through which backend it was measured."""
 
     name: Annotated[str, SAFE_NAME]
     backend: Annotated[str, Choice(BACKENDS)]
@@ -57,20 +58,40 @@ def load_baseline(path: Path) -> Baseline:
     if not path.suffix and len(path.parts) == 1 and not path.exists():
         problems.at_line(0, f"no such file; a file is expected here, not a name: inventory/baselines/{path}.yaml")
         problems.raise_if_any()
+    file = _loaded(BaselineFile, path, problems, name=path.stem)
+    return Baseline(file.name, str(path), file.limits, file.recorded)
+
+
+def load_candidate(path: Path) -> Candidate:
+    """The candidate in a file; ConfigError holds everything that is wrong."""
+    return _loaded(Candidate, path, Problems(shown(str(path))))
+
+
+def _loaded(model: type[T], path: Path, problems: Problems, *, name: str | None = None) -> T:
+    """What the file holds, of limits and records each key once; *name* is what it must call itself."""
     tree = read_document(path, problems)
-    if tree or not problems:
-        report(BaselineFile, tree, problems)
-    limits = _each_once(Limit, tree, "limits", problems, "the limit", lambda one: replace(one, **_NOT_OF_THE_KEY))
-    name = tree.get("name")
-    if isinstance(name, str) and name != path.stem:
-        problems.add(("name",), f"expected {quoted(path.stem)}, as the file is called, got {quoted(name)}")
-    recorded = _recorded_in(tree, problems)
+    if not tree:
+        problems.raise_if_any()
+    made = report(model, tree, problems)
+    _each_once(Limit, "limits", "the limit", tree, problems)
+    _each_once(Recorded, "recorded", "the one recorded", tree, problems)
+    written = tree.get("name")
+    if name is not None and isinstance(written, str) and written != name:
+        problems.add(("name",), f"expected {quoted(name)}, as the file is called, got {quoted(written)}")
     problems.raise_if_any()
-    return Baseline(path.stem, str(path), limits, recorded)
+    assert made is not None  # else it was raised above
+    return made
 
 
-_NOT_OF_THE_KEY: dict[str, Any] = {"at_least_gbps": 0.0, "source": "", "per_rnic": False, "min_size_bytes": 0}
-"""Fields of a limit in which two limits of one key may differ."""
+def _each_once(
+    model: type[Limit] | type[Recorded], section: str, what: str, tree: dict[str, Tree], problems: Problems
+) -> None:
+    """Note each well formed entry of a section whose key another one has."""
+    first: dict[object, int] = {}
+    for here, entry in valid_items(model, tree.get(section), (section,)):
+        if entry.key in first:
+            problems.add(here, f"the same key as {what} on line {first[entry.key]}")
+        first.setdefault(entry.key, problems.lines[here])
 
 
 def load_baselines(names: Iterable[str], inventory: Path) -> dict[str, Baseline]:
@@ -120,7 +141,7 @@ def baseline_notes(
     """
     found: list[str] = []
     for platform, baseline in _used(scenario, inventory, baselines):
-        asked = None if scenario is None else _asked(scenario, platform)
+        asked = None if scenario is None else _asked(scenario, platform, scenario.phases)
         texts = [*_beyond_reach(platform, baseline.limits, asked)]
         if scenario is not None:
             texts += _without_limit(platform, baseline.limits, scenario)
@@ -145,9 +166,9 @@ def out_of_reach_line(scenario: Scenario, inventory: Inventory, baselines: Mappi
     )
 
 
-def _asked(scenario: Scenario, platform: Platform) -> list[LimitKey]:
-    """What the limits for a scenario on hosts of a platform are looked up by."""
-    specs = (spec for phase in scenario.phases for spec in phase.probes)
+def _asked(scenario: Scenario, platform: Platform, phases: Iterable[Phase]) -> list[LimitKey]:
+    """What the limits for some phases of a scenario on hosts of a platform are looked up by."""
+    specs = (spec for phase in phases for spec in phase.probes)
     return [key for spec in specs for key in spec.limit_keys(platform, hosts=len(scenario.hosts))]
 
 
@@ -162,30 +183,18 @@ def _used(
         yield platform, baselines[override or platform.baseline]
 
 
-def _too_slow(platform: Platform, limit: Limit, algorithm: str) -> tuple[str, float] | None:
-    """Which RNICs of the platform, or all together, carry less than the limit asks for, and how much; None: none."""
-    if not bound_by_lines(limit.kind, algorithm):
-        return None
-    least, lines = least_gbps(limit, platform), [rnic.line_rate_gbps for rnic in platform.rnics]
-    if limit.kind in ONE_LINE:
-        slower = [rnic for rnic in platform.rnics if out_of_reach(least, [rnic.line_rate_gbps])]
-        return (fold(rnic.device for rnic in slower), max(rnic.line_rate_gbps for rnic in slower)) if slower else None
-    names = "its 1 RNIC" if len(lines) == 1 else f"its {len(lines)} RNICs together"
-    return (names, sum(lines)) if out_of_reach(least, lines) else None
-
-
 def _beyond_reach(platform: Platform, limits: Iterable[Limit], asked: Sequence[LimitKey] | None) -> Iterator[str]:
     """Limits that no healthy host of the platform meets, or that a broken one still does; of what is *asked* alone."""
     classes = link_classes(platform)
     for limit in limits:
         meant = [limit.algorithm or RING] if limit.link_class in (None, *classes) else []
         if asked is not None:
-            meant = [str(one.algorithm) for one in asked if most_specific([limit], *one)]
-        least = least_gbps(limit, platform)
-        slow = next(filter(None, (_too_slow(platform, limit, algorithm) for algorithm in meant)), None)
-        if slow is not None:
-            which = f"{'above' if least > slow[1] else 'all of'} the line rate of {slow[0]} ({slow[1]:g} Gb/s)"
-            yield f"{_what(limit)}: at least {least:g} Gb/s required, {which}: {_JUDGES_NOTHING}"
+            meant = [str(one.algorithm) for one in asked if most_specific([limit], one)]
+        least, rates = least_gbps(limit, platform), [rnic.line_rate_gbps for rnic in platform.rnics]
+        lines = [[rate] for rate in rates] if limit.kind in ONE_LINE else [rates]
+        said = next(filter(None, (out_of_reach(least, line) for line in lines)), "")
+        if said and any(bound_by_lines(limit.kind, algorithm) for algorithm in meant):
+            yield f"{_what(limit)}: {said}: {_JUDGES_NOTHING}"
         faster = [rnic for rnic in platform.rnics if meant and least <= HALF * rnic.line_rate_gbps]
         if faster and limit.kind in ("rnic_to_rnic", "pairwise"):
             names, line = fold(rnic.device for rnic in faster), min(rnic.line_rate_gbps for rnic in faster)
@@ -196,62 +205,14 @@ def _what(limit: Limit) -> str:
     return " ".join(part for part in (limit.kind, limit.link_class, limit.algorithm) if part)
 
 
-def _without_limit(platform: Platform, limits: Iterable[Limit], scenario: Scenario) -> Iterator[str]:
-    """What is asked for and has no limit that matches."""
-    listed = tuple(limits)
-    kinds = {limit.kind for limit in listed}
-    for spec in (
-        spec for phase in scenario.phases if phase.written not in _expected(scenario) for spec in phase.probes
-    ):
-        for asked in spec.limit_keys(platform, hosts=len(scenario.hosts)):
-            if most_specific(listed, *asked):
-                continue
+def _without_limit(platform: Platform, limits: Sequence[Limit], scenario: Scenario) -> Iterator[str]:
+    """What is asked for and has no limit that matches; a phase that an expectation judges needs none."""
+    kinds = {limit.kind for limit in limits}
+    expected = {ref.label for one in scenario.expect for ref in one.refs}
+    for asked in _asked(scenario, platform, (phase for phase in scenario.phases if phase.written not in expected)):
+        if not most_specific(limits, asked):
             parts = (asked.kind,) if asked.kind not in kinds else (asked.kind, asked.link_class, asked.algorithm)
             yield f"no limit for {' '.join(part for part in parts if part)}: will be INCONCLUSIVE"
-
-
-def _expected(scenario: Scenario) -> frozenset[str]:
-    """The written names of the phases that an expectation judges: they need no limit."""
-    return frozenset(ref.label for one in scenario.expect for ref in one.refs)
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """What was recorded and nobody has accepted yet: for which baseline, and through which backend it was measured."""
-
-    name: str
-    backend: str
-    recorded: tuple[Recorded, ...]
-
-
-def load_candidate(path: Path) -> Candidate:
-    """The candidate in a file; ConfigError holds everything that is wrong."""
-    problems = Problems(shown(str(path)))
-    tree = read_document(path, problems)
-    if tree or not problems:
-        report(CandidateFile, tree, problems)
-    entries = _recorded_in(tree, problems)
-    problems.raise_if_any()
-    return Candidate(str(tree["name"]), str(tree["backend"]), entries)
-
-
-def _recorded_in(tree: dict[str, Tree], problems: Problems) -> tuple[Recorded, ...]:
-    """The well formed entries of the section."""
-    return _each_once(Recorded, tree, "recorded", problems, "the one recorded", lambda line: line.key)
-
-
-def _each_once(
-    model: type[T], tree: dict[str, Tree], section: str, problems: Problems, what: str, key: Callable[[T], object]
-) -> tuple[T, ...]:
-    """The well formed entries of a section; a key that is there twice is noted."""
-    first: dict[object, int] = {}
-    found = []
-    for here, entry in valid_items(model, tree.get(section), (section,)):
-        if key(entry) in first:
-            problems.add(here, f"the same key as {what} on line {first[key(entry)]}")
-        first.setdefault(key(entry), problems.lines[here])
-        found.append(entry)
-    return tuple(found)
 
 
 _HEAD = "recorded:"

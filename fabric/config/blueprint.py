@@ -8,7 +8,7 @@ system, ``TYPE NAME``, and in it a line a cable, ``P1 -4x-100G-> TYPE NAME P7``;
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,12 +54,7 @@ def read_blueprint(path: Path, data: bytes) -> Blueprint:
     cables: list[FoundCable] = []
     left_out: list[str] = []
     taken: dict[FoundEnd, int] = {}
-    for line, row in _topology(text, problems) if _is_topology(text) else _rows(path, text):
-        cells = [row[name] for name in next(names for names in _ENDS if names[0] in row)]
-        if row.get("status", "").casefold() not in _CONNECTED:
-            continue
-        if any(row.get(name, "interface").rpartition(".")[2] != "interface" for name in _TYPES):
-            continue
+    for line, cells in _topology(text, problems) if _is_topology(text) else _rows(path, text):
         if not all(cells) or not "".join(cells).isprintable():
             problems.at_line(line, "expected a node and a port at either end of a cable, in printable characters")
         elif any("," in cell for cell in cells):
@@ -83,8 +78,8 @@ def _is_topology(text: str) -> bool:
     return _ARROW.search(text) is not None and not any(separator in first for separator in ",;|")
 
 
-def _topology(text: str, problems: Problems) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Each cable of a topology file once, as a row of our own CSV, with its line."""
+def _topology(text: str, problems: Problems) -> Iterator[tuple[int, list[str]]]:
+    """Each cable of a topology file once: its line, and node and port of either end."""
     system, seen = "", set[frozenset[tuple[str, str]]]()
     for number, line in enumerate(text.split("\n"), start=1):
         words = line.partition("#")[0].split()
@@ -96,7 +91,7 @@ def _topology(text: str, problems: Problems) -> Iterator[tuple[int, Mapping[str,
             one, other = (system, _port(words[0])), (words[3], _port(words[4]))
             if (ends := frozenset((one, other))) not in seen:
                 seen.add(ends)
-                yield number, dict(zip(_ENDS[0], (*one, *other), strict=True))
+                yield number, [*one, *other]
         else:
             problems.at_line(number, "expected a system, TYPE NAME, or one of its cables, PORT -> TYPE NAME PORT")
 
@@ -107,12 +102,13 @@ def _port(panel: str) -> str:
     return (found[1] or found[2]) if found else panel
 
 
-def _rows(path: Path, text: str) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Each row by the names of its columns, in lower case, with its line."""
+def _rows(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
+    """The same of a table: each row that is a cable of the network, and connected."""
     first = text.partition("\n")[0].rstrip("\r")
     for separator in _SEPARATORS:
         names = [cell.strip().strip('"').casefold() for cell in first.split(separator)]
-        if any(set(wanted) <= set(names) for wanted in _ENDS):
+        ends = next((wanted for wanted in _ENDS if set(wanted) <= set(names)), None)
+        if ends is not None:
             break
     else:
         wanted = "; or ".join(", ".join(one) for one in _ENDS)
@@ -123,13 +119,15 @@ def _rows(path: Path, text: str) -> Iterator[tuple[int, Mapping[str, str]]]:
     try:
         next(reader)
         for cells in reader:
-            if any(map(str.strip, cells)):
-                yield reader.line_num, _row(path, names, cells, reader.line_num)
+            line = reader.line_num
+            if not any(map(str.strip, cells)):
+                continue
+            if len(cells) != len(names):
+                said = f"expected {len(names)} cells as in the first line, got {len(cells)}"
+                raise ConfigError.at(path, said, line=line)
+            row = dict(zip(names, map(str.strip, cells), strict=True))
+            is_network = all(row.get(name, "interface").rpartition(".")[2] == "interface" for name in _TYPES)
+            if is_network and row.get("status", "").casefold() in _CONNECTED:
+                yield line, [row[name] for name in ends]
     except csv.Error as exc:
         raise ConfigError.at(path, f"not comma-separated values: {exc}", line=reader.line_num) from exc
-
-
-def _row(path: Path, names: Sequence[str], cells: Sequence[str], line: int) -> Mapping[str, str]:
-    if len(cells) != len(names):
-        raise ConfigError.at(path, f"expected {len(names)} cells as in the first line, got {len(cells)}", line=line)
-    return dict(zip(names, map(str.strip, cells), strict=True))

@@ -22,7 +22,6 @@ from fabric.model.scenario import (
     STATISTICS,
     Expectation,
     ExpectedEnd,
-    ExpectedFall,
     ExpectedRatio,
     ExpectedRecovery,
     Name,
@@ -37,11 +36,10 @@ if TYPE_CHECKING:
 
 ENDS = ("completed", "aborted")
 SINCE = ("end", "begin")
-_FORMS = "compare, or phase with statistic, ends, recovers_within or falls_within"
+_FORMS = "compare, or phase with statistic, ends or recovers_within"
 
 Values = dict[Name, Annotated[str, AsWritten("a value of the matrix", most=256)]]
 Bound = Annotated[float, Decimal(0, 1e6)]
-Fraction = Annotated[float, Decimal(0.01, 1)]
 Statistic = Annotated[str, Choice(STATISTICS)]
 COMPARED = Word(
     f"{SAFE_NAME.pattern}(?:/{SAFE_NAME.pattern})?",
@@ -108,17 +106,8 @@ class RecoversEntry(PhaseEntry):
     """The time after each change's end."""
     since: Annotated[str, Choice(SINCE)] = "end"
     """begin: the time after each change's begin."""
-    to: Fraction = 0.95
+    to: Annotated[float, Decimal(0.01, 1)] = 0.95
     """Fraction of the median before the change."""
-
-
-class FallsEntry(PhaseEntry):
-    """How soon each change of a phase is felt."""
-
-    falls_within: Annotated[float, Span(0.1, 86_400)]
-    """The time after each change's begin."""
-    to: Fraction = 0.95
-    """Fraction of the median before the change; less than it is felt."""
 
 
 _ENTRIES: dict[str, type[Entry]] = {
@@ -126,7 +115,6 @@ _ENTRIES: dict[str, type[Entry]] = {
     "statistic": StatisticEntry,
     "ends": EndsEntry,
     "recovers_within": RecoversEntry,
-    "falls_within": FallsEntry,
 }
 """What can be expected, by the key that says so; of several the first counts."""
 
@@ -177,7 +165,7 @@ class Expected:
             return self._bounded(entry, ref, None, path)
         if isinstance(entry, EndsEntry):
             return ExpectedEnd(ref, entry.ends == "completed")
-        return self._time(entry, ref, path)
+        return self._recovery(entry, ref, path)
 
     def _compared(self, entry: CompareEntry, path: KeyPath) -> tuple[PhaseRef, PhaseRef]:
         one, slash, other = entry.compare.partition("/")
@@ -240,18 +228,16 @@ class Expected:
                 text = f"{expected.statistic} is of one {key}, and phase {quoted(label)} has {' and '.join(several)}"
                 self.problems.add((*path, "statistic"), f"{text}: choose with '{key}'")
 
-    def _time(self, entry: RecoversEntry | FallsEntry, ref: PhaseRef, path: KeyPath) -> Expectation:
+    def _recovery(self, entry: RecoversEntry, ref: PhaseRef, path: KeyPath) -> Expectation:
         phases = self._phases_by_name.get(ref.label, ())
-        ends = isinstance(entry, RecoversEntry) and entry.since == "end"
+        ends = entry.since == "end"
         if phases and ends and not any(_ends_while_measured(phase) for phase in phases):
             text = f"no change of phase {quoted(ref.label)} ends while it is measured: give it 'for', or use port_flap"
             self.problems.add((*path, "phase"), text)
         if phases and not ends and not any(_begins_while_measured(phase) for phase in phases):
             text = f"no change of phase {quoted(ref.label)} begins while it is measured: give it 'at'"
             self.problems.add((*path, "phase"), text)
-        if isinstance(entry, RecoversEntry):
-            return ExpectedRecovery(ref, entry.recovers_within, entry.to, entry.since)
-        return ExpectedFall(ref, entry.falls_within, entry.to)
+        return ExpectedRecovery(ref, entry.recovers_within, entry.to, entry.since)
 
     def _ref(
         self, label: str, where: Mapping[str, str], path: KeyPath, *, key: str = "phase", values: str = "where"

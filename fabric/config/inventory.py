@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sized
+from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from pydantic import Field
 
@@ -13,17 +13,24 @@ from fabric.config import topology as parts
 from fabric.config.baselines import baseline_problem
 from fabric.config.document import Tree, read_document
 from fabric.config.links import component_problem, factor_problem, fault_from_text, network_problem
-from fabric.config.platforms import PlatformEntry, platform
-from fabric.config.problems import KeyPath, Problems, report, valid, valid_items
+from fabric.config.platforms import PlatformEntry, platform, program_first
+from fabric.config.problems import KeyPath, Problems, again, report, section, valid_items
 from fabric.config.topology import HostsEntry, SwitchesEntry
 from fabric.model.change import ChangeSettings, SubnetManager
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.scalars import SAFE_NAME, Choice
 from fabric.model.fields.wording import nearest, quoted, shown
-from fabric.model.inventory import ROUTING, Fault, Inventory, MockSettings, ProcessSettings, SlurmSettings, SshSettings
-from fabric.model.topology import Login, Topology
-
-BACKENDS = ("mock", "ssh", "slurm", "process")
+from fabric.model.inventory import (
+    BACKENDS,
+    ROUTING,
+    Fault,
+    Inventory,
+    MockSettings,
+    ProcessSettings,
+    SlurmSettings,
+    SshSettings,
+)
+from fabric.model.topology import Platform, Topology
 
 
 class InventoryFile(Entry):
@@ -53,8 +60,6 @@ class InventoryFile(Entry):
     """With backend mock: how the simulated rack behaves."""
 
 
-T = TypeVar("T")
-
 _CHANGES: KeyPath = ("changes",)
 
 
@@ -63,13 +68,12 @@ def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Invento
     problems = Problems(shown(str(path)))
     command_line = Problems("--fault")
     tree = read_document(path, problems)
-    if not tree and problems:
+    if not tree:
         problems.raise_if_any()
     file = report(InventoryFile, tree, problems)
-    topology, whole = _topology(tree, problems)
-    _baselines_exist(tree, path, problems)
-    _check_mock(_section(MockSettings, tree, "mock"), topology if whole else None, problems)
-    _check_changes(_section(ChangeSettings, tree, "changes"), topology, problems, whole=whole)
+    topology, whole = _topology(tree, path, problems)
+    _check_mock(section(MockSettings, tree, "mock"), topology if whole else None, problems)
+    _check_changes(section(ChangeSettings, tree, "changes"), topology, problems, whole=whole)
     extra = _extra_faults(extra_faults, topology, command_line, whole=whole)
     problems.raise_if_any(command_line.all())
     assert file is not None  # else it was raised above
@@ -78,70 +82,41 @@ def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Invento
     return Inventory(source=str(path), topology=topology, mock=mock, **same)
 
 
-def _section(model: type[T], tree: dict[str, Tree], key: str) -> T:
-    """What stands below a key, as far as it is right: mistakes elsewhere must not hide what does not fit there."""
-    return valid(model, tree.get(key, {})) or model()
-
-
-def _topology(tree: dict[str, Tree], problems: Problems) -> tuple[Topology, bool]:
+def _topology(tree: dict[str, Tree], path: Path, problems: Problems) -> tuple[Topology, bool]:
     """What is there as far as the file can be understood, and whether that is every host and switch."""
-    platforms = {
-        str(path[-1]): platform(str(path[-1]), entry, path, problems)
-        for path, entry in valid_items(PlatformEntry, tree.get("platforms"), ("platforms",))
-    }
     raw_switches, raw_platforms = tree.get("switches", []), tree.get("platforms")
+    platforms: dict[str, Platform | None] = dict.fromkeys(raw_platforms) if isinstance(raw_platforms, dict) else {}
+    for here, layout in valid_items(PlatformEntry, raw_platforms, ("platforms",)):
+        name = str(here[-1])
+        platforms[name] = platform(name, layout, here, problems)
+        missing = baseline_problem(layout.baseline, path)
+        if missing:
+            problems.add((*here, "baseline"), missing)
     switch_entries = list(valid_items(SwitchesEntry, raw_switches, ("switches",)))
     switch_names = parts.Names("switches", problems)
     switches = parts.switches(switch_entries, switch_names)
     complete = _as_many(raw_switches, switch_entries)
     uplinks = parts.uplinks(switch_entries, switches, problems) if complete else ()
-    known = parts.HostParts(
-        platforms=platforms,
-        platform_names=list(raw_platforms) if isinstance(raw_platforms, dict) else [],
-        switches=switches,
-        switches_complete=complete,
-    )
     host_names = parts.Names("hosts", problems)
     host_entries = list(valid_items(HostsEntry, tree.get("hosts"), ("hosts",)))
     tested = [(path, entry) for path, entry in host_entries if entry.role == "test"]
-    hosts = parts.hosts(tested, known, host_names)
+    hosts = parts.hosts(tested, platforms, switches if complete else None, host_names)
     management = parts.management([each for each in host_entries if each[1].role == "management"], host_names)
     if host_entries and not tested:
         problems.add(("hosts",), "expected a host with role test: there is nothing to measure")
-    for name in sorted(host_names.taken & switch_names.taken):
+    for name in sorted(host_names.where.keys() & switch_names.where.keys()):
         problems.add(("switches",), f"{quoted(name)} names a host and a switch")
-    parts.refuse_one_machine_twice(
-        {
-            **{name: Login(host.address) for name, host in hosts.items()},
-            **management,
-            **{name: switch.login for name, switch in switches.items() if switch.login is not None},
-        },
-        {**switch_names.where, **host_names.where},
-        _ssh_login(tree),
-        problems,
-    )
+    topology = Topology(hosts, switches, uplinks, management)
+    where = {**switch_names.where, **host_names.where}
+    parts.refuse_one_machine_twice(topology, where, section(SshSettings, tree, "ssh"), problems)
     made = len(hosts) + len(management)
     whole = complete and _as_many(tree.get("hosts"), host_entries) and made == host_names.asked > 0
-    return Topology(hosts, switches, uplinks, management), whole
-
-
-def _ssh_login(tree: dict[str, Tree]) -> Login:
-    """Account and port of all that have none of their own."""
-    ssh = _section(SshSettings, tree, "ssh")
-    return Login("", user=ssh.user, port=ssh.port)
+    return topology, whole
 
 
 def _as_many(raw: Tree | None, entries: Sized) -> bool:
     """Whether every entry of a list is well formed."""
     return isinstance(raw, list) and len(raw) == len(entries)
-
-
-def _baselines_exist(tree: dict[str, Tree], path: Path, problems: Problems) -> None:
-    """Every platform's baseline has its file."""
-    for here, entry in valid_items(PlatformEntry, tree.get("platforms"), ("platforms",)):
-        text = baseline_problem(entry.baseline, path)
-        if text:
-            problems.add((*here, "baseline"), text)
 
 
 def _check_mock(mock: MockSettings, topology: Topology | None, problems: Problems) -> None:
@@ -159,7 +134,7 @@ def _check_fault(fault: Fault, path: KeyPath, topology: Topology | None, problem
     wrong = factor_problem(fault)
     if wrong:
         problems.add((*path, *wrong[0]), wrong[1])
-    text = None if topology is None else component_problem(fault.component, fault.kind, topology, for_good=for_good)
+    text = None if topology is None else component_problem(fault, topology, for_good=for_good)
     if text is None and fault.kind == "lemon" and not for_good:
         text = "a lemon is one for good: list it under 'faults'"
     if text:
@@ -173,7 +148,7 @@ def _extra_faults(texts: Iterable[str], topology: Topology, problems: Problems, 
         each = fault_from_text(text, problems)
         if each is None:
             continue
-        said = component_problem(each.component, each.kind, topology) if whole else None
+        said = component_problem(each, topology) if whole else None
         if said:
             problems.at_line(0, said)
         found.append(each)
@@ -199,14 +174,20 @@ def _check_changes(entry: ChangeSettings, topology: Topology, problems: Problems
     if entry.lease.max_hold_s < entry.lease.ttl_s:
         text = f"expected at least ttl, {entry.lease.ttl_s:g}s, got {entry.lease.max_hold_s:g}s"
         problems.add((*_CHANGES, "lease", "max_hold"), text)
-    seen: set[str] = set()
-    for position, manager in enumerate(entry.subnet_managers):
-        here = (*_CHANGES, "subnet_managers", position)
-        _check_manager(manager, seen, here, problems)
-        if whole:
-            _host_exists(manager.host, {**topology.hosts, **topology.management}, (*here, "host"), problems)
+    _check_managers(entry.subnet_managers, topology, problems, whole=whole)
     for what in ("adaptive", "shield"):
         _check_options(what, getattr(entry, f"{what}_on"), getattr(entry, f"{what}_off"), problems)
+
+
+def _check_managers(managers: Sequence[SubnetManager], topology: Topology, problems: Problems, *, whole: bool) -> None:
+    path: KeyPath = (*_CHANGES, "subnet_managers")
+    for position, host in again(manager.host for manager in managers):
+        problems.add((*path, position, "host"), f"the subnet manager on {quoted(host)} is there twice")
+    for position, manager in enumerate(managers):
+        program_first(manager.reload, (*path, position, "reload"), problems)
+        if whole:
+            known = {**topology.hosts, **topology.management}
+            _host_exists(manager.host, known, (*path, position, "host"), problems)
 
 
 def _check_via_device(entry: ChangeSettings, topology: Topology, problems: Problems) -> None:
@@ -225,14 +206,6 @@ def _check_via_device(entry: ChangeSettings, topology: Topology, problems: Probl
 def _host_exists(name: str, hosts: Collection[str], path: KeyPath, problems: Problems) -> None:
     if name not in hosts:
         problems.add(path, f"no host {quoted(name)} under hosts:{nearest(name, hosts)}")
-
-
-def _check_manager(entry: SubnetManager, seen: set[str], path: KeyPath, problems: Problems) -> None:
-    if entry.host in seen:
-        problems.add((*path, "host"), f"the subnet manager on {quoted(entry.host)} is there twice")
-    seen.add(entry.host)
-    if entry.reload[0].startswith("-") or "=" in entry.reload[0]:
-        problems.add((*path, "reload", 0), f"expected a program first, got {quoted(entry.reload[0])}")
 
 
 def _check_options(what: str, on: Mapping[str, str], off: Mapping[str, str], problems: Problems) -> None:

@@ -6,8 +6,8 @@ rack, read from the file or from ``--fault`` and checked against what is there.
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING
 from pydantic_core import PydanticCustomError
 
 from fabric.changes.cable_fault import DrawnLinks
+from fabric.changes.kind import Context
 from fabric.config.platforms import unfolded
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.topology import TIERS
 from fabric.model.fields.folded import some
 from fabric.model.fields.scalars import refusal
 from fabric.model.fields.wording import nearest, quoted
 from fabric.model.inventory import COMPONENT, FACTOR, FAULT_KIND, PARTIAL, WHOLE, Fault
 from fabric.model.part import Part
-from fabric.model.topology import Platform, Topology
-from fabric.sim.faults import KINDS, PORT, WAYS, CableEnds, cable_ends, faults_by_host, is_above_leaves, require_passing
+from fabric.model.topology import Link, Topology
+from fabric.sim.faults import KINDS, CableEnds, cable_ends, faults_by_host, is_above_leaves, parts_of, require_passing
 
 if TYPE_CHECKING:
     from fabric.sim.net.named_clos import NamedClos
@@ -67,14 +67,14 @@ def _fault(text: str) -> Fault:
     return Fault(COMPONENT.parse(component), FAULT_KIND.parse(kind), WHOLE if factor is None else FACTOR.parse(factor))
 
 
-def component_problem(component: str, kind: str, topology: Topology, *, for_good: bool = True) -> str | None:
+def component_problem(fault: Fault, topology: Topology, *, for_good: bool = True) -> str | None:
     """
-    Why a component does not exist or cannot have that kind of fault, or None when all is well.
+    Why the component of a fault does not exist or cannot have its kind, or None when all is well.
 
     What it can have the simulation itself says; here a name that is not there gets the nearest one that is. Not *for
     good*: it comes over a running rack.
     """
-    fault = Fault(component, kind)
+    component, kind = fault.component, fault.kind
     above = is_above_leaves(fault, topology)
     absent = _absent_above(component, topology) if above else _absent(component, topology)
     if absent:
@@ -103,24 +103,8 @@ def _absent(component: str, topology: Topology) -> str | None:
             ([*topology.hosts], "host") if slash else ([*topology.hosts, *topology.switches], "host or switch")
         )
         return f"no {what} {quoted(name)}{nearest(name, known)}"
-    parts = _parts(host.platform)
+    parts = parts_of(host.platform)
     return None if not slash or part in parts else f"{quoted(part)} is not a part of {name}{nearest(part, parts)}"
-
-
-def _parts(platform: Platform) -> tuple[str, ...]:
-    """Every part of a host that can be bad by itself, and the paths from its RNICs."""
-    rnics, gpus = platform.rnic_by_device, platform.gpu_by_name
-    groups = (f"numa{number}-gpus" for number in sorted({gpu.numa for gpu in platform.gpus}))
-    ends = (*platform.endpoints, *groups)
-    return (
-        *rnics,
-        *(f"{device}{way}" for device in rnics for way in (PORT, *WAYS.values())),
-        *gpus,
-        *(f"{gpu}:nvlink" for gpu in gpus),
-        *(f"numa{number}" for number in range(platform.numa_nodes)),
-        *(switch.name for switch in platform.pcie_switches),
-        *(f"{device}->{end}" for device in rnics for end in ends),
-    )
 
 
 def cable_problem(ends: CableEnds, switches: Collection[str], count: int, number: int = 0, *, hint: str = "") -> str:
@@ -139,9 +123,7 @@ def _absent_above(component: str, topology: Topology) -> str | None:
     ends = _ends(component, topology)
     if ends is None:
         return None
-    pair = {ends.one, ends.other}
-    count = sum(uplinks.count for uplinks in topology.uplinks if pair & {*uplinks.lower} and pair & {*uplinks.upper})
-    said = cable_problem(ends, topology.switches, count)
+    said = cable_problem(ends, topology.switches, topology.cables_between(ends.one, ends.other))
     return f"{quoted(component)}: {said}" if said else None
 
 
@@ -182,27 +164,16 @@ def network_problem(topology: Topology) -> str | None:
 _LOOKED_AT_MOST = 1024  # cables of one lower end that are compared for one draw; no switch has more ports
 
 
-@dataclass(frozen=True, slots=True)
-class Cable:
-    """One cable: its name as the model writes it, its two ends (a host or switch), the lower first, and its tier."""
-
-    name: str
-    lower: str
-    upper: str
-    tier: str  # "access" | "spine" | "core"
-
-
 @dataclass(frozen=True)
 class Links:
-    """The links of *topology*, for a run on *hosts*; problems are noted at the path of the key ``links``."""
+    """The links of the fabric that a run alters, for its hosts; problems are noted at the path of the key ``links``."""
 
-    topology: Topology
-    hosts: tuple[str, ...]
+    context: Context
 
     def named(self, text: str, path: KeyPath, problems: Problems) -> str | None:
         """The link as the model writes it: the lower switch first, no ``#0``; None when there is no such link."""
         name, said = (text, self._rnic_problem(text)) if "/" in text else self._between(text)
-        if not said and self.hosts and name not in self._serving_names:
+        if not said and self.context.hosts and name not in self._serving:
             said = f"no traffic between the hosts of this run can take {quoted(name)}: nothing would show"
         if said:
             problems.add(path, said)
@@ -221,9 +192,9 @@ class Links:
         if ends is None:
             return ()
         fitting = [
-            cable
-            for cable in self._serving
-            if cable.tier == wanted.tier and (not ends or cable.lower in ends or cable.upper in ends)
+            link
+            for link in self._serving.values()
+            if self._tier(link) == wanted.tier and (not ends or _lower(link) in ends or link.b in ends)
         ]
         if wanted.count > len(fitting):
             which = f"{wanted.tier} links" + (" of those" if ends else "")
@@ -233,41 +204,43 @@ class Links:
             text = f"expected at most {len(fitting)}: the hosts of this run have no more {which}; got {wanted.count}"
             problems.add((*path, "count"), text)
             return ()
-        names = tuple(cable.name for cable in islice(_in_turns(fitting, wanted.seed), wanted.count))
+        names = tuple(link.name for link in islice(_in_turns(fitting, wanted.seed), wanted.count))
         self._draws[wanted] = names
         return names
 
     def _rnic_problem(self, text: str) -> str:
         """Why ``gpu001/mlx5_0`` is no link of this run; nothing when it is."""
         name, device = Part.of(text).place
-        host = self.topology.hosts.get(name)
-        if host is None:
-            return f"no host {quoted(name)}{nearest(name, self.topology.hosts)}"
-        devices = host.platform.rnic_by_device
+        hosts = self.context.topology.hosts
+        if name not in hosts:
+            return f"no host {quoted(name)}{nearest(name, hosts)}"
+        devices = hosts[name].platform.rnic_by_device
         if device not in devices:
             return f"{quoted(device)} is not an RNIC of {name}{nearest(device, devices)}"
-        if name not in self.hosts:
+        if name not in self.context.hosts:
             return f"{name} does not take part in this run: only links of its hosts are altered"
         return ""
 
     def _between(self, text: str) -> tuple[str, str]:
         """The cable between two switches, and why there is none."""
         ends, sharp, number = text.partition("#")
-        switches = self.topology.switches
-        cable = cable_ends(ends, switches)
+        topology = self.context.topology
+        cable = cable_ends(ends, topology.switches)
         if cable is None or (sharp and not (number.isascii() and number.isdigit() and len(number) <= 6)):
-            hint = nearest(text, [*switches, *self.topology.hosts])
+            hint = nearest(text, [*topology.switches, *topology.hosts])
             return text, f"expected a link such as su0-leaf3--spine02 or gpu001/mlx5_0, got {quoted(text)}{hint}"
-        pair = (cable.one, cable.other) if (cable.one, cable.other) in self._joined else (cable.other, cable.one)
-        count, which = self._joined.get(pair, 0), int(number or 0)
-        beside = [b if a == cable.one else a for a, b in self._joined if cable.one in (a, b)]
-        hint = "" if count else nearest(cable.other, beside)
-        return _cable_name(*pair, which), cable_problem(cable, switches, count, which, hint=hint)
+        one, other, which = cable.one, cable.other, int(number or 0)
+        count = topology.cables_between(one, other)
+        beside = [*topology.above.get(one, ()), *(lower for lower, uppers in topology.above.items() if one in uppers)]
+        hint = "" if count else nearest(other, beside)
+        lower, upper = (one, other) if other in topology.above.get(one, ()) else (other, one)
+        name = f"{lower}--{upper}#{which}" if which else f"{lower}--{upper}"
+        return name, cable_problem(cable, topology.switches, count, which, hint=hint)
 
     def _ends(self, wanted: DrawnLinks, path: KeyPath, problems: Problems) -> frozenset[str] | None:
         """The switches and hosts of ``of``; empty without it, None when one of them is not there."""
         found: set[str] = set()
-        known = {**self.topology.switches, **self.topology.hosts}
+        known = {**self.context.topology.switches, **self.context.topology.hosts}
         good = True
         for position, part in enumerate(wanted.of or ()):
             here = (*path, "of", position)
@@ -279,69 +252,38 @@ class Links:
             found.update(names)
         return frozenset(found) if good else None
 
+    def _tier(self, link: Link) -> str:
+        """``access`` of an RNIC's, ``spine`` or ``core`` of one between switches, by its upper end."""
+        return "access" if "/" in link.a else self.context.topology.switches[link.b].tier
+
     @cached_property
     def _draws(self) -> dict[DrawnLinks, tuple[str, ...]]:
         """What was drawn before: every combination of a matrix asks again."""
         return {}
 
     @cached_property
-    def _joined(self) -> Counter[tuple[str, str]]:
-        """How many cables there are between a lower and an upper switch, whichever of them the file says ``to`` of."""
-        rank = {name: TIERS.index(switch.tier) for name, switch in self.topology.switches.items()}
-        found: Counter[tuple[str, str]] = Counter()
-        for uplinks in self.topology.uplinks:
-            for one in uplinks.lower:
-                for other in uplinks.upper:
-                    found[(one, other) if rank[one] < rank[other] else (other, one)] += uplinks.count
-        return found
-
-    @cached_property
-    def _serving_names(self) -> frozenset[str]:
-        return frozenset(cable.name for cable in self._serving)
-
-    @cached_property
-    def _serving(self) -> tuple[Cable, ...]:
-        """Every link that traffic of the hosts of the run can take, lower tiers first."""
-        taking_part = [self.topology.hosts[name] for name in self.hosts]
-        access = [
-            Cable(f"{host.name}/{rnic.device}", host.name, leaf, "access")
-            for host in taking_part
-            for rnic in host.platform.rnics
-            if (leaf := host.leaf(rnic.rail))
-        ]
-        above: dict[str, list[str]] = {}
-        for lower, upper in self._joined:
-            above.setdefault(lower, []).append(upper)
-        found, reached = access, {cable.upper: None for cable in access}
-        waiting = deque(reached)
-        while waiting:
-            lower = waiting.popleft()
-            for upper in above.get(lower, ()):
-                tier = self.topology.switches[upper].tier
-                names = [_cable_name(lower, upper, number) for number in range(self._joined[lower, upper])]
-                found += [Cable(name, lower, upper, tier) for name in names]
-                if upper not in reached:
-                    reached[upper] = None
-                    waiting.append(upper)
-        return tuple(found)
+    def _serving(self) -> Mapping[str, Link]:
+        """By name every link that traffic of the hosts of the run can take."""
+        return {link.name: link for link in self.context.topology.links_between(self.context.hosts)}
 
 
-def _cable_name(lower: str, upper: str, number: int) -> str:
-    return f"{lower}--{upper}" + (f"#{number}" if number else "")
+def _lower(link: Link) -> str:
+    """The host or switch at its lower end."""
+    return Part.of(link.a).host
 
 
-def _in_turns(cables: Iterable[Cable], seed: int) -> Iterator[Cable]:
+def _in_turns(links: Iterable[Link], seed: int) -> Iterator[Link]:
     """All of them, one of each lower end after the other, upper ends as evenly as they come."""
-    by_lower: dict[str, list[Cable]] = {}
-    for cable in sorted(cables, key=lambda each: sha256(f"{seed}/{each.name}".encode()).digest()):
-        by_lower.setdefault(cable.lower, []).append(cable)
+    by_lower: dict[str, list[Link]] = {}
+    for link in sorted(links, key=lambda each: sha256(f"{seed}/{each.name}".encode()).digest()):
+        by_lower.setdefault(_lower(link), []).append(link)
     taken: Counter[str] = Counter()
     while by_lower:
         for lower in list(by_lower):
             waiting = by_lower[lower]
-            best = min(islice(waiting, _LOOKED_AT_MOST), key=lambda each: taken[each.upper])
+            best = min(islice(waiting, _LOOKED_AT_MOST), key=lambda each: taken[each.b])
             waiting.remove(best)
             if not waiting:
                 del by_lower[lower]
-            taken[best.upper] += 1
+            taken[best.b] += 1
             yield best

@@ -13,22 +13,20 @@ from math import prod
 from typing import Annotated, Any
 
 from pydantic import Field
-from pydantic_core import PydanticCustomError
 
 from fabric.changes.cable_fault import CableFault, DrawnLinks
-from fabric.changes.kind import Context, Kind
+from fabric.changes.kind import Kind
 from fabric.changes.kinds import KINDS, UNUSABLE
 from fabric.config.document import Tree
 from fabric.config.links import Links
 from fabric.config.platforms import env_problems
-from fabric.config.problems import KeyPath, Problems, valid, valid_items
+from fabric.config.problems import KeyPath, Problems, again, valid, valid_items
 from fabric.model.change import CHANGES, ChangeSettings, ChangeSpec
-from fabric.model.fields.scalars import NAME_MOST, SAFE_NAME, AsWritten, refusal
-from fabric.model.fields.wording import nearest, one_of, quoted
-from fabric.model.inventory import Inventory
+from fabric.model.fields.scalars import NAME_MOST, SAFE_NAME, AsWritten
+from fabric.model.fields.wording import nearest, quoted
 from fabric.model.scenario import PROBES, Name, Phase, ProbeSpec, Where
+from fabric.probes import kinds as probe_kinds
 from fabric.probes.again import AgainSpec
-from fabric.probes.kinds import ASKED
 from fabric.probes.pairwise import PairwiseSpec
 
 MatrixValue = Annotated[str, AsWritten("a value", most=256)]
@@ -97,7 +95,8 @@ def read_matrix(tree: Mapping[str, Tree], problems: Problems) -> Matrix:
     whole = {name: valid(_OneName, {name: values}) for name, values in raw.items()}
     values = {name: entry[name] for name, entry in whole.items() if entry is not None}
     for name, texts in values.items():
-        _values_differ(texts, ("matrix", name), problems)
+        for position, text in again(texts):
+            problems.add(("matrix", name, position), f"{quoted(text)} is there twice")
     matrix = Matrix(values, frozenset(name for name, entry in whole.items() if entry is None))
     count = prod(len(texts) for texts in values.values())
     if count > COMBINATIONS_MOST:
@@ -127,38 +126,19 @@ def rounds(combinations: tuple[Where, ...], count: int, order: str) -> Iterator[
             yield number, where
 
 
-def _values_differ(texts: tuple[str, ...], path: KeyPath, problems: Problems) -> None:
-    for position, text in enumerate(texts):
-        if text in texts[:position]:
-            problems.add((*path, position), f"{quoted(text)} is there twice")
-
-
 PHASES_MOST = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class Fabric:
-    """What changes are checked against: the inventory and the links of the run."""
-
-    inventory: Inventory
-    links: Links
-
-    @property
-    def context(self) -> Context:
-        """The same for kinds of changes."""
-        return Context(self.inventory.topology, self.inventory.changes, hosts=self.links.hosts)
-
-
-def read_phases(raw: Tree | None, where: Where, fabric: Fabric | None, problems: Problems) -> tuple[Phase, ...]:
-    """The phases as they are written, those that can be read; *fabric* is None when it is itself wrong."""
+def read_phases(raw: Tree | None, where: Where, links: Links | None, problems: Problems) -> tuple[Phase, ...]:
+    """The phases as they are written, those that can be read; *links* is None when the inventory is wrong."""
     found = []
     for position, item in enumerate(raw if isinstance(raw, list) else []):
         path: KeyPath = ("phases", position)
         written = item.get("changes") if isinstance(item, dict) else None
-        changes = tuple(_changes(written, fabric, (*path, "changes"), problems))
+        changes = tuple(_changes(written, links, (*path, "changes"), problems))
         phase = valid(Phase, item)
         if phase is not None:
-            env = _env(phase, changes, fabric, path, problems)
+            env = _env(phase, changes, links, path, problems)
             found.append(replace(phase, changes=changes, env=env, where=where))
             _check_together(found[-1], path, own_env=bool(phase.env), problems=problems)
     return tuple(found)
@@ -166,7 +146,9 @@ def read_phases(raw: Tree | None, where: Where, fabric: Fabric | None, problems:
 
 def _check_together(phase: Phase, path: KeyPath, *, own_env: bool, problems: Problems) -> None:
     """What each key alone cannot say."""
-    _check_probes(phase.probes, (*path, "probes"), problems)
+    for position, name in again(spec.name for spec in phase.probes):
+        text = f"two probes named {quoted(name)} in this phase: give one another 'name'"
+        problems.add((*path, "probes", position), text)
     if phase.env and not any(spec.collective or spec.kind == AgainSpec.kind for spec in phase.probes):
         at = (*path, "env") if own_env else (*path, "changes")
         problems.add(at, "no probe of this phase is a collective: its environment would change nothing")
@@ -182,12 +164,12 @@ def _check_together(phase: Phase, path: KeyPath, *, own_env: bool, problems: Pro
 
 
 def _env(
-    phase: Phase, changes: Iterable[ChangeSpec], fabric: Fabric | None, path: KeyPath, problems: Problems
+    phase: Phase, changes: Iterable[ChangeSpec], links: Links | None, path: KeyPath, problems: Problems
 ) -> tuple[tuple[str, str], ...]:
     """The variables of the phase: its own, and what changes of the job alone ask its collectives for."""
     env = dict(phase.env)
     env_problems(env, (*path, "env"), problems)
-    settings = fabric.inventory.changes if fabric else ChangeSettings()
+    settings = links.context.settings if links else ChangeSettings()
     for change in changes:
         asked = change.env(settings, env)
         for name in asked.keys() & env.keys():
@@ -200,15 +182,15 @@ def _env(
 _Change: Any = Annotated[ChangeSpec, CHANGES]
 
 
-def _changes(raw: Tree | None, fabric: Fabric | None, path: KeyPath, problems: Problems) -> Iterator[ChangeSpec]:
-    """The changes of one phase that are well formed; without *fabric* no link is looked up."""
+def _changes(raw: Tree | None, links: Links | None, path: KeyPath, problems: Problems) -> Iterator[ChangeSpec]:
+    """The changes of one phase that are well formed; without *links* no link is looked up."""
     seen: set[tuple[str, str]] = set()
     spec: Kind
     for here, spec in valid_items(_Change, raw if isinstance(raw, list) else [], path):
         below = (*here, spec.kind) if CHANGES.stands_below(type(spec)) else here
         if isinstance(spec, CableFault):
-            spec = spec.changed(links=_links(spec, fabric, (*below, "links"), problems))
-        for where, text in spec.problems(fabric.context if fabric else None):
+            spec = spec.changed(links=_links(spec, links, (*below, "links"), problems))
+        for where, text in spec.problems(links.context if links else None):
             problems.add((*below, *where), text)
         scope = getattr(spec, "scope", "")
         if scope and (spec.kind, scope) in seen:
@@ -217,30 +199,20 @@ def _changes(raw: Tree | None, fabric: Fabric | None, path: KeyPath, problems: P
         yield spec
 
 
-def _links(spec: CableFault, fabric: Fabric | None, path: KeyPath, problems: Problems) -> tuple[str, ...]:
+def _links(spec: CableFault, links: Links | None, path: KeyPath, problems: Problems) -> tuple[str, ...]:
     """The names of links as the model writes them; what is wrong with any of them is noted."""
-    if fabric is None:
+    if links is None:
         return ()
     if isinstance(spec.links, DrawnLinks):
-        return fabric.links.drawn(spec.links, path, problems)
+        return links.drawn(spec.links, path, problems)
     names: list[str] = []
     for at, text in enumerate(spec.link_names):
-        name = fabric.links.named(text, (*path, at), problems)
+        name = links.named(text, (*path, at), problems)
         if name in names:
             problems.add((*path, at), f"link {quoted(text)} is there twice")
         elif name is not None:
             names.append(name)
     return tuple(names)
-
-
-def _check_probes(probes: tuple[ProbeSpec, ...], path: KeyPath, problems: Problems) -> None:
-    """Each probe of a phase has a name of its own within it."""
-    seen: set[str] = set()
-    for position, spec in enumerate(probes):
-        if spec.name in seen:
-            text = f"two probes named {quoted(spec.name)} in this phase: give one another 'name'"
-            problems.add((*path, position), text)
-        seen.add(spec.name)
 
 
 def written_names(raw: Tree | None) -> list[str]:
@@ -252,18 +224,17 @@ def written_names(raw: Tree | None) -> list[str]:
 def check_names(raw: Tree | None, problems: Problems) -> None:
     """Names are there once; a phase needs phases that come before it."""
     names = written_names(raw)
-    seen: set[str] = set()
-    drills = {entry.name for _, entry in valid_items(Phase, raw, ("phases",)) if entry.drill}
-    for path, entry in valid_items(Phase, raw, ("phases",)):
-        if entry.name in seen:
-            problems.add((*path, "name"), f"phase {quoted(entry.name)} is there twice")
+    phases = list(valid_items(Phase, raw, ("phases",)))
+    for at, name in again(entry.name for _, entry in phases):
+        problems.add((*phases[at][0], "name"), f"phase {quoted(name)} is there twice")
+    drills = {entry.name for _, entry in phases if entry.drill}
+    for path, entry in phases:
         earlier = names[: names.index(entry.name)]
         for position, need in enumerate(entry.needs):
             _need(need, earlier, names, (*path, "needs", position), problems)
             if need in drills and not entry.drill:
                 text = f"{quoted(need)} is a drill, which may be left out: only a drill can need it"
                 problems.add((*path, "needs", position), text)
-        seen.add(entry.name)
 
 
 def _need(need: str, earlier: list[str], names: list[str], path: KeyPath, problems: Problems) -> None:
@@ -300,36 +271,9 @@ def expanded(by_combination: Iterable[tuple[int, tuple[Phase, ...]]], problems: 
     return tuple(found.values())
 
 
-def _one_kind(value: object) -> object:
-    """The mapping of one kind to its settings, or the kind alone; anything else is refused."""
-    whole = {value: {}} if isinstance(value, str) else value
-    if not isinstance(whole, dict) or len(whole) != 1:
-        raise refusal(f"one probe kind ({one_of(ASKED)}) and its settings", value)
-    kind = str(next(iter(whole)))
-    if kind not in ASKED:
-        raise PydanticCustomError("kind", f"unknown probe kind {quoted(kind)}{nearest(kind, ASKED)}")
-    return whole
-
-
 def _about(kind: type[ProbeSpec]) -> str:
     return f"{(getdoc(kind) or '').partition(chr(10))[0]} It needs {kind.needs}."
 
 
-PROBES.fill(ASKED, about=_about, one_of_them=_one_kind)
-
-
-def _one_change(value: object) -> object:
-    """A mapping with one kind of change among its keys; anything else is refused."""
-    if not isinstance(value, dict) or not value:
-        raise refusal(f"one change ({one_of(KINDS)}) and its settings", value)
-    found = [key for key in value if key in KINDS]
-    if not found:
-        key = next((key for key in value if key != "scope"), "scope")
-        why = f": {UNUSABLE[key]}" if key in UNUSABLE else f"{nearest(key, KINDS)}; expected {one_of(KINDS)}"
-        raise PydanticCustomError("change", "{text}", {"text": f"unknown change {quoted(key)}{why}"})
-    if len(found) > 1:
-        raise PydanticCustomError("change", f"{' and '.join(found)} are changes of their own: an entry for each")
-    return value
-
-
-CHANGES.fill(KINDS, about=lambda kind: str(kind.about), one_of_them=_one_change)
+PROBES.fill(probe_kinds.ASKED, probe_kinds.UNUSABLE, what="probe", about=_about)
+CHANGES.fill(KINDS, UNUSABLE, what="change", about=lambda kind: str(kind.about))

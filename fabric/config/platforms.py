@@ -30,6 +30,7 @@ _LAYOUT = (
     *("-np", "--np", "-n", "--n", "-c", "-N", "--npernode", "-npernode", "-H", "-host", "--host", "-hostfile"),
     *("--hostfile", "-machinefile", "--machinefile", "-map-by", "--map-by", "-bind-to", "--bind-to"),
 )
+_OURS_OF_MPIRUN = {"-x": "write variables under 'env'", **dict.fromkeys(_LAYOUT, "the probe sets hosts and ranks")}
 _PAIRS = ("-mca", "--mca", "-gmca", "--gmca", "--prtemca", "--pmixmca")
 
 
@@ -69,6 +70,12 @@ def words_problems(words: Sequence[str], called: str, ours: Sequence[str], path:
             problems.add((*path, position), f"{quoted(word)} cannot be set here: the probe says it")
 
 
+def program_first(words: Sequence[str], path: KeyPath, problems: Problems) -> None:
+    """Note words to call something by that begin with an option or a variable."""
+    if words and (words[0].startswith("-") or "=" in words[0]):
+        problems.add((*path, 0), f"expected a program first, got {quoted(words[0])}")
+
+
 def env_problems(env: Mapping[str, str], path: KeyPath, problems: Problems) -> None:
     """Note the variables that the testbench itself sets."""
     for name in env:
@@ -80,18 +87,11 @@ def option_problems(words: Sequence[str], path: KeyPath, problems: Problems) -> 
     """Note what would not reach ``mpirun`` as it is meant."""
     if words and not words[0].startswith("-"):
         problems.add((*path, 0), f"expected an option first, got {quoted(words[0])}, which mpirun would run")
-    after = 0  # where the values of an option before end
     for position, word in enumerate(words):
-        if position < after:
-            continue
-        if word in _PAIRS:
-            after = position + 3
-            if after > len(words):
-                problems.add((*path, position), f"expected a name and a value after {quoted(word)}")
-        elif word == "-x":
-            problems.add((*path, position), "'-x' is not taken here: write variables under 'env'")
-        elif word in _LAYOUT:
-            problems.add((*path, position), f"{quoted(word)} cannot be set here: the probe sets hosts and ranks")
+        if word in _PAIRS and position + 2 >= len(words):
+            problems.add((*path, position), f"expected a name and a value after {quoted(word)}")
+        elif word in _OURS_OF_MPIRUN:
+            problems.add((*path, position), f"{quoted(word)} cannot be set here: {_OURS_OF_MPIRUN[word]}")
 
 
 def unfolded(folded: Folded, path: KeyPath, problems: Problems) -> tuple[str, ...]:
@@ -174,8 +174,7 @@ def platform(name: str, entry: PlatformEntry, path: KeyPath, problems: Problems)
         problems.add((*path, "traffic_class"), text)
     for name_of, (called, ours) in _OURS_OF.items():
         words_problems(getattr(entry, name_of), called, ours, (*path, name_of), problems)
-    if entry.wrapper and (entry.wrapper[0].startswith("-") or "=" in entry.wrapper[0]):
-        problems.add((*path, "wrapper", 0), f"expected a program first, got {quoted(entry.wrapper[0])}")
+    program_first(entry.wrapper, (*path, "wrapper"), problems)
     layout = _Layout(entry, path, problems)
     own = {
         "name": name,

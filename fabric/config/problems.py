@@ -1,6 +1,6 @@
 """Collects everything that is wrong with one file, each with its line; what pydantic finds is said in plain words."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from typing import Any, TypeVar, get_args
 
@@ -86,6 +86,16 @@ class Problems:
 
 T = TypeVar("T")
 
+
+def again(values: Iterable[T]) -> Iterator[tuple[int, T]]:
+    """Every value that was there before, with its position."""
+    seen: set[T] = set()
+    for position, value in enumerate(values):
+        if value in seen:
+            yield position, value
+        seen.add(value)
+
+
 _EXPECTED = {
     "model_type": "a mapping (key: value)",
     "model_attributes_type": "a mapping (key: value)",
@@ -116,6 +126,11 @@ def valid(model: type[T], tree: object) -> T | None:
         return from_file(model, tree)
     except ValidationError:
         return None
+
+
+def section(model: type[T], tree: Mapping[str, Any], key: str) -> T:
+    """What stands below a key, as far as it is right: mistakes elsewhere must not hide what does not fit there."""
+    return valid(model, tree.get(key, {})) or model()
 
 
 def valid_items(model: type[T], tree: object, path: KeyPath) -> Iterator[tuple[KeyPath, T]]:

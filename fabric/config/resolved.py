@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from itertools import groupby
 from typing import Any, Literal, TypeVar
@@ -11,9 +11,8 @@ from typing import Any, Literal, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from fabric.errors import ConfigError, Problem
-from fabric.model.change import ChangeSettings
 from fabric.model.fields.wording import shown
-from fabric.model.inventory import Inventory, MockSettings, ProcessSettings, SlurmSettings, SshSettings
+from fabric.model.inventory import Inventory, InventorySettings
 from fabric.model.scenario import Scenario
 from fabric.model.topology import Host, Login, Platform, Switch, Topology, Uplinks
 
@@ -25,30 +24,17 @@ HostRow = tuple[str, int, str, str | None, int]
 """Name, number of its platform, address, rack, number of its leaf set."""
 
 
-_AS_THEY_ARE = ("name", "source", "backend", "ssh", "slurm", "process", "mock", "changes", "routing")
-"""Fields that an inventory and its document have alike."""
-
-
-@dataclass(frozen=True, slots=True)
-class _InventoryDocument:
+@dataclass(frozen=True, kw_only=True)
+class _InventoryDocument(InventorySettings):
     """Platforms and leaf sets once; hosts as short rows; switches as runs of one tier."""
 
-    name: str
-    source: str
-    backend: str
-    ssh: SshSettings
-    process: ProcessSettings
-    mock: MockSettings
     platforms: tuple[Platform, ...]
     leaves: tuple[tuple[str, ...], ...]
     hosts: tuple[HostRow, ...]
     switches: tuple[tuple[str, tuple[str, ...]], ...]
     uplinks: tuple[Uplinks, ...]
-    changes: ChangeSettings = field(default_factory=ChangeSettings)  # runs before changes have none
     logins: dict[str, Login] = field(default_factory=dict)  # switches that are reached themselves
     management: dict[str, Login] = field(default_factory=dict)  # machines that are not under test
-    slurm: SlurmSettings = field(default_factory=SlurmSettings)  # nor have runs before its backend this
-    routing: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +94,7 @@ def _explained() -> Iterator[None]:
             for error in exc.errors(include_url=False)
         ) from exc
     except (IndexError, KeyError, TypeError, ValueError, RecursionError) as exc:
-        raise ConfigError([Problem("run.json", 0, f"not a resolved run: {shown(str(exc), most=200)}")]) from exc
+        raise ConfigError.at("run.json", f"not a resolved run: {shown(str(exc), most=200)}") from exc
 
 
 @cache
@@ -127,7 +113,7 @@ def _inventory_document(inventory: Inventory) -> _InventoryDocument:
         rows.append((host.name, platform, host.address, host.rack, leaves.setdefault(host.leaves, len(leaves))))
     runs = groupby(topology.switches.values(), key=lambda switch: switch.tier)
     return _InventoryDocument(
-        **{name: getattr(inventory, name) for name in _AS_THEY_ARE},
+        **_settings(inventory),
         platforms=tuple(platform for _, platform in platforms.values()),
         leaves=tuple(leaves),
         hosts=tuple(rows),
@@ -147,4 +133,9 @@ def _inventory(document: _InventoryDocument) -> Inventory:
     logins = document.logins
     switches = {name: Switch(name, tier, logins.get(name)) for tier, names in document.switches for name in names}
     topology = Topology(hosts, switches, document.uplinks, document.management)
-    return Inventory(topology=topology, **{name: getattr(document, name) for name in _AS_THEY_ARE})
+    return Inventory(topology=topology, **_settings(document))
+
+
+def _settings(one: InventorySettings) -> dict[str, Any]:
+    """What an inventory and its document have alike."""
+    return {each.name: getattr(one, each.name) for each in fields(InventorySettings)}

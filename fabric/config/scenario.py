@@ -10,6 +10,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from fabric.changes.kind import Context
 from fabric.config.baselines import baseline_problem
 from fabric.config.document import Tree, read_document
 from fabric.config.expect import Expected, ExpectEntry
@@ -17,7 +18,6 @@ from fabric.config.inventory import load_inventory
 from fabric.config.links import Links
 from fabric.config.phases import (
     PHASES_MOST,
-    Fabric,
     Matrix,
     MatrixValues,
     check_all_used,
@@ -28,7 +28,7 @@ from fabric.config.phases import (
     rounds,
     written_names,
 )
-from fabric.config.problems import Problems, report, valid
+from fabric.config.problems import Problems, again, report, section
 from fabric.config.selection import HostsText, Selection, hosts_named
 from fabric.errors import ConfigError, Problem
 from fabric.model.fields.entry import Entry
@@ -46,7 +46,6 @@ from fabric.model.scenario import (
     Scenario,
     Where,
 )
-from fabric.probes.kinds import UNUSABLE
 
 ALLOWED = ("isolate", "busy_hosts", "blast_radius", "power_loss", DRILLS)
 """Guard rails that a scenario may lift, and phases that are left out otherwise."""
@@ -102,24 +101,24 @@ def load_scenario(
     *inventory_path* and *hosts* are ``--inventory`` and ``--hosts`` and override the file's own; *faults* are
     ``--fault`` texts. ConfigError holds everything that is wrong, with both files.
     """
-    if UNUSABLE:
-        raise ConfigError(UNUSABLE)
     problems, command_line = Problems(shown(str(path))), Problems("--hosts")
     tree = read_document(path, problems)
     where = inventory_path or _inventory_path(tree, path, problems)
     inventory, others = _inventory(where, faults)
     names = _hosts(hosts, tree, inventory, problems, command_line)
-    fabric = Fabric(inventory, Links(inventory.topology, names)) if inventory and names else None
-    file, phases, expect = _read_body(tree, fabric, problems) if tree or not problems else (None, (), ())
-    judge = valid(JudgeSettings, tree.get("judge", {})) or JudgeSettings()
+    links = Links(Context(inventory.topology, inventory.changes, hosts=names)) if inventory and names else None
+    file, phases, expect = _read_body(tree, links, problems) if tree or not problems else (None, (), ())
+    judge = section(JudgeSettings, tree, "judge")
     missing = baseline_problem(judge.baseline, where) if judge.baseline and where else None
     if missing:
         problems.add(("judge", "baseline"), missing)
     if file is not None:
         _check_zero_growth(judge, file.sample, problems)
     problems.raise_if_any((*others, *command_line.all()))
-    if inventory is None or file is None:  # what is wrong with them was raised above
-        raise ConfigError([Problem(str(path), 0, "no inventory" if inventory is None else "not readable")])
+    assert inventory is not None  # what is wrong with it was raised above
+    assert file is not None  # and with this file
+    # Pauses are read where they are judged: asking for them costs a tool each time.
+    sample = None if file.sample is None else file.sample.changed(pfc=PFC in judge.zero_growth)
     scenario = Scenario(
         name=file.name,
         description=file.description or "",
@@ -130,7 +129,7 @@ def load_scenario(
         judge=judge,
         expect=expect,
         allow=file.allow,
-        sample=_sample(file.sample, judge.growth),
+        sample=sample,
         identity=file.identity,
         lasts_s=file.for_s,
         lines=tuple(_lines(tree.get("phases"), problems)),
@@ -145,9 +144,8 @@ _LIMITS = {PFC: "pfc_paused", RETRANSMITS: "retransmits_per_hour"}
 def _check_zero_growth(judge: JudgeSettings, sample: SampleSettings | None, problems: Problems) -> None:
     """Note what each key alone cannot say."""
     criteria, limits = judge.zero_growth, judge.allowed_growth or ZeroGrowth()
-    for position, name in enumerate(criteria):
-        if name in criteria[:position]:
-            problems.add(("judge", "zero_growth", position), f"{quoted(name)} is there twice")
+    for position, name in again(criteria):
+        problems.add(("judge", "zero_growth", position), f"{quoted(name)} is there twice")
     for name, bound in _LIMITS.items():
         given = getattr(limits, bound) is not None
         if name in criteria and not given:
@@ -173,11 +171,6 @@ def _lines(phases: Tree | None, problems: Problems) -> Iterator[tuple[str, str, 
         for place, probe in enumerate(probes if isinstance(probes, list) else []):
             kind = next(iter(probe), "") if isinstance(probe, dict) else str(probe)
             yield kind, name, problems.lines.get((*path, "probes", place), 0)
-
-
-def _sample(settings: SampleSettings | None, growth: ZeroGrowth | None) -> SampleSettings | None:
-    """Pauses are read where they are judged: asking for them costs a tool each time."""
-    return settings and settings.changed(pfc=growth is not None and PFC in growth.criteria)
 
 
 def _inventory_path(tree: dict[str, Tree], path: Path, problems: Problems) -> Path | None:
@@ -217,7 +210,7 @@ def _hosts(
     return hosts_named(tree.get("hosts", "all"), inventory, partial(problems.add, ("hosts",)))  # each problem once
 
 
-def _read_body(tree: Mapping[str, Tree], fabric: Fabric | None, problems: Problems) -> _Body:
+def _read_body(tree: Mapping[str, Tree], links: Links | None, problems: Problems) -> _Body:
     """All of a scenario file that is not about the inventory itself; what is wrong is noted, each thing once."""
     matrix = read_matrix(tree, problems)
     raw = tree.get("phases")
@@ -230,7 +223,7 @@ def _read_body(tree: Mapping[str, Tree], fabric: Fabric | None, problems: Proble
         if not found:
             file = read
             check_names(filled, problems)
-        found[where] = read_phases(filled, where, fabric, problems)
+        found[where] = read_phases(filled, where, links, problems)
     if raw is not None:
         check_all_used(matrix, problems)
     phases = [phase for each in found.values() for phase in each]
@@ -256,9 +249,8 @@ def _check_rounds(file: ScenarioFile, matrix: Matrix, problems: Problems) -> Non
     if file.order == "abba" and (file.rounds == 1 or len(matrix.combinations) == 1):
         text = "order abba turns every second round around: it needs a matrix and 'rounds' of two or more"
         problems.add(("order",), text)
-    for position, rail in enumerate(file.allow):
-        if rail in file.allow[:position]:
-            problems.add(("allow", position), f"{quoted(rail)} is there twice")
+    for position, rail in again(file.allow):
+        problems.add(("allow", position), f"{quoted(rail)} is there twice")
 
 
 def _in_order(file: ScenarioFile, found: Mapping[Where, tuple[Phase, ...]], problems: Problems) -> tuple[Phase, ...]:

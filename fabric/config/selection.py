@@ -11,7 +11,6 @@ from fabric.model.fields.scalars import SAFE_NAME, Scalar, refusal
 from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.inventory import Inventory
 from fabric.model.text import fold
-from fabric.model.topology import Topology
 
 _EXPECTED = "all, gpu[001-016], a list of those, {rack: r1} or {tor: leaf3}"
 _GROUPS = ("rack", "tor")
@@ -27,7 +26,6 @@ class Selection:
     group: str = ""
 
 
-@dataclass(frozen=True)
 class HostsText(Scalar):
     """Reads a selection of hosts."""
 
@@ -82,31 +80,24 @@ def hosts_named(text: object, inventory: Inventory | None, say: Callable[[str], 
     except PydanticCustomError as exc:
         say(exc.message())
         return ()
-    return selected(wanted, inventory.topology, say, source=inventory.source) if inventory else ()
-
-
-def selected(
-    selection: Selection, topology: Topology, say: Callable[[str], None], *, source: str = ""
-) -> tuple[str, ...]:
-    """The names of the hosts, in inventory order; what cannot be found is said, with *source*, the inventory's file."""
-    hosts = topology.hosts.values()
-    if selection.kind == "all":
-        return tuple(topology.hosts)
-    if selection.kind == "names":
-        return _named(selection.folded, topology, say, source)
-    if selection.kind == "rack":
-        known = {host.rack for host in hosts if host.rack is not None}
-        found = tuple(host.name for host in hosts if host.rack == selection.group)
-    else:
-        known = {leaf for host in hosts for leaf in host.leaves}
-        found = tuple(host.name for host in hosts if selection.group in host.leaves)
+    if inventory is None:
+        return ()
+    hosts = inventory.topology.hosts
+    if wanted.kind == "all":
+        return tuple(hosts)
+    if wanted.kind == "names":
+        return _named(wanted.folded, inventory, say)
+    groups = {name: host.leaves if wanted.kind == "tor" else (host.rack,) for name, host in hosts.items()}
+    found = tuple(name for name, those in groups.items() if wanted.group in those)
     if not found:
-        say(f"no host has {selection.kind} {quoted(selection.group)}{nearest(selection.group, sorted(known))}")
+        known = {each for those in groups.values() for each in those if each is not None}
+        say(f"no host has {wanted.kind} {quoted(wanted.group)}{nearest(wanted.group, sorted(known))}")
     return found
 
 
-def _named(folded: tuple[Folded, ...], topology: Topology, say: Callable[[str], None], source: str) -> tuple[str, ...]:
-    """The hosts that are named, each once."""
+def _named(folded: tuple[Folded, ...], inventory: Inventory, say: Callable[[str], None]) -> tuple[str, ...]:
+    """The hosts that are named, each once, in inventory order."""
+    topology = inventory.topology
     wanted: set[str] = set()
     for part in folded:
         try:
@@ -120,6 +111,6 @@ def _named(folded: tuple[Folded, ...], topology: Topology, say: Callable[[str], 
         unknown = [name for name in unknown if name not in topology.management]
     if unknown:
         word = "host is" if len(unknown) == 1 else f"{len(unknown)} hosts are"
-        there = f" ({shown(source or 'it')} has {shown(fold(topology.hosts), most=_HOSTS_SHOWN)})"
+        there = f" ({shown(inventory.source)} has {shown(fold(topology.hosts), most=_HOSTS_SHOWN)})"
         say(f"{word} not in the inventory: {some(unknown)}{there}{nearest(unknown[0], topology.hosts)}")
     return tuple(name for name in topology.hosts if name in wanted)

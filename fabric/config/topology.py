@@ -1,7 +1,7 @@
 """Hosts, switches and cables: what a file says of them, and whether every name refers to something."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Annotated
@@ -24,7 +24,8 @@ from fabric.model.fields.scalars import (
     refusal,
 )
 from fabric.model.fields.wording import nearest, one_of, quoted
-from fabric.model.topology import Host, Login, Platform, Switch, Uplinks
+from fabric.model.inventory import SshSettings
+from fabric.model.topology import Host, Login, Platform, Switch, Topology, Uplinks
 
 TIERS = ("leaf", "spine", "core")
 MANAGEMENT = ("nvue",)
@@ -165,7 +166,6 @@ class Names:
 
     what: str
     problems: Problems
-    taken: set[str] = field(default_factory=set)
     asked: int = 0
     where: dict[str, KeyPath] = field(default_factory=dict)
     """The entry of each name."""
@@ -181,11 +181,10 @@ class Names:
         if bad is not None:
             self.problems.add(path, f"{quoted(bad)} is not a name of 1 to 63 letters, digits, '.', '_' or '-'")
             return ()
-        again = [name for name in names if name in self.taken]
+        again = [name for name in names if name in self.where]
         if again:
             self.problems.add(path, f"{self.what} named twice: {some(again)}")
-        new = tuple(name for name in names if name not in self.taken)
-        self.taken.update(new)
+        new = tuple(name for name in names if name not in self.where)
         self.where.update(dict.fromkeys(new, path[:-1]))
         return new
 
@@ -210,25 +209,23 @@ def switches(entries: Iterable[tuple[KeyPath, SwitchesEntry]], names: Names) -> 
 
 
 def refuse_one_machine_twice(
-    ways: Mapping[str, Login], where: Mapping[str, KeyPath], ssh: Login, problems: Problems
+    topology: Topology, where: Mapping[str, KeyPath], ssh: SshSettings, problems: Problems
 ) -> None:
     """
     Note names that lead to one machine: the same address, however it is written, by the same port and account.
 
-    *ways* says how each name is reached, *where* which entry made it; what a way leaves open is that of *ssh*.
+    *where*: which entry made each name. What a login leaves open is that of *ssh*.
     """
+    logins = {**{name: Login(host.address) for name, host in topology.hosts.items()}, **topology.logins}
     names: dict[tuple[str, int | None, str | None], list[str]] = {}
-    for name, way in ways.items():
-        names.setdefault((_one_spelling(way.address), way.port or ssh.port, way.user or ssh.user), []).append(name)
+    for name, login in logins.items():
+        way = _one_spelling(login.address), login.port or ssh.port, login.user or ssh.user
+        names.setdefault(way, []).append(name)
     for (address, _, _), same in names.items():
-        entries = list(dict.fromkeys(where[name] for name in same)) if len(same) > 1 else []
-        for entry in entries:
-            others = [name for name in same if where[name] != entry]
-            lines = sorted({problems.lines.get(other, 0) for other in entries} - {problems.lines.get(entry, 0)})
-            also = (
-                f" ({some(others)}: line {', '.join(map(str, lines))})" if others else "; with {name} each has its own"
-            )
-            text = f"{some(same)} are reached at one address, {quoted(address)}{also}: a machine has one name"
+        entries = dict.fromkeys(where[name] for name in same)
+        hint = "; with {name} each has its own" if len(entries) == 1 else ""
+        text = f"{some(same)} are reached at one address, {quoted(address)}{hint}: a machine has one name"
+        for entry in entries if len(same) > 1 else ():
             problems.add((*entry, "address"), text)
 
 
@@ -250,8 +247,8 @@ def _login(entry: SwitchesEntry, name: str) -> Login | None:
 def uplinks(
     entries: Iterable[tuple[KeyPath, SwitchesEntry]], known: Mapping[str, Switch], problems: Problems
 ) -> tuple[Uplinks, ...]:
-    """The cables between switches; both ends must be there, the upper on another tier."""
-    found = []
+    """The cables between switches, lower tiers first; both ends must be there, on different tiers."""
+    found: dict[str, list[Uplinks]] = {tier: [] for tier in TIERS}
     cables = 0
     for path, entry in entries:
         if entry.uplinks is None:
@@ -264,10 +261,14 @@ def uplinks(
         lower = unfolded(entry.names, (*path, "names"), problems)
         upper = unfolded(entry.uplinks.to, (*here, "to"), problems)
         _refer((*here, "to"), upper, known, problems)
-        if any(name in known and known[name].tier == entry.tier for name in upper):
+        own, others = TIERS.index(entry.tier), {TIERS.index(known[name].tier) for name in upper if name in known}
+        if own in others:
             problems.add((*here, "to"), f"expected switches of another tier, got {entry.tier} again")
-        found.append(Uplinks(lower, upper, entry.uplinks.count, entry.uplinks.line_rate_gbps))
-    return tuple(found)
+        lowest = min(own, max(others, default=own))
+        if lowest < own:  # written from above
+            lower, upper = upper, lower
+        found[TIERS[lowest]].append(Uplinks(lower, upper, entry.uplinks.count, entry.uplinks.line_rate_gbps))
+    return tuple(uplinks for tier in TIERS for uplinks in found[tier])
 
 
 def _refer(path: KeyPath, names: Iterable[str], known: Mapping[str, Switch], problems: Problems) -> None:
@@ -278,33 +279,33 @@ def _refer(path: KeyPath, names: Iterable[str], known: Mapping[str, Switch], pro
         problems.add(path, text)
 
 
-@dataclass(frozen=True, slots=True)
-class HostParts:
-    """What hosts refer to."""
+def hosts(
+    entries: Iterable[tuple[KeyPath, HostsEntry]],
+    platforms: Mapping[str, Platform | None],
+    known: Mapping[str, Switch] | None,
+    names: Names,
+) -> dict[str, Host]:
+    """
+    Every host by name, in the order written.
 
-    platforms: Mapping[str, Platform]
-    platform_names: Collection[str]  # also of those that are themselves wrong
-    switches: Mapping[str, Switch]
-    switches_complete: bool  # no entry of switches: is itself wrong
-
-
-def hosts(entries: Iterable[tuple[KeyPath, HostsEntry]], parts: HostParts, names: Names) -> dict[str, Host]:
-    """Every host by name, in the order written."""
+    *platforms* are None where their entries are wrong; *known* are all switches, None where some could not be read.
+    """
     found: dict[str, Host] = {}
     for path, entry in entries:
         if entry.platform is None:
             names.problems.add(path, "'platform' is required here")
             names.take(entry.names, (*path, "names"))
             continue
-        if entry.platform not in parts.platform_names:
-            hint = nearest(entry.platform, parts.platform_names)
+        if entry.platform not in platforms:
+            hint = nearest(entry.platform, platforms)
             names.problems.add((*path, "platform"), f"no platform {quoted(entry.platform)} under platforms:{hint}")
-        platform = parts.platforms.get(entry.platform)
+        platform = platforms.get(entry.platform)
         members = names.take(entry.names, (*path, "names"))
         if _counted(entry, path, names.problems) and platform is not None:
-            maker = _Maker(entry, platform, path, names.problems)
-            made = [maker.host(name, position) for position, name in enumerate(members)]
-            maker.check(made, parts, names)
+            made = list(_made(entry, platform, members, _leaf_templates(entry, platform, path, names.problems)))
+            _check_made(made, entry, platform, path, names)
+            if known is not None:
+                _check_leaves(made, (*path, "leaves"), known, names.problems)
             found.update((host.name, host) for host in made)
     return found
 
@@ -342,52 +343,43 @@ def _counted(entry: HostsEntry, path: KeyPath, problems: Problems) -> bool:
     return complete
 
 
-class _Maker:
-    """Makes the hosts of one entry; hosts with the same leaves share one tuple of them."""
+def _leaf_templates(entry: HostsEntry, platform: Platform, path: KeyPath, problems: Problems) -> tuple[Template, ...]:
+    """One template for each rail; none where their number is wrong, which is noted."""
+    given = entry.leaves or ()
+    rails = 1 + max((rnic.rail for rnic in platform.rnics), default=0)
+    if len(given) > 1 and len(given) != rails:
+        text = f"expected {rails} leaves, one for each rail, got {len(given)}; one alone is that of all rails"
+        problems.add((*path, "leaves"), text)
+        return ()
+    return given * rails if len(given) == 1 else given
 
-    def __init__(self, entry: HostsEntry, platform: Platform, path: KeyPath, problems: Problems) -> None:
-        self._entry, self._platform, self._path, self._problems = entry, platform, path, problems
-        self._rails = 1 + max((rnic.rail for rnic in platform.rnics), default=0)
-        self._leaves: dict[tuple[int, int, str], tuple[str, ...]] = {}
-        self._templates = self._leaf_templates()
-        self._by_name = any("name" in template.fields for template in self._templates)
 
-    def _leaf_templates(self) -> tuple[Template, ...]:
-        given = self._entry.leaves or ()
-        if len(given) > 1 and len(given) != self._rails:
-            text = f"expected {self._rails} leaves, one for each rail, got {len(given)}; one alone is that of all rails"
-            self._problems.add((*self._path, "leaves"), text)
-            return ()
-        return given * self._rails if len(given) == 1 else given
-
-    def host(self, name: str, position: int) -> Host:
-        """The host at a position of the entry."""
-        entry = self._entry
+def _made(
+    entry: HostsEntry, platform: Platform, members: Iterable[str], leaf_templates: Sequence[Template]
+) -> Iterator[Host]:
+    """The hosts of one entry; those with the same leaves share one tuple of them."""
+    shared: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for position, name in enumerate(members):
         unit, rack = position // (entry.hosts_per_unit or 1), position // (entry.hosts_per_rack or 1)
         values: dict[str, str | int] = {"name": name, "unit": unit, "rack": rack}
+        leaves = tuple(template.text(values | {"rail": rail}) for rail, template in enumerate(leaf_templates))
         address = (entry.address or _NAME).text(values)
-        return Host(name, self._platform, address, entry.rack.text(values) if entry.rack else None, self._on(values))
+        rack_name = entry.rack.text(values) if entry.rack else None
+        yield Host(name, platform, address, rack_name, shared.setdefault(leaves, leaves))
 
-    def _on(self, values: Mapping[str, str | int]) -> tuple[str, ...]:
-        key = (int(values["unit"]), int(values["rack"]), str(values["name"]) if self._by_name else "")
-        if key not in self._leaves:
-            leaves = (template.text({**values, "rail": rail}) for rail, template in enumerate(self._templates))
-            self._leaves[key] = tuple(leaves)
-        return self._leaves[key]
 
-    def check(self, made: list[Host], parts: HostParts, names: Names) -> None:
-        """Note names that came out of the templates wrong, and leaves that are no leaf switches."""
-        if self._platform.nvlink_domain == "rack" and self._entry.rack is None:
-            self._problems.add(
-                self._path, "'rack' is required here: NVLink joins the hosts of one (nvlink_domain: rack)"
-            )
-        names.usable((host.rack or "r0" for host in made), (*self._path, "rack"), HOST_PATTERN)
-        names.usable((host.address for host in made), (*self._path, "address"))
-        if not parts.switches_complete:
-            return
-        leaves = [leaf for group in self._leaves.values() for leaf in group]
-        _refer((*self._path, "leaves"), leaves, parts.switches, self._problems)
-        wrong = next((leaf for leaf in leaves if leaf in parts.switches and parts.switches[leaf].tier != "leaf"), None)
-        if wrong is not None:
-            text = f"expected switches of tier leaf, got {quoted(wrong)}, a {parts.switches[wrong].tier}"
-            self._problems.add((*self._path, "leaves"), text)
+def _check_made(made: Sequence[Host], entry: HostsEntry, platform: Platform, path: KeyPath, names: Names) -> None:
+    """Note names that came out of the templates wrong."""
+    if platform.nvlink_domain == "rack" and entry.rack is None:
+        names.problems.add(path, "'rack' is required here: NVLink joins the hosts of one (nvlink_domain: rack)")
+    names.usable((host.rack or "r0" for host in made), (*path, "rack"), HOST_PATTERN)
+    names.usable((host.address for host in made), (*path, "address"))
+
+
+def _check_leaves(made: Sequence[Host], path: KeyPath, known: Mapping[str, Switch], problems: Problems) -> None:
+    """Note leaves that are no leaf switches."""
+    leaves = dict.fromkeys(leaf for host in made for leaf in host.leaves)
+    _refer(path, leaves, known, problems)
+    wrong = next((leaf for leaf in leaves if leaf in known and known[leaf].tier != "leaf"), None)
+    if wrong is not None:
+        problems.add(path, f"expected switches of tier leaf, got {quoted(wrong)}, a {known[wrong].tier}")

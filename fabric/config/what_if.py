@@ -1,13 +1,12 @@
 """Reads what ``fabric simulate`` is asked, and which links fail: every problem at once."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from pydantic_core import PydanticCustomError
 
 from fabric.config.inventory import load_inventory
 from fabric.config.links import cable_problem, regular_net
@@ -47,34 +46,35 @@ def load_what_if(
     engines = _engines(routing, line["--routing"])
     order = order or DEFAULT_ORDER.get(pattern, ORDERS[0])
     _one_of(order, ORDERS, line["--order"])
-    others: list[Problem] = []
-    question = None
     try:
         inventory = load_inventory(inventory_path)
         net = _net(inventory)
     except ConfigError as exc:
-        others.extend(exc.problems)
-    else:
-        found = link_faults(faults, net, line["--fault"], seed=seed)
-        ids = _hosts(hosts, inventory, net, line["--hosts"])
-        question = Question(
-            inventory=inventory.name,
-            net=net,
-            link_layer=next(iter(inventory.topology.hosts.values())).platform.link_layer,
-            pattern=pattern,
-            order=order,
-            hosts=ids,
-            engines=engines,
-            faults=found,
-            qps=qps,
-            seeds=seeds,
-            seed=seed,
-        )
-    others.extend(problem for problems in line.values() for problem in problems.all())
-    if others or question is None:
-        raise ConfigError(others)
+        raise ConfigError((*exc.problems, *_all(line))) from exc
+    found = link_faults(faults, net, line["--fault"], seed=seed)
+    ids = _hosts(hosts, inventory, net, line["--hosts"])
+    if problems := _all(line):
+        raise ConfigError(problems)
+    question = Question(
+        inventory=inventory.name,
+        net=net,
+        link_layer=next(iter(inventory.topology.hosts.values())).platform.link_layer,
+        pattern=pattern,
+        order=order,
+        hosts=ids,
+        engines=engines,
+        faults=found,
+        qps=qps,
+        seeds=seeds,
+        seed=seed,
+    )
     _bounded(question)
     return question
+
+
+def _all(line: Mapping[str, Problems]) -> list[Problem]:
+    """What is wrong with any word of the command line."""
+    return [problem for problems in line.values() for problem in problems.all()]
 
 
 def _one_of(word: str, words: tuple[str, ...], problems: Problems) -> None:
@@ -100,7 +100,7 @@ def _net(inventory: Inventory) -> NamedClos:
         return regular_net(inventory.topology)
     except ValueError as exc:
         text = f"cannot be simulated as a Clos network: {exc} (docs/simulate.md says what can)"
-        raise ConfigError([Problem(inventory.source, 0, text)]) from exc
+        raise ConfigError.at(inventory.source, text) from exc
 
 
 def _hosts(text: str | None, inventory: Inventory, net: NamedClos, problems: Problems) -> tuple[int, ...]:
@@ -117,26 +117,22 @@ def _bounded(question: Question) -> None:
     parts = question.qps if "ecmp" in question.engines else 1
     if flows * parts > FLOWS_MOST:
         text = f"{flows * parts:,} flows, at most {FLOWS_MOST:,} can be simulated: choose fewer --hosts or --qps"
-        raise ConfigError([Problem("--hosts", 0, text)])
+        raise ConfigError.at("--hosts", text)
     if flows * question.seeds > SAMPLES_MOST:
         text = f"{flows * question.seeds:,} flows over all seeds, at most {SAMPLES_MOST:,}: choose fewer"
-        raise ConfigError([Problem("--seeds", 0, text)])
+        raise ConfigError.at("--seeds", text)
 
 
 _TEXT_MOST = 256
-_FAULT = re.compile(r"(?P<link>[^:]+):(?P<kind>[^:=]*)(?:=(?P<value>[^:]*))?(?::seed=(?P<seed>[^:]*))?")
+_FAULT = re.compile(r"(?P<link>[^:]+):(?P<kind>[^:=]*)(?:=(?P<value>[^:]*))?")
 _DRAW = re.compile(r"trunk(?:\*(?P<count>[0-9]{1,9}))?")
-_SEED = Whole(0, 2**32 - 1)
+_NUMBER = Whole(0, 1_000_000)
 _VALUES = {kind: Decimal(*bounds) for kind, bounds in LINK_KINDS.items() if bounds is not None}
-_FORMS = "su0-leaf3--spine2:slow=0.25, su0-leaf3->spine2:ber=1e-3, gpu003/mlx5_2:down or trunk*16:slow=0.25:seed=7"
-
-
-class _Wrong(ValueError):
-    """A part of a fault that cannot be understood; the message says what was expected."""
+_FORMS = "su0-leaf3--spine2:slow=0.25, su0-leaf3->spine2:ber=1e-3, gpu003/mlx5_2:down or trunk*16:slow=0.25"
 
 
 def link_faults(texts: Iterable[str], net: NamedClos, problems: Problems, *, seed: int) -> tuple[LinkFault, ...]:
-    """The faults; *seed* draws the links of those that name none. What is wrong with any of them is noted."""
+    """The faults; *seed* draws the links of those that name none. What is wrong with any is noted: there are none."""
     found = []
     for number, text in enumerate(texts):
         said = _FAULT.fullmatch(text) if len(text) <= _TEXT_MOST and text.isprintable() else None
@@ -148,43 +144,39 @@ def link_faults(texts: Iterable[str], net: NamedClos, problems: Problems, *, see
             expected = f"expected {one_of(LINK_KINDS)} after the link, got {quoted(kind)}"
             problems.at_line(0, f"{quoted(text)}: {expected}{nearest(kind, LINK_KINDS)}")
             continue
-        read: list[Any] = []
-        links = partial(_links, said["link"], kind, said["seed"], net, seed + number)
-        for part in (partial(_value, kind, said["value"]), links):
-            try:
-                read.append(part())
-            except _Wrong as exc:
-                problems.at_line(0, f"{quoted(text)}: {exc}")
-        if len(read) == 2:
-            found.append(LinkFault(text, kind, read[0], read[1]))
-    return tuple(found)
+        value, links = 0.0, tuple[int, ...]()
+        with _noted(text, problems):
+            value = _value(kind, said["value"])
+        with _noted(text, problems):
+            links = _links(said["link"], kind, net, seed + number)
+        found.append(LinkFault(text, kind, value, links))
+    return () if problems else tuple(found)
+
+
+@contextmanager
+def _noted(fault: str, problems: Problems) -> Iterator[None]:
+    """What cannot be understood of one half of a fault is a problem, and hides none of the other."""
+    try:
+        yield
+    except ValueError as exc:
+        problems.at_line(0, f"{quoted(fault)}: {exc}")
 
 
 def _value(kind: str, text: str | None) -> float:
     """The number that a kind needs, or 0 for one that has none."""
     if kind not in _VALUES:
         if text is not None:
-            raise _Wrong(f"{kind} has no value")
+            raise ValueError(f"{kind} has no value")
         return 0.0
     if text is None:
-        raise _Wrong(f"{kind} needs a value: {kind}=...")
-    return float(_parsed(_VALUES[kind], text, kind))
+        raise ValueError(f"{kind} needs a value: {kind}=...")
+    return _VALUES[kind].parse(text)
 
 
-def _parsed(scalar: Decimal | Whole, text: str, what: str) -> float:
-    try:
-        return scalar.parse(text)
-    except PydanticCustomError as exc:
-        raise _Wrong(f"{what}: {exc.message()}") from exc
-
-
-def _links(link: str, kind: str, own_seed: str | None, net: NamedClos, seed: int) -> tuple[int, ...]:
-    """The directed links that are meant."""
+def _links(link: str, kind: str, net: NamedClos, seed: int) -> tuple[int, ...]:
+    """The directed links that are meant; ValueError with what was expected."""
     if drawn := _DRAW.fullmatch(link):
-        given = seed if own_seed is None else int(_parsed(_SEED, own_seed, "seed"))
-        return _random_trunks(int(drawn["count"] or 1), net, given)
-    if own_seed is not None:
-        raise _Wrong(f"seed goes with trunk, not with a link that is named, got {quoted(link)}")
+        return _random_trunks(int(drawn["count"] or 1), net, seed)
     if "/" in link:
         return _access(link, net)
     text, sharp, number = link.partition("#")
@@ -192,15 +184,15 @@ def _links(link: str, kind: str, own_seed: str | None, net: NamedClos, seed: int
     if ends is not None:
         return _between(ends, number if sharp else None, net, kind)
     if link in net.host_ids or link in net.switches:
-        raise _Wrong(f"{quoted(link)} is no link: write {_FORMS}")
+        raise ValueError(f"{quoted(link)} is no link: write {_FORMS}")
     near = nearest(link, ("trunk",)) or nearest(link, (*net.switches, *net.host_ids))
-    raise _Wrong(f"expected a link, such as {_FORMS}, got {quoted(link)}{near}")
+    raise ValueError(f"expected a link, such as {_FORMS}, got {quoted(link)}{near}")
 
 
 def _random_trunks(count: int, net: NamedClos, seed: int) -> tuple[int, ...]:
     """Both directions of cables between switches, drawn without putting back."""
     if not 1 <= count <= len(net.trunks):
-        raise _Wrong(f"expected 1 to {len(net.trunks)} cables between switches, got {count}")
+        raise ValueError(f"expected 1 to {len(net.trunks)} cables between switches, got {count}")
     drawn = np.random.default_rng(seed).choice(len(net.trunks), size=count, replace=False)
     return tuple(int(link) for link in net.trunks[np.sort(drawn)].ravel())
 
@@ -208,24 +200,24 @@ def _random_trunks(count: int, net: NamedClos, seed: int) -> tuple[int, ...]:
 def _access(link: str, net: NamedClos) -> Cable:
     host, device = Part.of(link).place
     if host not in net.host_ids:
-        raise _Wrong(f"no host {quoted(host)}{nearest(host, net.host_ids)}")
+        raise ValueError(f"no host {quoted(host)}{nearest(host, net.host_ids)}")
     devices = tuple(net.devices[host].values())
     if device not in devices:
-        raise _Wrong(f"{quoted(device)} is not an RNIC of {host}{nearest(device, devices)}")
+        raise ValueError(f"{quoted(device)} is not an RNIC of {host}{nearest(device, devices)}")
     return net.access(host, device)
 
 
 def _between(ends: CableEnds, number: str | None, net: NamedClos, kind: str) -> tuple[int, ...]:
     """The links between two switches: of all parallel cables, or of the one whose number is given."""
-    which = None if number is None else int(_parsed(Whole(0, 1_000_000), number, "the number of the cable"))
+    which = None if number is None else _NUMBER.parse(number)
     there = {ends.one, ends.other} <= set(net.switches)
     cables = net.cables(ends.one, ends.other) if there else ()
     if said := cable_problem(ends, net.switches, len(cables), which or 0):
-        raise _Wrong(said)
+        raise ValueError(said)
     if which is not None:
         cables = (cables[which],)
     if ends.both:
         return tuple(link for cable in cables for link in cable)
     if kind == "down":
-        raise _Wrong(f"a cable is down in both directions: write {ends.one}--{ends.other}:down")
+        raise ValueError(f"a cable is down in both directions: write {ends.one}--{ends.other}:down")
     return tuple(forth for forth, _ in cables)

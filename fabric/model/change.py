@@ -68,12 +68,10 @@ class ChangeSpec(Entry):
 
     def lasts_s(self, component: str) -> float | None:
         """How long it is in force on a component at the most, with all its pauses; None: until its phase ends."""
-        del component
         return self.when.for_s
 
     def params(self, component: str) -> Mapping[str, str | int | float]:
         """What is decided for a component beside its times, as JSON documents tell it."""
-        del component
         return {
             name: value
             for name, value in self.model_dump(mode="json", exclude_none=True).items()
@@ -82,7 +80,6 @@ class ChangeSpec(Entry):
 
     def env(self, settings: ChangeSettings, written: Mapping[str, str]) -> Mapping[str, str]:
         """Variables that the collectives of the phase get for it, besides those that are *written* there."""
-        del settings, written
         return {}
 
     def __str__(self) -> str:

@@ -25,6 +25,7 @@ SITE = {
     "old_mft": "NVIDIA MFT 4.22, which knows no plane_ind",
 }
 """What of a real site the simulated one may have; without them it is the kindest there is."""
+BACKENDS = ("mock", "ssh", "slurm", "process")
 ROUTING = ("ftree", "updn", "minhop", "lft_random", "ecmp", "ar")
 NOISES = ("clean", "real")
 ADDRESSES, POLARISED = "addresses", "polarised"
@@ -127,11 +128,8 @@ class Fault:
 
     component: Annotated[str, COMPONENT]
     """What is bad: gpu003, gpu003/mlx5_2, gpu006/gpu5:nvlink, a switch, su0-leaf3--spine2."""
-    kind: Annotated[str, FAULT_KIND] = key(
-        description="slow, broken, hanging, absent, garbage, lemon or hot; replaced or outdated; erratic, dipping, "
-        "fading, heat_sick or tenant; of a cable dark_lane, half_width, batch, dirty, flapping, grey or swapped; of "
-        "RoCE " + ", ".join(_MISSET) + "."
-    )
+    kind: Annotated[str, FAULT_KIND]
+    """How it is bad: slow, broken, hanging; docs/inventory.md says what each kind does."""
     factor: Annotated[float, FACTOR] = key(default_factory=lambda: WHOLE)
     """With slow, erratic, dipping, fading, heat_sick, tenant: the fraction of its bandwidth that is left."""
 
@@ -195,9 +193,8 @@ class MockSettings:
     """How long the subnet manager takes to route around a dead port."""
     ufm_isolates: Annotated[bool, Flag()] = False
     """Whether UFM isolates ports with many bit errors; they stay so until it is told."""
-    site: tuple[Annotated[str, Choice(tuple(SITE))], ...] = key(
-        (), max_length=len(SITE), description="What the hosts have of a real site: " + ", ".join(SITE) + "."
-    )
+    site: tuple[Annotated[str, Choice(tuple(SITE))], ...] = key((), max_length=len(SITE))
+    """What the hosts have of a real site: an account that is root, a GPU driver without nvidia_peermem."""
     timed_faults: tuple[Annotated[TimedFault, WrittenAs(TimedFaultEntry, TimedFaultEntry.made)], ...] = key(
         (), max_length=1000
     )
@@ -206,26 +203,29 @@ class MockSettings:
     """How often a lemon errs or flaps."""
 
 
-@dataclass(frozen=True)
-class Inventory:
-    """One inventory file, decoded; *backend* is used when the command line names none."""
+@dataclass(frozen=True, kw_only=True)
+class InventorySettings:
+    """What an inventory says besides what is there; *backend* is used when the command line names none."""
 
     name: str
     source: str  # the file it came from, for messages
-    topology: Topology
-    backend: str  # "mock" | "ssh" | "slurm" | "process"
-    ssh: SshSettings
-    process: ProcessSettings
-    mock: MockSettings
+    backend: str  # one of BACKENDS
+    ssh: SshSettings = SshSettings()
+    process: ProcessSettings = ProcessSettings()
+    mock: MockSettings = MockSettings()
     changes: ChangeSettings = field(default_factory=ChangeSettings)
-    slurm: SlurmSettings = field(default_factory=SlurmSettings)
+    slurm: SlurmSettings = SlurmSettings()
     routing: str | None = None
 
-    def __post_init__(self) -> None:
-        if self.topology.routing != self.routes_by:
-            object.__setattr__(self, "topology", replace(self.topology, routing=self.routes_by))
 
-    @property
-    def routes_by(self) -> str | None:
-        """How its switches choose paths, where that is known; a simulated rack does as OpenSM's ftree by default."""
-        return self.mock.routing or self.routing or ("ftree" if self.backend == "mock" else None)
+@dataclass(frozen=True, kw_only=True)
+class Inventory(InventorySettings):
+    """One inventory file, decoded; its topology knows how switches choose paths, where anybody does."""
+
+    topology: Topology
+
+    def __post_init__(self) -> None:
+        # A simulated rack does as OpenSM's ftree by default.
+        routing = self.mock.routing or self.routing or ("ftree" if self.backend == "mock" else None)
+        if self.topology.routing != routing:
+            object.__setattr__(self, "topology", replace(self.topology, routing=routing))

@@ -82,8 +82,8 @@ class Because:
     The run that failed *hosts*, which are said to be repaired; or *links*: leaves, spines and cables between switches.
 
     *needs* is what their parts have to show. *run* is ``scenario/run-id``, *path* its directory. *quick*: bit errors
-    are not watched. *identity* is what the parts were then, empty where that was not read. *past_runs* counts the
-    earlier runs that were looked at; *notes* say what could not be repeated.
+    are not watched. *identity* is what the parts were then, empty where that was not read. *notes* say what could not
+    be repeated.
     """
 
     run: str
@@ -93,7 +93,6 @@ class Because:
     suspects: tuple[Suspect, ...]
     evidence: tuple[Evidence, ...]
     identity: tuple[HostIdentity, ...] = ()
-    past_runs: int = 0
     notes: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     needs: tuple[Need, ...] = ()

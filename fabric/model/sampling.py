@@ -147,17 +147,18 @@ PFC_TIMES = ("rx_pfc_us", "tx_pfc_us")
 
 PFC_COUNTERS = (*PFC_TIMES, "rx_pfc_frames", "tx_pfc_frames")
 
-_BOTH = {
+_INFINIBAND: dict[str, tuple[str, ...]] = {
+    SYMBOL_ERRORS: ("symbol_error",),
     LINK_DOWNED: ("link_downed",),
     LINK_RECOVERIES: ("link_error_recovery",),
+    PFC: (),  # its credits are no PFC
     RETRANSMITS: ("out_of_sequence", "packet_seq_err", "local_ack_timeout_err"),
 }
-_ETHERNET = {
+_ETHERNET = _INFINIBAND | {
     SYMBOL_ERRORS: ("rx_crc_errors",),
     PFC: PFC_TIMES,
-    RETRANSMITS: (*_BOTH[RETRANSMITS], "roce_adp_retrans"),
+    RETRANSMITS: (*_INFINIBAND[RETRANSMITS], "roce_adp_retrans"),
 }
-_INFINIBAND: dict[str, tuple[str, ...]] = {SYMBOL_ERRORS: ("symbol_error",), PFC: ()}  # its credits are no PFC
 
 
 MOST_RETRANSMITS = 1e12
@@ -182,8 +183,7 @@ class ZeroGrowth:
 
 def counters_of(criterion: str, *, ethernet: bool) -> tuple[str, ...]:
     """The counters that must be read for it; empty where the link layer has none such (PFC on InfiniBand)."""
-    own = _ETHERNET if ethernet else _INFINIBAND
-    return own.get(criterion, _BOTH.get(criterion, ()))
+    return (_ETHERNET if ethernet else _INFINIBAND)[criterion]
 
 
 def all_counters(wanted: ZeroGrowth) -> frozenset[str]:

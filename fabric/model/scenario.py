@@ -304,17 +304,9 @@ class ExpectedRecovery(OfPhase):
     since: str = "end"
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectedFall(OfPhase):
-    """After each change of a phase has begun, a sample is below *fraction* of the median before it *within_s*."""
-
-    within_s: float
-    fraction: float = 0.95
-
-
 Expectation = Annotated[
-    ExpectedRatio | ExpectedEnd | ExpectedRecovery | ExpectedFall,
-    Named({"ratio": ExpectedRatio, "end": ExpectedEnd, "recovery": ExpectedRecovery, "fall": ExpectedFall}),
+    ExpectedRatio | ExpectedEnd | ExpectedRecovery,
+    Named({"ratio": ExpectedRatio, "end": ExpectedEnd, "recovery": ExpectedRecovery}),
 ]
 """What an entry of ``expect:`` asks for."""
 

@@ -254,6 +254,12 @@ class Link:
     number: int  # among parallel links of the same two ends
     line_rate_gbps: float
 
+    @property
+    def name(self) -> str:
+        """``leaf3--spine2#1``, the second of its kind; the cable of an RNIC has the RNIC's name."""
+        number = f"#{self.number}" if self.number else ""
+        return self.a if "/" in self.a else f"{self.a}--{self.b}{number}"
+
 
 @dataclass(frozen=True, slots=True)
 class Pod:
@@ -306,6 +312,10 @@ class Topology:
             for lower in uplinks.lower:
                 found.setdefault(lower, Counter()).update(dict.fromkeys(uplinks.upper, uplinks.count))
         return found
+
+    def cables_between(self, one: str, other: str) -> int:
+        """How many cables join two switches, whichever is above the other."""
+        return self.above.get(one, {}).get(other, 0) + self.above.get(other, {}).get(one, 0)
 
     @cached_property
     def parts(self) -> Mapping[str, int]:

@@ -15,7 +15,7 @@ from fabric.model.fields.scalars import Choice, Flag, Line
 from fabric.model.outcome import Outcome, Reason
 from fabric.model.probe import FailureKind, NamedPart
 from fabric.model.recorded import LINK_CLASSES, Algorithm, Gbps, MessageSize, Ranks, Recorded
-from fabric.model.scenario import ProbeKind, Scenario
+from fabric.model.scenario import LimitKey, ProbeKind, Scenario
 from fabric.model.topology import NVLINK, Platform
 
 
@@ -61,6 +61,11 @@ class Limit:
     algorithm: Algorithm | None = None
     per_rnic: Annotated[bool, Flag()] = False
     min_size_bytes: MessageSize = key(0, alias="min_size")
+
+    @property
+    def key(self) -> LimitKey:
+        """What it is the limit for."""
+        return LimitKey(self.kind, self.link_class, self.size_bytes, self.ranks, self.algorithm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,19 +389,16 @@ def bound_by_lines(kind: str, algorithm: object) -> bool:
     return kind in ONE_LINE or (kind in ALL_LINES and algorithm == RING)
 
 
-def most_specific(
-    limits: Iterable[Limit], kind: str, link_class: object, size: object, ranks: object, algorithm: object
-) -> Limit | None:
-    """The limit that matches and says most about the key; None when none matches."""
-    wanted = (link_class, size, ranks, algorithm)
+def most_specific(limits: Iterable[Limit], wanted: tuple[str, object, object, object, object]) -> Limit | None:
+    """The limit that matches and says most about what is *wanted*, as in a ``LimitKey``; None when none matches."""
+    kind, link_class, size, *_ = wanted
     found: list[tuple[int, Limit]] = []
     for limit in limits:
-        asked = (limit.link_class, limit.size_bytes, limit.ranks, limit.algorithm)
-        fits = all(one in (None, want) for one, want in zip(asked, wanted, strict=True)) and limit.kind == kind
+        fits = limit.kind == kind and all(one in (None, want) for one, want in zip(limit.key, wanted, strict=True))
         large = (size if isinstance(size, int) else 0) >= limit.min_size_bytes
         # What is said of the network says nothing of NVLink.
         if fits and large and (link_class != NVLINK or limit.link_class == NVLINK):
-            found.append((sum(one is not None for one in asked), limit))
+            found.append((sum(one is not None for one in limit.key), limit))
     return max(found, key=lambda one: one[0])[1] if found else None
 
 

@@ -100,7 +100,7 @@ def _routing(asked: str | None, phase: Phase, inventory: Inventory) -> str:
     A phase that alters the routing knows it better than the inventory. ``ecmp`` plans for a hash that nobody knows, and
     so for any.
     """
-    known = inventory.routes_by if inventory.topology.uplinks else asked or "ftree"  # else nothing is routed
+    known = inventory.topology.routing if inventory.topology.uplinks else asked or "ftree"  # else nothing is routed
     known = "ecmp" if known == "lft_random" else known
     if asked is None and known is None:
         raise ValueError(

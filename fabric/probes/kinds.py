@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from itertools import count
 
-from fabric.errors import Problem
 from fabric.model.fields.entry import add_others
 from fabric.model.outcome import Reason, ReasonKind, note
 from fabric.model.probe import Probe
@@ -58,7 +57,8 @@ ASKED: dict[str, type[ProbeSpec]] = {
 }
 """Every kind that a scenario may ask for."""
 
-UNUSABLE = tuple(Problem("plug-in", 0, f"probe {why}") for why in add_others(ASKED, ProbeSpec, group=GROUP).values())
+UNUSABLE = add_others(ASKED, ProbeSpec, group=GROUP)
+"""Why kinds of other packages cannot be used, by name."""
 """Why kinds of other packages cannot be used; a scenario is not read while there are such."""
 
 KINDS: dict[str, type[ProbeSpec]] = {**ASKED, RoutesSpec.kind: RoutesSpec}

@@ -239,25 +239,32 @@ def _add_switch(found: dict[str, HostFaults], topology: Topology, fault: Fault) 
                 held.add(device, "hanging" if fault.kind == "hanging" else "broken", factor=1.0)
 
 
+def parts_of(platform: Platform) -> dict[str, str]:
+    """Every part of a host that can be bad by itself, and the paths from its RNICs; each with its word of the table."""
+    rnics, gpus = platform.rnic_by_device, platform.gpu_by_name
+    groups = (f"numa{number}-gpus" for number in sorted({gpu.numa for gpu in platform.gpus}))
+    ends = (*platform.endpoints, *groups)
+    others = (
+        *(f"{gpu}:nvlink" for gpu in gpus),
+        *(f"numa{number}" for number in range(platform.numa_nodes)),
+        *(switch.name for switch in platform.pcie_switches),
+        *(f"{device}->{end}" for device in rnics for end in ends),
+    )
+    return {
+        **dict.fromkeys(rnics, "rnic"),
+        **{f"{device}{PORT}": "cable" for device in rnics},
+        **{f"{device}{way}": "way" for device in rnics for way in WAYS.values()},
+        **dict.fromkeys(gpus, "gpu"),
+        **dict.fromkeys(others, "part"),
+    }
+
+
 def _part_of(platform: Platform, part: str, fault: Fault) -> str:
     """What the component is, by a word of the table."""
-    if not part:
-        return "host"
-    if part in platform.rnic_by_device:
-        return "rnic"
-    if part.endswith(PORT) and part.removesuffix(PORT) in platform.rnic_by_device:
-        return "cable"
-    if part.endswith(tuple(WAYS.values())) and part[:-3] in platform.rnic_by_device:
-        return "way"
-    if part in platform.gpu_by_name:
-        return "gpu"
-    numas = [f"numa{number}" for number in range(platform.numa_nodes)]
-    others = {*numas, *(switch.name for switch in platform.pcie_switches), *(f"{g.name}:nvlink" for g in platform.gpus)}
-    ends = (*platform.endpoints, *(f"{numa}-gpus" for numa in numas))
-    others.update(f"{rnic.device}->{end}" for rnic in platform.rnics for end in ends)
-    if part in others:
-        return "part"
-    raise ValueError(f"{fault.component}: there is no such component")
+    found = parts_of(platform).get(part) if part else "host"
+    if found is None:
+        raise ValueError(f"{fault.component}: there is no such component")
+    return found
 
 
 def _require(fault: Fault, part: str) -> None:

@@ -14,7 +14,7 @@ from fabric.app.live_metrics import FleetMetrics
 from fabric.app.monitor import BURST_S, Alarm, Fleet, FleetSeen, Monitor, burst_text, closing_line, shown_parts
 from fabric.hosts.mock import MockExecutor
 from fabric.model.command import Command
-from fabric.model.inventory import Fault, Inventory, MockSettings, ProcessSettings, SshSettings, TimedFault
+from fabric.model.inventory import Fault, Inventory, MockSettings, TimedFault
 from fabric.model.outcome import Outcome
 from fabric.sim.world import World
 from tests.cli.command_line import called
@@ -29,7 +29,7 @@ def watched(
 ) -> tuple[FleetSeen, list[Alarm]]:
     """Four hosts for so long; a *job* sends from one to another for the first 200 s."""
     mock = MockSettings(noise_cv=0.0, faults=given, timed_faults=timed)
-    inventory = Inventory("i", "i.yaml", RACK, "mock", SshSettings(), ProcessSettings(), mock)
+    inventory = Inventory(name="i", source="i.yaml", topology=RACK, backend="mock", mock=mock)
     executor, said = MockExecutor(World(RACK, mock, seed=1)), list[Alarm]()
     with closing(Monitor(inventory, tuple(RACK.hosts), executor, every_s=1.0, say=said.append)) as monitor:
         if job:

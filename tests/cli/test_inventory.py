@@ -58,8 +58,8 @@ def test_one_of_everything_is_singular(one: Path) -> None:
         "  1 group of hosts under one ToR",
         "    ToR tor0: gpu1",
         "  1 link",
-        "note: platform uno, baseline fast: rnic_to_rnic: at least 384 Gb/s required, "
-        "above the line rate of mlx5_0 (200 Gb/s): it judges nothing there",
+        "note: platform uno, baseline fast: rnic_to_rnic: limit 384 Gb/s is "
+        "above the line rate of 200 Gb/s: it judges nothing there",
     ]
 
 

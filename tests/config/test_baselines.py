@@ -18,7 +18,7 @@ from fabric.config.baselines import (
 )
 from fabric.config.inventory import load_inventory
 from fabric.errors import ConfigError
-from fabric.model.inventory import Inventory
+from fabric.model.inventory import BACKENDS, Inventory
 from fabric.model.recorded import ALGORITHMS, LEAF_CLASSES, LINK_CLASSES, Recorded
 from fabric.model.scenario import JudgeSettings, Phase, ProbeSpec, Scenario
 from fabric.model.verdict import Baseline, Limit
@@ -205,6 +205,13 @@ def test_what_is_written_is_read_back(tmp_path_factory: pytest.TempPathFactory, 
         assert (found[entry.key].n, found[entry.key].trimmed) == (entry.n, entry.trimmed)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_runs_of_every_backend_can_be_recorded(tmp_path: Path, backend: str) -> None:
+    path = tmp_path / "candidate.yaml"
+    path.write_text(candidate_text(Candidate("h100-ndr", backend, (RECORDED,))))
+    assert load_candidate(path) == Candidate("h100-ndr", backend, (RECORDED,))
+
+
 def test_a_candidate_is_no_baseline_and_the_other_way_round(tmp_path: Path) -> None:
     """Each is refused as the other, with what is missing or unknown."""
     path = tmp_path / "h100-ndr.yaml"
@@ -234,7 +241,7 @@ def notes(inventory: Inventory, limits: list[Limit], *specs: ProbeSpec, override
     found = baseline_notes(scenario if specs else None, inventory, {name: Baseline(name, "b", tuple(limits))})
     prefix = f"platform duo, baseline {name}: "
     assert all(note.startswith(prefix) for note in found)
-    assert all(note.endswith(NOTHING) == ("required" in note) for note in found)
+    assert all(note.endswith(NOTHING) == ("limit" in note and "no limit" not in note) for note in found)
     return [note.removeprefix(prefix).removesuffix(NOTHING) for note in found]
 
 
@@ -244,21 +251,21 @@ def notes(inventory: Inventory, limits: list[Limit], *specs: ProbeSpec, override
         (Limit("loopback", 399, "x"), None),
         (
             Limit("loopback", 400, "x"),
-            "loopback: at least 400 Gb/s required, all of the line rate of mlx5_[0-1] (400 Gb/s)",
+            "loopback: limit 400 Gb/s is all of the line rate of 400 Gb/s",
         ),
         (
             Limit("link_burn", 401, "x"),
-            "link_burn: at least 401 Gb/s required, above the line rate of mlx5_[0-1] (400 Gb/s)",
+            "link_burn: limit 401 Gb/s is above the line rate of 400 Gb/s",
         ),
         (Limit("link_burn", 200, "x"), None),
         (
             Limit("loopback", 401, "x", link_class="pix"),
-            "loopback pix: at least 401 Gb/s required, above the line rate of mlx5_[0-1] (400 Gb/s)",
+            "loopback pix: limit 401 Gb/s is above the line rate of 400 Gb/s",
         ),
         (Limit("rnic_to_rnic", 384, "x"), None),
         (
             Limit("rnic_to_rnic", 768, "x"),
-            "rnic_to_rnic: at least 768 Gb/s required, above the line rate of mlx5_[0-1] (400 Gb/s)",
+            "rnic_to_rnic: limit 768 Gb/s is above the line rate of 400 Gb/s",
         ),
         (
             Limit("rnic_to_rnic", 192, "x"),
@@ -267,11 +274,11 @@ def notes(inventory: Inventory, limits: list[Limit], *specs: ProbeSpec, override
         (Limit("tor_all_reduce", 368, "x", algorithm="RING", per_rnic=True), None),
         (
             Limit("tor_all_reduce", 401, "x", algorithm="RING", per_rnic=True),
-            "tor_all_reduce RING: at least 802 Gb/s required, above the line rate of its 2 RNICs together (800 Gb/s)",
+            "tor_all_reduce RING: limit 802 Gb/s is above the line rate of 2 RNICs together, 800 Gb/s",
         ),
         (
             Limit("tor_all_reduce", 2944, "x"),
-            "tor_all_reduce: at least 2944 Gb/s required, above the line rate of its 2 RNICs together (800 Gb/s)",
+            "tor_all_reduce: limit 2944 Gb/s is above the line rate of 2 RNICs together, 800 Gb/s",
         ),
         (Limit("tor_all_reduce", 1200, "x", algorithm="TREE"), None),
         (Limit("all_to_all", 9999, "x"), None),
@@ -298,10 +305,10 @@ def test_a_run_is_told_in_one_line_of_limits_above_the_line(inventory: Inventory
         return out_of_reach_line(scenario, inventory, {"h100-ndr": Baseline("h100-ndr", "b", tuple(limits))})
 
     told = line(LoopbackSpec(), RnicToRnicSpec(), TorAllReduceSpec(algorithm="TREE")) or ""
-    assert "judge nothing: platform duo, baseline h100-ndr: loopback pix: at least 500 Gb/s required, above" in told
+    assert "judge nothing: platform duo, baseline h100-ndr: loopback pix: limit 500 Gb/s is above" in told
     assert "; and 1 more limits; INCONCLUSIVE unless" in told
     assert "\n" not in told
-    assert "tor_all_reduce: at least" in (line(TorAllReduceSpec()) or "")
+    assert "tor_all_reduce: limit" in (line(TorAllReduceSpec()) or "")
     assert line(LoopbackSpec(size_bytes=1 << 10)) is None
     assert line(AllToAllSpec()) is None
 

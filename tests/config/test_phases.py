@@ -17,7 +17,6 @@ from fabric.model.command import GIB
 from fabric.model.scenario import (
     Expectation,
     ExpectedEnd,
-    ExpectedFall,
     ExpectedRatio,
     ExpectedRecovery,
     Phase,
@@ -294,7 +293,7 @@ def test_an_expectation_becomes_the_model(folder: Path, text: str, wanted: Expec
     assert from_resolved(json.loads(json.dumps(resolved_document(*resolved)))) == resolved
 
 
-FORMS = "compare, or phase with statistic, ends, recovers_within or falls_within"
+FORMS = "compare, or phase with statistic, ends or recovers_within"
 BAD_EXPECT = [
     ("flap", [f"13: expected {FORMS}, got 'flap'"]),
     ("{phase: flap}", [f"13: expected {FORMS}"]),
@@ -327,7 +326,6 @@ BAD_EXPECT = [
     ("{ends: aborted}", ["13: 'phase' is required here"]),
     ("{phase: healthy, recovers_within: 30s}", ["13: no change of phase 'healthy' ends while it is measured"]),
     ("{phase: flap, recovers_within: 3s, since: begin}", ["13: no change of phase 'flap' begins while it is measured"]),
-    ("{phase: flap, falls_within: 3s}", ["13: no change of phase 'flap' begins while it is measured: give it 'at'"]),
     ("{phase: flap, statistic: cv, size: 4G}", ["13: 'at_least' or 'at_most' is required here: the bounds of cv"]),
     (
         "{phase: flap, statistic: cv, at_most: 1}",
@@ -356,17 +354,10 @@ def test_members_are_told_from_bad_luck_by_three_rounds(folder: Path, explained:
     assert load_scenario(path)[0].expect
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("{phase: flap, recovers_within: 3s, since: begin}", ExpectedRecovery(PhaseRef("flap"), 3.0, since="begin")),
-        ("{phase: flap, falls_within: 5s, to: 0.5}", ExpectedFall(PhaseRef("flap"), 5.0, 0.5)),
-    ],
-)
-def test_a_change_with_a_begin_is_felt_and_recovered_from(folder: Path, text: str, wanted: Expectation) -> None:
+def test_a_change_with_a_begin_is_recovered_from(folder: Path) -> None:
     """Where something was measured before it."""
-    path = expecting(folder, text)
+    path = expecting(folder, "{phase: flap, recovers_within: 3s, since: begin}")
     path.write_text(path.read_text().replace("down: $down}", "down: $down, at: 20s}"))
     resolved = load_scenario(path)
-    assert resolved[0].expect == (wanted,)
+    assert resolved[0].expect == (ExpectedRecovery(PhaseRef("flap"), 3.0, since="begin"),)
     assert from_resolved(json.loads(json.dumps(resolved_document(*resolved)))) == resolved

@@ -102,7 +102,7 @@ BAD = [
         "unknown probe kind",
         "- rnic_to_rnic",
         "- rnic_to_nic",
-        ["9: unknown probe kind 'rnic_to_nic'; did you mean 'rnic_to_rnic'?"],
+        ["9: unknown probe 'rnic_to_nic'; did you mean 'rnic_to_rnic'?"],
     ),
     ("changes of no phase", "hosts: all", "changes: []", ["4: unknown key 'changes'"]),
     (

@@ -13,7 +13,7 @@ from fabric.engine.watching import LinkWatch, Watch
 from fabric.hosts.mock import MockExecutor
 from fabric.model.change import ChangeSettings
 from fabric.model.command import Command
-from fabric.model.inventory import Fault, Inventory, MockSettings, ProcessSettings, SshSettings, TimedFault
+from fabric.model.inventory import Fault, Inventory, MockSettings, TimedFault
 from fabric.model.sampling import CounterCourse, CounterReading, Samples, SampleSettings
 from fabric.model.scenario import JudgeSettings, Scenario
 from fabric.model.topology import Topology, Uplinks
@@ -39,7 +39,7 @@ def rails() -> Topology:
 
 
 def inventory() -> Inventory:
-    return Inventory("i", "i.yaml", fabric(), "mock", SshSettings(), ProcessSettings(), MockSettings())
+    return Inventory(name="i", source="i.yaml", topology=fabric(), backend="mock")
 
 
 def looked(folder: Path, *faults: TimedFault, given: tuple[Fault, ...] = (), until_s: float = 600.0) -> LinkSamples:

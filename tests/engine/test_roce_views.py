@@ -7,7 +7,7 @@ import pytest
 from fabric.engine.watching import LinkWatch
 from fabric.hosts.mock import MockExecutor
 from fabric.judge.ports.links import LinkEvidence, cables_of, link_health
-from fabric.model.inventory import Fault, Inventory, MockSettings, ProcessSettings, SshSettings, TimedFault
+from fabric.model.inventory import Fault, Inventory, MockSettings, TimedFault
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import LINK_DOWNED, LINK_RECOVERIES, CounterReading, ZeroGrowth
 from fabric.model.topology import Topology
@@ -24,7 +24,7 @@ def looked(
     """What a watch of a minute's beat saw in ten minutes."""
     topology = topology or roce()
     settings = MockSettings(faults=given, noise_cv=0.0, timed_faults=faults)
-    inventory = Inventory("i", "i.yaml", topology, "mock", SshSettings(), ProcessSettings(), settings)
+    inventory = Inventory(name="i", source="i.yaml", topology=topology, backend="mock", mock=settings)
     mock = MockExecutor(World(topology, settings, seed=1))
     watch = LinkWatch(mock, folder, inventory, tuple(topology.hosts), 60.0, nodes={*topology.hosts, *SWITCHES})
     while mock.now() < 600.0:

@@ -17,7 +17,7 @@ from benchmarks.measured_rack import rack_topology
 from benchmarks.monitor import fake_sysfs
 from fabric.app.monitor import Alarm, Monitor
 from fabric.hosts.process import ProcessExecutor
-from fabric.model.inventory import Inventory, MockSettings, ProcessSettings, SshSettings
+from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
@@ -63,7 +63,7 @@ def test_a_host_that_hangs_holds_up_nobody(tmp_path: Path) -> None:
     for host in ("gpu001", "gpu002"):
         fake_sysfs(tmp_path / host)
     topology = rack_topology(2)
-    inventory = Inventory("i", "i.yaml", topology, "process", SshSettings(), ProcessSettings(), MockSettings())
+    inventory = Inventory(name="i", source="i.yaml", topology=topology, backend="process")
     prefix = ("unshare", "-m", "sh", "-c", SCRIPT, "sh", str(tmp_path), "{host}")
     said: list[Alarm] = []
     downed = "mlx5_3/ports/1/counters/link_downed"

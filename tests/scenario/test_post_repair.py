@@ -97,7 +97,6 @@ def test_the_run_reopened_from_its_directory_alone_decides_the_same(not_repaired
     again = reopened(path)
     because = because_of(again.judged.scenario)
     assert because is not None
-    assert because.past_runs == 3
     assert all(len(one.past_gbps) == 3 for one in because.evidence)
     assert all(one.past for one in found.weighed)
     assert len(because.evidence) == len(found.weighed)

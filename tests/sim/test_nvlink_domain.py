@@ -57,8 +57,8 @@ def test_limits_of_the_network_do_not_judge_nvlink() -> None:
     network = Limit("tor_all_reduce", 368.0, "issue 290", algorithm="RING")
     nvlink = replace(network, at_least_gbps=6000.0, link_class="nvlink")
     key = ("tor_all_reduce", "nvlink", 1 << 30, 16, "RING")
-    assert most_specific((network,), *key) is None
-    assert most_specific((network, nvlink), *key) is nvlink
+    assert most_specific((network,), key) is None
+    assert most_specific((network, nvlink), key) is nvlink
     kinds = {one.kind for one in components_of(probes(rack())[0], rack())}
     assert kinds == {"nvlink", "host"}
 

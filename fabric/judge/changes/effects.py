@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from math import inf
 from statistics import median
 
@@ -105,18 +105,6 @@ def backs(
             )
         )
     return found
-
-
-def felt(course: PhaseCourse, window: Window, fraction: float) -> WindowCourse:
-    """When the first key was below, from a window's begin until its end."""
-    seen: list[float] = []
-    whole: list[float] = []
-    for levels in _by_key(course, window, _end(window)):
-        good = list(takewhile(lambda level: level.share >= fraction, levels))
-        seen += [level.ended_s - window.began_s for level in levels[len(good) : len(good) + 1]]
-        whole.append(max([0.0, *(level.started_s - window.began_s for level in good)]))
-    first_s = min(seen, default=None)
-    return WindowCourse(first_s, first_s, min(whole, default=0.0), len(whole))
 
 
 def _by_key(course: PhaseCourse, window: Window, until_s: float) -> Collection[list[CourseLevel]]:

@@ -24,13 +24,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from fabric.judge.changes.effects import PhaseCourse, WindowCourse, backs, felt, phase_course
+from fabric.judge.changes.effects import PhaseCourse, WindowCourse, backs, phase_course
 from fabric.judge.changes.ratio import judge_ratio, selected, words
 from fabric.judge.normal.keys import Sample, gave_up, name_of, samples
 from fabric.model.change import ChangeResult, Changes
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult, Results
-from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedFall, ExpectedRatio, ExpectedRecovery, Phase
+from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedRatio, ExpectedRecovery, Phase
 from fabric.model.text import fold
 from fabric.model.verdict import ExpectationVerdict, ProbeVerdict, Verdicts
 
@@ -141,15 +141,14 @@ _Found = tuple[Outcome, str, WindowCourse | None]
 
 
 def judge_time(
-    expected: ExpectedRecovery | ExpectedFall, phases: Sequence[Phase], samples: Sequence[Sample], changes: Changes
+    expected: ExpectedRecovery, phases: Sequence[Phase], samples: Sequence[Sample], changes: Changes
 ) -> ExpectationVerdict:
     """
     The worst of all windows of all changes of the phase, in every round.
 
-    Of a recovery: PASS when a sample that began after the window, and reached the share, had ended in time. FAIL when
-    one that began later than that still had not reached it (or the transport gave up later than that). Of a fall: PASS
-    when a sample below the share had ended in time, FAIL when one that began later was not below it yet. INCONCLUSIVE
-    when the samples are too far apart to tell, or there are none before or after.
+    PASS when a sample that began after the window, and reached the share, had ended in time. FAIL when one that began
+    later than that still had not reached it (or the transport gave up later than that). INCONCLUSIVE when the samples
+    are too far apart to tell, or there are none before or after.
     """
     text = words(expected)
     names = [phase.name for phase in selected(expected.phase, phases)]
@@ -171,7 +170,7 @@ def judge_time(
     return ExpectationVerdict(text, outcome, reason, None if seen is None else seen.seen_s, n=count)
 
 
-def _judged(expected: ExpectedRecovery | ExpectedFall, course: PhaseCourse, result: ChangeResult) -> Iterator[_Found]:
+def _judged(expected: ExpectedRecovery, course: PhaseCourse, result: ChangeResult) -> Iterator[_Found]:
     """Each time that one change was in force."""
     who, fraction = result.change.change_id, expected.fraction
     if not result.windows or course.before == 0:
@@ -179,17 +178,13 @@ def _judged(expected: ExpectedRecovery | ExpectedFall, course: PhaseCourse, resu
         yield Outcome.INCONCLUSIVE, f"{who}: {late if result.windows else 'it was never in force'}", None
         return
     apart = "" if course.spacing_s is None else f", samples {course.spacing_s:.1f} s apart"
-    since = "" if isinstance(expected, ExpectedFall) else expected.since
-    each = (
-        backs(course, result.windows, fraction, holds=since == "begin")
-        if since
-        else [felt(course, window, fraction) for window in result.windows]
-    )
+    since = expected.since
+    each = backs(course, result.windows, fraction, holds=since == "begin")
     for window, seen in zip(result.windows, each, strict=True):
-        said = _back(seen, since) if since else _fall(seen)
+        said = _back(seen, since)
         if since == "end" and window.ended_s is None:
             yield Outcome.INCONCLUSIVE, f"{who}: it was not seen ended", None
-        elif since and seen.after == 0:
+        elif seen.after == 0:
             yield Outcome.INCONCLUSIVE, f"{who}: no sample after it: let it end earlier, or repeat more", None
         elif seen.seen_s is not None and seen.seen_s <= expected.within_s:
             yield Outcome.PASS, f"{who}: {said}{apart}", seen
@@ -205,12 +200,6 @@ def _back(seen: WindowCourse, since: str) -> str:
     if seen.seen_s is None:
         return f"{loss}, still not back {seen.not_before_s:.1f} s after its {since}"
     return f"{loss}, back {seen.seen_s:.1f} s after its {since}"
-
-
-def _fall(seen: WindowCourse) -> str:
-    if seen.seen_s is None:
-        return f"not below it {seen.not_before_s:.1f} s after its begin"
-    return f"below it {seen.seen_s:.1f} s after its begin"
 
 
 def judge_expectations(

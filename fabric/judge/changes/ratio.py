@@ -41,7 +41,6 @@ from fabric.model.scenario import (
     P5,
     Expectation,
     ExpectedEnd,
-    ExpectedFall,
     ExpectedRatio,
     Phase,
     PhaseRef,
@@ -169,8 +168,6 @@ def words(expected: Expectation) -> str:
     if isinstance(expected, ExpectedEnd):
         return f"{ref_words(expected.phase)}: {'completes' if expected.completes else 'is given up by the transport'}"
     share, within = f"{expected.fraction:.0%} of its bandwidth", f"within {expected.within_s:g} s of each change's"
-    if isinstance(expected, ExpectedFall):
-        return f"{ref_words(expected.phase)}: less than {share} {within} begin"
     return f"{ref_words(expected.phase)}: back to {share} {within} {expected.since}"
 
 

@@ -50,7 +50,7 @@ class LimitTable:
         key = (asked, make, get("rnic"), get("peer_rnic"), get(SHARE))
         known = self._required.get(key)
         if known is None:
-            limit = most_specific(self._baselines[self.baseline_of(probe)].limits, *asked)
+            limit = most_specific(self._baselines[self.baseline_of(probe)].limits, asked)
             known = self._required[key] = (None, "") if limit is None else required(limit, probe, self._topology)
         return known
 
@@ -106,7 +106,7 @@ def fit_notes(baseline: Baseline) -> list[tuple[bool, str]]:
     used: set[int] = set()
     for entry in baseline.recorded:
         key, words, median_gbps = entry.key, key_words(entry.key), entry.median_gbps
-        limit = most_specific(baseline.limits, key.kind, key.link_class, key.size_bytes, key.ranks, key.algorithm)
+        limit = most_specific(baseline.limits, (key.kind, key.link_class, key.size_bytes, key.ranks, key.algorithm))
         if limit is None:
             text = f"{words}: recorded, and no limit: a fabric that was bad from the first day would pass"
             notes.append((False, text))

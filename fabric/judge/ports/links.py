@@ -213,9 +213,7 @@ class SeenCable:
     @property
     def name(self) -> str:
         """As in a verdict, ``#1`` the second of several between the same two; an RNIC's cable is that of its port."""
-        link = self.link
-        number = f"#{link.number}" if link.number else ""
-        return f"{link.a}:port" if self.host else f"{link.a}--{link.b}{number}"
+        return f"{self.link.name}:port" if self.host else self.link.name
 
     @property
     def names(self) -> tuple[str, ...]:

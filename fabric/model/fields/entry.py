@@ -24,6 +24,9 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticOmit, core_schema, to_jsonable_python
 
+from fabric.model.fields.scalars import refusal
+from fabric.model.fields.wording import nearest, one_of, quoted
+
 _FROM_FILE = "a file"
 
 STRICT = ConfigDict(
@@ -154,9 +157,9 @@ class Kinds(Named, OneOf):
     """
     Metadata of one of several kinds of Entry: ``{ber: {...}}`` in a file, a row in run.json.
 
-    Whoever reads files fills in which there are, before anything is read. *about* says what the JSON Schema tells of
-    one, *one_of_them* turns what a file says into a mapping with one kind among its keys, or refuses it. A kind that
-    has its name among its own keys stands in the file by itself, not below its name.
+    Whoever reads files fills in which there are, before anything is read: *what* they are, why some are *unusable*, by
+    name, and what the JSON Schema tells *about* one. A kind that has its name among its own keys stands in the file by
+    itself, not below its name.
     """
 
     def __init__(self) -> None:
@@ -166,12 +169,13 @@ class Kinds(Named, OneOf):
     def fill(
         self,
         kinds: Mapping[str, type[Any]],
+        unusable: Mapping[str, str],
         *,
+        what: str,
         about: Callable[[type[Any]], str],
-        one_of_them: Callable[[object], object],
     ) -> None:
         """Say which kinds there are."""
-        self.kinds, self._one_of_them = kinds, one_of_them
+        self.kinds, self._unusable, self._what = kinds, unusable, what
         self._written = {name: self._as_written(kind, about(kind)) for name, kind in kinds.items()}
         self.models = tuple(self._written.values())
 
@@ -193,6 +197,25 @@ class Kinds(Named, OneOf):
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return handler(schema["python_schema"])
+
+    def _one_of_them(self, value: object) -> object:
+        """A mapping with one kind among its keys, or the kind alone; anything else is refused."""
+        entry = {value: {}} if isinstance(value, str) else value
+        if not isinstance(entry, dict) or not entry:
+            raise refusal(f"one {self._what} ({one_of(self.kinds)}) and its settings", value)
+        found = [key for key in entry if key in self.kinds]
+        if len(found) > 1:
+            raise PydanticCustomError(
+                "kind", f"{' and '.join(found)} are {self._what}s of their own: an entry for each"
+            )
+        if not found:
+            meant = (key for key in entry if key in self._unusable or nearest(key, self.kinds))
+            key = next(meant, next(iter(entry)))
+            why = f": {self._unusable[key]}" if key in self._unusable else nearest(key, self.kinds)
+            raise PydanticCustomError(
+                "kind", f"unknown {self._what} {quoted(key)}{why or f'; expected {one_of(self.kinds)}'}"
+            )
+        return entry
 
     def _name_in(self, value: Any) -> str:
         return next(str(name) for name in value if name in self.kinds)

@@ -59,10 +59,10 @@ class FoldedNames(Scalar):
             raise refusal(_EXPECTED, value)
         hidden = _INSIDE.sub(lambda bracket: bracket[0].replace(",", "\0"), value)  # commas that part no items
         items = tuple(item.replace("\0", ",") for item in hidden.split(","))
-        counts = [_count(item) for item in items]
-        if not all(counts):
-            raise refusal(_EXPECTED, value, hint=_why(items[counts.index(0)]))
-        total = sum(counts)
+        try:
+            total = sum(map(_count, items))
+        except ValueError as exc:
+            raise refusal(_EXPECTED, value, hint=str(exc)) from exc
         if total > self.most:
             text = f"expected at most {self.most} names, got {total} from {quoted(value)}"
             raise PydanticCustomError("too_many", text)
@@ -74,34 +74,23 @@ class FoldedNames(Scalar):
 
 
 def _count(item: str) -> int:
-    """How many names an item stands for; 0 when it cannot be read."""
+    """How many names an item stands for; ValueError when it cannot be read, with what is wrong where that is known."""
     brackets = _BRACKET.findall(item)
     if not _ITEM.fullmatch(item) or len(brackets) > _BRACKETS_MOST:
-        return 0
+        raise ValueError
     return prod(sum(map(_length, bracket.split(","))) for bracket in brackets)
 
 
-def _why(item: str) -> str:
-    """What is wrong with the first range of an item that cannot be read, if that is what is wrong."""
-    for bracket in _BRACKET.findall(item):
-        for part in bracket.split(","):
-            first, _, last = part.partition("/")[0].partition("-")
-            if last and not _length(part):
-                if part.endswith("/0"):
-                    return f" ({quoted(part)}: a step of 0)"
-                width = len(first) != len(last) and "0" in (first[0], last[0])
-                return f" ({quoted(part)}: {'numbers of unequal width' if width else 'it runs backwards'})"
-    return ""
-
-
 def _length(part: str) -> int:
-    """How many numbers a range like ``001-016`` or ``0-8/2`` holds; 0 when it runs backwards."""
+    """How many numbers a range like ``001-016`` or ``0-8/2`` holds; ValueError with why it holds none."""
     numbers, _, step = part.partition("/")
     first, _, last = numbers.partition("-")
     last = last or first
+    if step and not int(step):
+        raise ValueError(f" ({quoted(part)}: a step of 0)")
     # A padded number must keep its width (ClusterShell's rule): 001-16 is a slip of the pen.
-    if first.startswith("0") and len(first) > 1 and len(first) != len(last):
-        return 0
-    if len(last) > 1 and last.startswith("0") and len(first) != len(last):
-        return 0
-    return len(range(int(first), int(last) + 1, int(step or 1) or 1)) if step != "0" else 0
+    if len(first) != len(last) and any(len(number) > 1 and number[0] == "0" for number in (first, last)):
+        raise ValueError(f" ({quoted(part)}: numbers of unequal width)")
+    if int(first) > int(last):
+        raise ValueError(f" ({quoted(part)}: it runs backwards)")
+    return len(range(int(first), int(last) + 1, int(step or 1)))

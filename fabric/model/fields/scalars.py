@@ -16,6 +16,8 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from fabric.model.fields.wording import nearest, one_of, quoted, seen
 from fabric.model.text import size_text
 
+_ANYTHING_WRITTEN = ["string", "number", "boolean"]
+"""Types of text that an editor may take for a number or a boolean."""
 _YES, _NO = ("true", "yes", "on", "y", "1"), ("false", "no", "off", "n", "0")
 
 
@@ -146,6 +148,8 @@ class Word(Scalar):
 
     pattern: str
     expected: str
+    types: ClassVar[str | list[str]] = "string"
+    """In JSON Schema."""
 
     def parse(self, value: object) -> str:
         """The name; the whole of it must have the shape (a trailing newline does not)."""
@@ -155,16 +159,13 @@ class Word(Scalar):
 
     def json_schema(self) -> JsonSchemaValue:
         """The shape as a pattern."""
-        return {"type": "string", "pattern": f"^{self.pattern}$"}
+        return {"type": self.types, "pattern": f"^{self.pattern}$"}
 
 
-@dataclass(frozen=True)
 class OneWord(Word):
     """A word that is handed on as it is written, also when YAML would call it a number."""
 
-    def json_schema(self) -> JsonSchemaValue:
-        """Text, or what an editor takes for a number or a boolean."""
-        return {**super().json_schema(), "type": ["string", "number", "boolean"]}
+    types = _ANYTHING_WRITTEN
 
 
 class WebAddress(Word):
@@ -184,6 +185,8 @@ class Line(Scalar):
     what: str
     most: int = 1024
     option: bool = False  # may start with "-"
+    types: ClassVar[str | list[str]] = "string"
+    """In JSON Schema."""
 
     def parse(self, value: object) -> str:
         """The text; control, direction and line-break characters are refused."""
@@ -196,7 +199,7 @@ class Line(Scalar):
 
     def json_schema(self) -> JsonSchemaValue:
         """Text of some length."""
-        return {"type": "string", "minLength": 1, "maxLength": self.most}
+        return {"type": self.types, "minLength": 1, "maxLength": self.most}
 
 
 @dataclass(frozen=True)
@@ -204,13 +207,9 @@ class AsWritten(Line):
     """One line that is handed on as it is written, also when YAML would call it a number."""
 
     option: bool = True
-
-    def json_schema(self) -> JsonSchemaValue:
-        """Text, or what an editor takes for a number or a boolean."""
-        return {**super().json_schema(), "type": ["string", "number", "boolean"]}
+    types = _ANYTHING_WRITTEN
 
 
-@dataclass(frozen=True)
 class NameNotFile(Word):
     """A name of the shape that a person may write as the file it stands for."""
 
@@ -304,7 +303,6 @@ class Span(Duration):
         return round(self._seconds(value), 6)
 
 
-@dataclass(frozen=True)
 class Indexes(Scalar):
     """One small number or a range of them."""
 
