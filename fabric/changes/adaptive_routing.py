@@ -5,9 +5,11 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from fabric.changes import nvue, retransmission
+from fabric.changes import nvue
 from fabric.changes.kind import Alters, Context, Wrong
 from fabric.changes.procedure import Procedure
+from fabric.changes.retransmission import ADAPTIVE_ROUTING, look_at_register
+from fabric.changes.rnics import need_on_every_rnic, set_on_every_rnic
 from fabric.changes.subnet_manager import SM_NEEDED, Toggle
 from fabric.model.change import Alteration, Change, ChangeSettings
 from fabric.model.fields.scalars import Choice, OnOff
@@ -34,7 +36,7 @@ class AdaptiveRouting(Toggle):
 
     @property
     def _field(self) -> dict[str, int]:
-        return {retransmission.ADAPTIVE_ROUTING: int(self.on)}
+        return {ADAPTIVE_ROUTING: int(self.on)}
 
     @property
     def alters(self) -> bool:
@@ -81,7 +83,7 @@ class AdaptiveRouting(Toggle):
     def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
         """One Alteration for each subnet manager or switch, or one for the host; none when all is so already."""
         if change.scope == "host":
-            return (yield from retransmission.fields_on(change.component, self._field, context))
+            return (yield from set_on_every_rnic(change.component, self._field, context, look_at_register))
         if context.topology.ethernet:
             return (yield from nvue.prepare(change.change_id, context, on=self.on))
         return (yield from super().prepare(change, context))
@@ -89,7 +91,7 @@ class AdaptiveRouting(Toggle):
     def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
         """The managers' files and a master, every switch, or the register of every RNIC."""
         if change.scope == "host":
-            yield from retransmission.confirm_fields(change, alterations, self._field, context)
+            yield from need_on_every_rnic(alterations, self._field, context, look_at_register)
         elif context.topology.ethernet:
             yield from nvue.confirm(alterations, context, on=self.on)
         else:
