@@ -8,6 +8,7 @@ Whatever is raised on the way, what was armed is undone. What cannot be seen und
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -266,19 +267,14 @@ class Hold:
                 admitted = yield from self._look(ours_run=True)
             yield from self._begin(admitted)
             before = yield from self._kind.counters(self.change, self._context)
+            if self.signal.stop:
+                raise ChangeError("the phase ended before its time came")
         except Refused as exc:
-            self._concurrency.leave(self.change)
             self._enter("refused", str(exc))
-            return
         except (FabricError, ValueError) as exc:
-            self._concurrency.leave(self.change)
             self._enter("failed", f"nothing was altered: {exc}")
-            return
-        if self.signal.stop:
-            self._concurrency.leave(self.change)
-            self._enter("failed", "nothing was altered: the phase ended before its time came")
-            return
-        yield from self._alter(admitted, before)
+        else:
+            yield from self._alter(admitted, before)
         if self.state != "open":
             self._concurrency.leave(self.change)
 
@@ -399,13 +395,15 @@ class Hold:
             hand = isolated_by_hand(self._unhealthy) if trouble and self._unhealthy else ""
         if not trouble:
             trouble = yield from self._recovered()
-        after = {} if trouble else (yield from self._counters_or_none())
         if trouble:
             text = f"{why}; {trouble}" if why else trouble
             hand = hand or by_hand(not_undone or self._leased.armed)
             self._end("open", f"{hand}; why: {text}", at_s=undone_s)  # what is to be done first: reports cut long texts
-        else:
-            self._end(end, why, counters=dict(after), at_s=undone_s)
+            return
+        after: Counters = {}
+        with suppress(FabricError):  # what cannot be read at the end is left out: the change itself is undone
+            after = yield from self._kind.counters(self.change, self._context)
+        self._end(end, why, counters=dict(after), at_s=undone_s)
 
     def _end(self, state: str, reason: str, **fields: Any) -> None:
         """The last state; true also where it cannot be written down any more (then ``fabric restore`` looks again)."""
@@ -431,13 +429,6 @@ class Hold:
 
     def _hurried(self) -> bool:
         return self.signal.hurry
-
-    def _counters_or_none(self) -> Procedure[Counters]:
-        """What cannot be read at the end is left out: the change itself is undone."""
-        try:
-            return (yield from self._kind.counters(self.change, self._context))
-        except FabricError:
-            return {}
 
     def _enter(self, state: str, reason: str = "", **fields: Any) -> None:
         """A new state: durable first, then true."""
