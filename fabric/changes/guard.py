@@ -215,23 +215,12 @@ class Guard:
             found.append(Listed(match["id"], match["owner"], state, float(match["left"]), alive, same))
         return tuple(found)
 
-    def log(self, guard_id: str) -> Argv:
-        """What the guard wrote down."""
-        return self._call("log", _checked_id(guard_id))
-
-    def read_log(self, result: CommandResult) -> str:
-        """Its text, one line an event, led by the target's uptime in seconds."""
-        if result.exit_status != 0:
-            raise _error(result)
-        return result.stdout
-
     def _call(self, verb: str, *words: str) -> Argv:
         for word in words:
             size = len(word.encode("utf-8", "surrogateescape"))
             if size > MAX_TEXT_BYTES or "\0" in word:
                 raise ValueError(f"an argument of guard {verb} holds a NUL or {size} bytes; {MAX_TEXT_BYTES} fit")
-        prefix = ("sudo", "-n") if self.sudo else ()
-        return (*prefix, "sh", "-c", GUARD, "fabric-guard", self.directory, verb, *words)
+        return as_root(("sh", "-c", GUARD, "fabric-guard", self.directory, verb, *words), sudo=self.sudo)
 
 
 def _checked_id(guard_id: str) -> str:
@@ -349,7 +338,7 @@ def undo_unguarded(alteration: Alteration, *, sudo: bool) -> Procedure[bool]:
     if not (yield from missing(alteration, sudo=sudo)):
         return False
     for argv in alteration.undo:
-        yield from ask(alteration.host, _as_root(argv, sudo=sudo))
+        yield from ask(alteration.host, as_root(argv, sudo=sudo))
     unmet = yield from missing(alteration, sudo=sudo)
     if unmet:
         raise StillLive(unmet)
@@ -359,7 +348,7 @@ def undo_unguarded(alteration: Alteration, *, sudo: bool) -> Procedure[bool]:
 def missing(alteration: Alteration, *, sudo: bool) -> Procedure[str]:
     """The first check of the state from before that does not hold, with what was seen; empty when all do."""
     for check in alteration.checks:
-        answer = yield from ask(alteration.host, _as_root(check.argv, sudo=sudo))
+        answer = yield from ask(alteration.host, as_root(check.argv, sudo=sudo))
         said = _unmet(check, answer)
         if said:
             return said
@@ -379,5 +368,6 @@ def _unmet(check: Check, answer: CommandResult) -> str:
     return ""
 
 
-def _as_root(argv: Argv, *, sudo: bool) -> Argv:
+def as_root(argv: Argv, *, sudo: bool) -> Argv:
+    """A command that needs root, through sudo where the account has none."""
     return ("sudo", "-n", *argv) if sudo else argv

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
 
-from fabric.changes.guard import missing
+from fabric.changes.guard import as_root, missing
 from fabric.changes.procedure import ASK_S, Procedure, Text, pause, plainly
 from fabric.errors import NotInForce, Refused
 from fabric.model.change import Alteration, Argv, Change, ChangeSettings, ChangeSpec
@@ -40,8 +40,7 @@ class Context:
 
     def look(self, host: str, argv: Argv, *, timeout_s: float = ASK_S) -> Procedure[Text]:
         """Run a command that only reads, as root; raises as ``plainly``."""
-        prefix = ("sudo", "-n") if self.settings.sudo else ()
-        return (yield from plainly(host, (*prefix, *argv), timeout_s=timeout_s))
+        return (yield from plainly(host, as_root(argv, sudo=self.settings.sudo), timeout_s=timeout_s))
 
     def program(self, host: str, name: str) -> str:
         """What a program is called on a host."""
