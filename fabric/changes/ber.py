@@ -21,7 +21,6 @@ from fabric.changes.ports import (
     CableEnd,
     End,
     SwitchEnd,
-    bit_error_counters,
     end_named,
     refuse_our_way,
     register,
@@ -105,6 +104,7 @@ class Ber(LastingFault):
 
     kind: ClassVar[str] = "ber"
     about: ClassVar[str] = "Bit errors on some links (mlxreg, register PTER)."
+    bit_errors: ClassVar[bool] = True
 
     raw: Rate | None = None
     """Bit error rate before forward error correction, which mends most of it."""
@@ -231,10 +231,6 @@ class Ber(LastingFault):
     def receivers(self, cable: CableEnd) -> tuple[End | None, ...]:
         """Where the errors arrive."""
         return self._ends(cable.upper, cable.lower)
-
-    def counted(self, end: End, context: Context) -> Procedure[dict[str, float]]:
-        """Errors, too."""
-        return (yield from bit_error_counters(end, context))
 
 
 def _not_as_asked(fields: mlxreg.Fields, wanted: mlxreg.Fields) -> str:

@@ -211,25 +211,20 @@ def _switch_guid(name: str, fabric: tuple[PortLine, ...]) -> int:
     return found[0]
 
 
-def bit_error_counters(end: End, context: Context) -> Procedure[dict[str, float]]:
-    """Errors before and after forward error correction where they can be read, and link events, since ever."""
+def link_counters(end: End, context: Context, *, bit_errors: bool) -> Procedure[dict[str, float]]:
+    """
+    How often a link went down or recovered, as its receiver counts it, since ever.
+
+    With *bit_errors* an RNIC is asked for errors before and after forward error correction too; a switch tells what it
+    can in any case.
+    """
     if isinstance(end, SwitchEnd):
         return (yield from _switch_counters(end, context))
-    tool = context.program(end.host, "mlxlink")
-    argv = mlxlink.show(end.device, counters=True, tool=tool)
-    counters = mlxlink.read(*(yield from context.look(end.host, argv))).counters
-    return {f"{end.name}.{name}": float(value) for name, value in counters.items()}
-
-
-def link_counters(end: End, context: Context) -> Procedure[dict[str, float]]:
-    """How often a link went down or recovered, as its receiver counts it."""
-    if isinstance(end, SwitchEnd):
-        return (yield from _switch_counters(end, context))
-    return (yield from _kernel_counters(end))
-
-
-def _kernel_counters(end: AdapterEnd) -> Procedure[dict[str, float]]:
-    counters = sysfs.read_counters(*(yield from plainly(end.host, sysfs.counters(end.device, end.port))))
+    if bit_errors:
+        argv = mlxlink.show(end.device, counters=True, tool=context.program(end.host, "mlxlink"))
+        counters = mlxlink.read(*(yield from context.look(end.host, argv))).counters
+    else:
+        counters = sysfs.read_counters(*(yield from plainly(end.host, sysfs.counters(end.device, end.port))))
     return {f"{end.name}.{name}": float(value) for name, value in counters.items()}
 
 
