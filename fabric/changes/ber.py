@@ -40,8 +40,6 @@ GRACE_S = 30.0
 NOT_UP = 3
 """``status`` of PTER: the port is neither up nor in test mode."""
 
-_PRIOR = " PTER: "
-
 SPARE_S = 10.0
 """The timer of a change with an end of its own is longer by so much, for reading back and undoing (choice)."""
 
@@ -195,14 +193,14 @@ class Ber(LastingFault):
         def values(of: dict[str, int], timer: int) -> mlxreg.Fields:
             return mlxreg.pter_values(of["error_type_admin"], of["ber_mantissa"], of["ber_exp"], timer)
 
-        still = tuple(mlxreg.equals(name, value) for name, value in before.items() if name == "error_type_admin")
+        as_before = mlxreg.equals("error_type_admin", before["error_type_admin"])
         return Alteration(
             host=host,
             apply=(mlxreg.write(device, "PTER", indexes, values(wanted, time), tool=tool),),
             undo=(mlxreg.write(device, "PTER", indexes, values(before, 0), tool=tool),),
-            checks=(Check(get, (mlxreg.equals("error_type_oper", 0), *still)),),
-            prior=f"{end}{_PRIOR}" + ", ".join(f"{name} {value}" for name, value in sorted(seen.items())),
-            devices=_devices(cable, host),
+            checks=(Check(get, (mlxreg.equals("error_type_oper", 0), as_before)),),
+            prior=f"{end}: {'bit errors of before' if before['error_type_admin'] else 'no bit errors'}",
+            devices=cable.devices_of(host),
             timer_s=time * mlxreg.TIME_UNIT_S,
             outlives=isinstance(end, SwitchEnd),
         )
@@ -253,7 +251,7 @@ def _not_as_asked(fields: mlxreg.Fields, wanted: mlxreg.Fields) -> str:
 
 def _end(alteration: Alteration) -> End:
     """The port that sends errors, as the Alteration's *prior* names it."""
-    return end_named(alteration.prior.partition(_PRIOR)[0])
+    return end_named(alteration.prior.rpartition(": ")[0])
 
 
 def injection_s(for_s: float | None, lease: Lease) -> float:
@@ -276,12 +274,6 @@ def _place(end: End, context: Context) -> tuple[str, str, mlxreg.Fields]:
     assert isinstance(end, SwitchEnd)
     device = mlxreg.in_band(end.lid, *context.via_port())
     return context.need_via(), device, mlxreg.pter_indexes(end.port, ib_number=True)
-
-
-def _devices(cable: CableEnd, host: str) -> tuple[str, ...]:
-    """The RNICs of the host that makes the change which lose traffic by it."""
-    lower = cable.lower
-    return (lower.device,) if isinstance(lower, AdapterEnd) and lower.host == host else ()
 
 
 def _allowed(end: End, seen: mlxreg.Fields, error_type: int) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from shlex import join, quote
 
 from fabric.changes import text_of
-from fabric.changes.procedure import Procedure, ask, pause
+from fabric.changes.procedure import Procedure, ask, pause_for
 from fabric.errors import ChangeError, FabricError, Refused
 from fabric.model.change import Alteration, Argv, Check, Lease
 from fabric.model.command import CommandResult
@@ -304,8 +304,7 @@ def revert(one: Guarded, *, tries: int = REVERT_TRIES, pause_s: float = REVERT_P
     said = "not tried"
     for number in range(tries):
         if number and pause_s:
-            now_s = yield from pause(0.0)
-            yield from pause(now_s + pause_s)
+            yield from pause_for(pause_s)
         try:
             answer = yield from ask(one.alteration.host, one.guard.revert(one.guard_id), timeout_s=REVERT_S)
             one.guard.read_reverted(answer)

@@ -389,10 +389,11 @@ class Hold:
                 trouble = trouble or f"{armed.alteration.host}: {said}"
                 not_undone.insert(0, armed)
             undone_s = self._clock()
-        if not trouble:
-            _, trouble = yield from give_back(self._unhealthy)
-            trouble = trouble and f"undone, but UFM may keep a port isolated: {trouble}"
-            hand = isolated_by_hand(self._unhealthy) if trouble and self._unhealthy else ""
+        if not trouble and self._unhealthy is not None:
+            _, isolated = yield from give_back(self._unhealthy)
+            if isolated:
+                trouble = f"undone, but UFM may keep a port isolated: {isolated}"
+                hand = isolated_by_hand(self._unhealthy)
         if not trouble:
             trouble = yield from self._recovered()
         if trouble:

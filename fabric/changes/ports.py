@@ -78,6 +78,11 @@ class CableEnd:
     line: PortLine | None = None
     fabric: tuple[PortLine, ...] = ()
 
+    def devices_of(self, host: str) -> tuple[str, ...]:
+        """The RNICs of a host that lose traffic when something is done to it."""
+        lower = self.lower
+        return (lower.device,) if isinstance(lower, AdapterEnd) and lower.host == host else ()
+
 
 def register(
     context: Context, host: str, device: str, name: str, indexes: mlxreg.Fields
