@@ -340,7 +340,7 @@ class Hold:
 
     def _live(self, before: Counters) -> Procedure[None]:
         """In force for as long as asked: once, or again and again for a flap."""
-        leased, when = self._leased, self.change.when
+        leased = self._leased
         for number, cycle in enumerate(self._kind.cycles(self.change.component, now_s=self._clock())):
             self._cut_off = self._kind.cut_off(after=number)
             yield from leased.wait(cycle.from_s, in_force=False)
@@ -353,7 +353,7 @@ class Hold:
             )
             yield from leased.pause_and_renew(self._clock())  # to see it may have taken long: is it held still?
             self._enter("in_force", counters=dict(before), at_s=began_s)
-            yield from leased.wait(cycle.until_s(began_s, for_s=when.for_s), in_force=True)
+            yield from leased.wait(began_s + cycle.lasts_s, in_force=True)
             yield from self._look_once_more()
             if cycle.lifts and not self.signal.stop:
                 self._enter("lifted", at_s=(yield from leased.lift()))

@@ -86,20 +86,15 @@ class Alters:
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """One time in force: from *from_s* (executor's seconds); *down_s*: for how long, None: as the change says."""
+    """
+    One time in force: from *from_s* (executor's seconds) for *lasts_s*.
+
+    *lifts*: it is taken back for a while then, or the last time of several is over.
+    """
 
     from_s: float
-    down_s: float | None = None
-
-    @property
-    def lifts(self) -> bool:
-        """It is taken back for a while, or the last time of several is over."""
-        return self.down_s is not None
-
-    def until_s(self, began_s: float, *, for_s: float | None) -> float:
-        """When it ends, if it came into force at *began_s*."""
-        lasts_s = self.down_s if self.down_s is not None else for_s
-        return inf if lasts_s is None else began_s + lasts_s
+    lasts_s: float = inf
+    lifts: bool = False
 
 
 class Kind(ChangeSpec):
@@ -140,7 +135,8 @@ class Kind(ChangeSpec):
 
     def cycles(self, component: str, *, now_s: float) -> Iterator[Cycle]:
         """Every time that it is to be in force, in order."""
-        yield Cycle(now_s)
+        for_s = self.when.for_s
+        yield Cycle(now_s, inf if for_s is None else for_s)
 
     def cut_off(self, *, after: int) -> str:
         """What to say of one that ends after so many whole cycles; empty when those were all."""

@@ -154,7 +154,7 @@ class PortFlap(ClosedLink):
 
     def cycles(self, component: str, *, now_s: float) -> Iterator[Cycle]:
         """Each closing."""
-        return (Cycle(now_s + number * self.steady_s, self.down_s) for number in range(self.count))
+        return (Cycle(now_s + number * self.steady_s, self.down_s, lifts=True) for number in range(self.count))
 
     def cut_off(self, *, after: int) -> str:
         """How many cycles were done, if not all."""

@@ -134,7 +134,7 @@ def driven(
 @dataclass(slots=True, eq=False)
 class _Task:
     procedure: Procedure[None]
-    pause_until_s: float | None = None  # None: a command is under way
+    pause_until_s: float = inf
     asked: Command | None = None
     silence: Silence | None = None
 
@@ -173,7 +173,7 @@ class Conductor:
     @property
     def next_s(self) -> float:
         """When the next pause ends; infinite when none is on."""
-        return min((task.pause_until_s for task in self._pausing if task.pause_until_s is not None), default=inf)
+        return min((task.pause_until_s for task in self._pausing), default=inf)
 
     @property
     def silences(self) -> tuple[Silence, ...]:
@@ -225,7 +225,7 @@ class Conductor:
     def fire(self) -> None:
         """Move on whose pause is over."""
         now_s = self._executor.now()
-        for task in [one for one in self._pausing if one.pause_until_s is not None and one.pause_until_s <= now_s]:
+        for task in [one for one in self._pausing if one.pause_until_s <= now_s]:
             self._resume(task)
 
     def wake(self) -> None:
@@ -235,7 +235,6 @@ class Conductor:
 
     def _resume(self, task: _Task) -> None:
         self._pausing.remove(task)
-        task.pause_until_s = None
         self._send(task, self._executor.now())
 
     def _send(self, task: _Task, answer: Any) -> None:
