@@ -9,14 +9,14 @@ killed or cut off. Processes that have put themselves into sessions of their own
 Sent to hosts: standard library only, and nothing newer than Python 3.6.
 """
 
+import json
 import os
 import select
 import signal
-import sys
 import time
 
 from fabric.agent.sessions import Keeper, Sessions, printable
-from fabric.agent.work import TOLD_BYTES, Told, Work, parsed
+from fabric.agent.work import TOLD_BYTES, Told, Work
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,9 +57,7 @@ class Agent:
             "stop": self._work.stop,
             "clock": self._clock,
         }
-        version = "{}.{}.{}".format(*sys.version_info[:3])
-        hello = {"e": "hello", "python": version, "pid": os.getpid(), "t": time.monotonic()}
-        self._told.add(hello, lead="fabric-agent-" + nonce + " ")
+        self._told.add({"e": "hello", "t": time.monotonic()}, lead="fabric-agent-" + nonce + " ")
 
     def serve(self) -> None:
         """Do what is asked until there is nobody to ask."""
@@ -121,7 +119,7 @@ class Agent:
     def _answer(self, line: bytes) -> None:
         asked = None  # type: Any
         try:
-            asked = parsed(line)
+            asked = json.loads(line)
             self._verbs[asked["v"]](asked)
         except (OSError, ValueError) as exc:
             self._told.add(

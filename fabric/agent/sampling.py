@@ -31,16 +31,14 @@ class Series:
 
     def __init__(self, key: int, part: int) -> None:
         self.key, self.part = key, part
-        self.lost = 0
         self._names = None  # type: list[str] | None
         self._at = []  # type: list[float]
         self._rows = []  # type: list[list[Number]]
         self._told = []  # type: list[dict[str, Any]]
 
     def add(self, at_s: float, names: "list[str]", values: "list[Number]") -> None:
-        """One row; other names than before begin anew. Beyond a bound rows are counted and dropped."""
+        """One row; other names than before begin anew. Beyond a bound rows are dropped."""
         if len(self._rows) >= _MOST_ROWS:
-            self.lost += 1
             return
         if names != self._names:
             self._close()
@@ -59,9 +57,7 @@ class Series:
     def _close(self) -> None:
         if self._rows:
             at = [round(at_s, 6) for at_s in self._at]
-            self._told.append(
-                {"e": "rows", "id": self.key, "part": self.part, "at": at, "rows": self._rows, "lost": self.lost}
-            )
+            self._told.append({"e": "rows", "id": self.key, "part": self.part, "at": at, "rows": self._rows})
             self._rows, self._at = [], []
 
 

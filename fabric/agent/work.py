@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def parsed(line: bytes) -> "Any":
-    """The value that a line of JSON holds; raises ValueError for one that is not JSON."""
-    return json.loads(line.decode("ascii"))
-
-
 class Told:
     """
     Messages to a file descriptor, written together and without waiting.
@@ -184,7 +179,7 @@ class Work:
     def _tell_ready(self, ports: "set[str]") -> None:
         for command in self._commands.values():
             if command.became_ready(ports):
-                self._told.add({"e": "ready", "id": command.key, "t": time.monotonic()})
+                self._told.add({"e": "ready", "id": command.key})
 
     def readable(self, fd: int) -> None:
         """Take in what a command has printed."""

@@ -75,7 +75,8 @@ class MockExecutor:
         return ticket
 
     def cancel(self, ticket: Ticket) -> None:
-        """End a command; its Ended (137) arrives with the next ``wait``. A dead host stays Lost."""
+        """End a command, whose Ended (137) arrives with the next ``wait``, or a sampling. A dead host stays Lost."""
+        self._samplings.stop(ticket, self._now_s)
         run = self._open.get(ticket)
         if run is None or run.reason is not None:
             return
@@ -117,10 +118,6 @@ class MockExecutor:
         if lost is not None:
             self._ready.append(lost)
         return ticket
-
-    def stop_sampling(self, ticket: Ticket) -> None:
-        """End a sampling; a row under way is dropped."""
-        self._samplings.stop(ticket, self._now_s)
 
     def samples(self) -> Sequence[Sampled]:
         """All rows since the last call."""
@@ -191,7 +188,7 @@ class MockExecutor:
         for pid in list(self._by_pid):
             self.world.kill(pid, self._now_s)
         for ticket in list(self._samplings.open):
-            self.stop_sampling(ticket)
+            self._samplings.stop(ticket, self._now_s)
         self.world.advance(self._now_s)
         self._samplings.by_pid.clear()
         self._open.clear()
@@ -273,7 +270,7 @@ class _Samplings:
         return None
 
     def stop(self, ticket: Ticket, now_s: float) -> None:
-        """End it; a tool under way is killed."""
+        """End it, a row under way too: its tool is killed. Unknown tickets are ignored."""
         sampling = self.open.pop(ticket, None)
         for pid in list(sampling.running) if sampling is not None else ():
             self._world.kill(pid, now_s)

@@ -98,8 +98,8 @@ def test_the_program_is_python_3_6_and_stdlib_only():
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.NamedExpr)]
 
 
-def test_hello_names_version_and_clock(talk: Talk):
-    """The first word tells the protocol, the Python, and the time."""
+def test_hello_names_the_clock(talk: Talk):
+    """The first word tells what the host's clock reads."""
     hello = talk.until(lambda one: one["e"] == "hello")
     assert abs(hello["t"] - time.monotonic()) < 10
 
