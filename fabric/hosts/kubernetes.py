@@ -41,7 +41,7 @@ DEFAULT = Path("~/.kube/config").expanduser()
 """Where ``kubectl`` looks without KUBECONFIG."""
 
 _MOST_NODES, _PAGE = 20_000, 500
-_NOT_FOUND, _CONFLICT, _GONE = 404, 409, 410
+_NOT_FOUND, _CONFLICT = 404, 409
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +93,7 @@ class KubernetesNodes:
         try:
             while page != "" and len(names) <= _MOST_NODES:
                 asked = {"label_selector": labels, "limit": _PAGE, "_continue": page, "_request_timeout": _TIMEOUT_S}
-                found = _asked(partial(self._api.list_node, **asked), none=_GONE)
-                if found is None:  # the list that the page is of is too old by now
-                    names, page = [], None
-                    continue
+                found = _asked(partial(self._api.list_node, **asked))
                 names += [one.metadata.name for one in found.items]
                 page = found.metadata._continue or ""
         except ToolError as exc:

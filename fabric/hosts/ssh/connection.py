@@ -90,7 +90,7 @@ class Connection:
         poll.register(self._sock, select.POLLRDHUP)
         return bool(poll.poll(0))
 
-    def exchange_keys(self, known: Sequence[HostKey], *, timeout_s: float) -> HostKey:
+    def exchange_keys(self, known: Sequence[HostKey], *, timeout_s: float) -> paramiko.PKey:
         """Negotiate, prefer host keys of a *known* type; returns the key that the server proved to have."""
         transport, step = self._transport, "exchanging keys"
         transport.handshake_timeout = transport.auth_timeout = timeout_s
@@ -110,7 +110,7 @@ class Connection:
             if transport.remote_version or "Indecipherable" in str(exc):
                 raise HostUnreachable(self.host, step, _said(exc)) from exc
             raise NoBanner(self.host, step, f"the server hung up before its SSH banner ({_said(exc)})") from exc
-        return HostKey(shown.get_name(), shown.asbytes())
+        return shown
 
     def authenticate(self, user: str, keys: Sequence[tuple[str, paramiko.PKey]]) -> None:
         """Log in with the first key that is accepted."""
