@@ -10,7 +10,7 @@ import json
 import os
 import time
 
-from fabric.agent.sampling import Sampling
+from fabric.agent.sampling import Sampling, ToolSampler
 from fabric.agent.sessions import CHUNK_BYTES, Keeper, Output, Running, Sessions, listening, members
 
 TYPE_CHECKING = False
@@ -72,7 +72,7 @@ class Work:
         self.outputs: dict[int, tuple[Running, Output]] = {}
         self._commands = {}  # type: dict[int, Running]
         self._samplings = {}  # type: dict[int, Sampling]
-        self._tools = []  # type: list[Running]
+        self._tools: dict[Running, ToolSampler] = {}
         self._look_s = 0.0
         self._closing = False
 
@@ -129,7 +129,7 @@ class Work:
             self._look_s = 0.0
 
     def _all(self) -> "list[Running]":
-        return list(self._commands.values()) + self._tools
+        return list(self._commands.values()) + list(self._tools)
 
     def step(self, now_s: float) -> float:
         """What time has brought; returns when to come again."""
@@ -150,7 +150,7 @@ class Work:
         for tool in sampling.tools:
             run = tool.due(now_s)
             if run is not None:
-                self._tools.append(run)
+                self._tools[run] = tool
                 try:
                     self._begin(run)
                 except (OSError, ValueError):
@@ -204,12 +204,9 @@ class Work:
                 self._forward(command, output)
             output.close()
         self._keeper.ended(command.pid)
-        if command in self._tools:
-            self._tools.remove(command)
-            for sampling in self._samplings.values():
-                for tool in sampling.tools:
-                    if tool.running is command:
-                        tool.ended()
+        tool = self._tools.pop(command, None)
+        if tool is not None:
+            tool.ended()
             return
         del self._commands[command.key]
         told = {

@@ -115,30 +115,21 @@ class Leased:
     def wait(self, until_s: float, *, in_force: bool) -> Procedure[None]:
         """Until then or until told to stop; renews the lease and, *in_force*, a device's own timer on the way."""
         while not self._signal.stop and self._clock() < until_s:
-            renew_s = self._renew_s
             again_s = self.applied_s + self._timer_s / 2 if in_force else inf
-            yield from pause(min(until_s, renew_s, again_s))
-            if self._signal.stop:
-                return
-            if self._clock() >= renew_s:
-                yield from self._renew()
-            if self._clock() >= again_s:
+            yield from self.pause_and_renew(min(until_s, again_s))
+            if self._clock() >= again_s and not self._signal.stop:
                 yield from self._apply_again()
 
     def pause_and_renew(self, until_s: float) -> Procedure[float]:
-        """A pause on the way into force, which may be as long as a short lease."""
+        """A pause until then or until told to stop, which may be longer than the lease; returns when it ended."""
         while True:
-            renew_s = self._renew_s
+            renew_s = self._renewed_s + self._lease.ttl_s / RENEWALS
             if self._clock() >= renew_s and not self._signal.stop:
                 yield from self._renew()
                 continue
             now_s = yield from pause(min(until_s, renew_s))
             if self._signal.stop or now_s >= until_s:
                 return now_s
-
-    @property
-    def _renew_s(self) -> float:
-        return self._renewed_s + self._lease.ttl_s / RENEWALS
 
     @property
     def _timer_s(self) -> float:
