@@ -11,7 +11,7 @@ from fabric.changes.procedure import Procedure
 from fabric.changes.retransmission import ADAPTIVE_ROUTING, look_at_register
 from fabric.changes.rnics import need_on_every_rnic, set_on_every_rnic
 from fabric.changes.subnet_manager import SM_NEEDED, Toggle
-from fabric.model.change import Alteration, Change, ChangeSettings
+from fabric.model.change import Alterations, Change, ChangeSettings
 from fabric.model.fields.scalars import Choice, OnOff
 
 
@@ -80,7 +80,7 @@ class AdaptiveRouting(Toggle):
             return {}
         return dict(context.settings.adaptive_on if self.on else context.settings.adaptive_off)
 
-    def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
+    def prepare(self, change: Change, context: Context) -> Procedure[Alterations]:
         """One Alteration for each subnet manager or switch, or one for the host; none when all is so already."""
         if change.scope == "host":
             return (yield from set_on_every_rnic(change.component, self._field, context, look_at_register))
@@ -88,7 +88,7 @@ class AdaptiveRouting(Toggle):
             return (yield from nvue.prepare(change.change_id, context, on=self.on))
         return (yield from super().prepare(change, context))
 
-    def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
+    def confirm(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
         """The managers' files and a master, every switch, or the register of every RNIC."""
         if change.scope == "host":
             yield from need_on_every_rnic(alterations, self._field, context, look_at_register)
@@ -97,9 +97,7 @@ class AdaptiveRouting(Toggle):
         else:
             yield from super().confirm(change, alterations, context)
 
-    def recovered(
-        self, change: Change, alterations: tuple[Alteration, ...], context: Context, until_s: float
-    ) -> Procedure[float]:
+    def recovered(self, change: Change, alterations: Alterations, context: Context, until_s: float) -> Procedure[float]:
         """Of subnet managers: wait until a master is at work again."""
         by_managers = change.scope == "fabric" and not context.topology.ethernet
         return (yield from super().recovered(change, alterations if by_managers else (), context, until_s))

@@ -28,7 +28,7 @@ from fabric.changes.ports import (
 )
 from fabric.changes.procedure import Procedure, pause
 from fabric.errors import NotInForce, Refused
-from fabric.model.change import Alteration, Change, Check, Lease
+from fabric.model.change import Alteration, Alterations, Change, Check, Lease
 from fabric.model.fields.scalars import Choice, Scalar, refusal
 from fabric.model.part import Part
 from fabric.tools import mlxreg
@@ -162,7 +162,7 @@ class Ber(LastingFault):
         kind = mlxreg.ERROR_TYPES["effective" if self.raw is None else "raw"]
         return {"error_type_admin": kind, "ber_mantissa": self.rate.mantissa, "ber_exp": self.rate.exponent}
 
-    def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
+    def prepare(self, change: Change, context: Context) -> Procedure[Alterations]:
         """One Alteration for each port that is to send errors."""
         cable = yield from self.cable(change, context)
         yield from refuse_our_way(cable, context)
@@ -205,7 +205,7 @@ class Ber(LastingFault):
             outlives=isinstance(end, SwitchEnd),
         )
 
-    def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
+    def confirm(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
         """Every sender injects, what was asked; or did, until the errors were so many that the link went down."""
         for alteration in alterations:
             fields = mlxreg.read(*(yield from context.look(alteration.host, alteration.checks[0].argv)))
@@ -213,13 +213,11 @@ class Ber(LastingFault):
             if reason:
                 raise NotInForce(f"{change.component}: {_end(alteration)}: {reason}")
 
-    def still_in_force(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
+    def still_in_force(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
         """The same: to confirm it waits for nothing, and its timer outlives it."""
         yield from self.confirm(change, alterations, context)
 
-    def recovered(
-        self, change: Change, alterations: tuple[Alteration, ...], context: Context, until_s: float
-    ) -> Procedure[float]:
+    def recovered(self, change: Change, alterations: Alterations, context: Context, until_s: float) -> Procedure[float]:
         """Wait until every port that sent errors is Active: many errors take a link down."""
         now_s = yield from pause(0.0)
         for alteration in alterations:

@@ -20,7 +20,7 @@ from fabric.changes.procedure import ASK_S, Procedure, ask, driven, pause, whole
 from fabric.changes.rails import HANDOVER_S, Concurrency, check_rails
 from fabric.changes.restore import Unhealthy, give_back, intent_fields, isolated_by_hand, list_before
 from fabric.errors import ChangeError, ExecutorError, FabricError, NotInForce, Refused, StoreError, ToolError
-from fabric.model.change import Alteration, Change, Lease
+from fabric.model.change import Alteration, Alterations, Change, Lease
 
 RENEWALS = 4
 """A lease is renewed so often within its time, so that three lost renewals in a row end nothing."""
@@ -57,7 +57,7 @@ class Leased:
         self._own_boot_id = own_boot_id
 
     @property
-    def alterations(self) -> tuple[Alteration, ...]:
+    def alterations(self) -> Alterations:
         """What is done."""
         return tuple(one.alteration for one in self.armed)
 
@@ -194,7 +194,7 @@ class Admitted:
     *other_paths* are RNICs of its host that were seen active beside it, None where it needs none.
     """
 
-    alterations: tuple[Alteration, ...]
+    alterations: Alterations
     other_paths: frozenset[str] | None
     unhealthy: Unhealthy | None
 

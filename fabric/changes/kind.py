@@ -10,7 +10,7 @@ from typing import ClassVar
 from fabric.changes.guard import as_root, missing
 from fabric.changes.procedure import ASK_S, Procedure, Text, pause, plainly
 from fabric.errors import NotInForce, Refused
-from fabric.model.change import Alteration, Argv, Change, ChangeSettings, ChangeSpec
+from fabric.model.change import Alterations, Argv, Change, ChangeSettings, ChangeSpec
 from fabric.model.part import Part
 from fabric.model.topology import Topology
 from fabric.tools import infiniband
@@ -142,7 +142,7 @@ class Kind(ChangeSpec):
         """What to say of one that ends after so many whole cycles; empty when those were all."""
         return ""
 
-    def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
+    def prepare(self, change: Change, context: Context) -> Procedure[Alterations]:
         """
         Look up the ports, read the present state, and say what is to be done.
 
@@ -150,11 +150,11 @@ class Kind(ChangeSpec):
         """
         raise NotImplementedError
 
-    def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
+    def confirm(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
         """Read back that the change is in force, on both ends of a link; raises NotInForce with what was seen."""
         raise NotImplementedError
 
-    def still_in_force(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
+    def still_in_force(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
         """
         One look before the undo, which waits for nothing; raises NotInForce where somebody else has taken it back.
 
@@ -170,9 +170,7 @@ class Kind(ChangeSpec):
         yield from ()
         return {}
 
-    def recovered(
-        self, change: Change, alterations: tuple[Alteration, ...], context: Context, until_s: float
-    ) -> Procedure[float]:
+    def recovered(self, change: Change, alterations: Alterations, context: Context, until_s: float) -> Procedure[float]:
         """
         After the undo: wait until the link carries traffic again; returns the time at which it was seen to.
 

@@ -23,7 +23,7 @@ from fabric.changes.ports import (
 from fabric.changes.procedure import Procedure, pause
 from fabric.changes.subnet_manager import SETTLE_S as ROUTES_S
 from fabric.errors import NotInForce
-from fabric.model.change import Alteration, Change, PortTool
+from fabric.model.change import Alteration, Alterations, Change, PortTool
 from fabric.model.fields.scalars import Span, Whole
 from fabric.model.part import Part
 
@@ -60,7 +60,7 @@ class ClosedLink(CableFault):
         """What a switch closes."""
         return self.by == "ibportstate" or super().through_via(component)
 
-    def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
+    def prepare(self, change: Change, context: Context) -> Procedure[Alterations]:
         """One Alteration, at the end that can be opened again; never at both. Refused where it would close nothing."""
         cable = yield from self.cable(change, context)
         by = self.by or context.settings.port_state
@@ -70,19 +70,17 @@ class ClosedLink(CableFault):
             yield from refuse_kept_up(by, end, context)
         return (alteration,)
 
-    def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
+    def confirm(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
         """The closed end says so, and the other end has no link."""
         for alteration in alterations:
             yield from _confirm(self.by or "", alteration, context, within_s=SETTLE_S)
 
-    def still_in_force(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
+    def still_in_force(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
         """Both ends are down, at one look."""
         for alteration in alterations:
             yield from _confirm(self.by or "", alteration, context, within_s=0.0)
 
-    def recovered(
-        self, change: Change, alterations: tuple[Alteration, ...], context: Context, until_s: float
-    ) -> Procedure[float]:
+    def recovered(self, change: Change, alterations: Alterations, context: Context, until_s: float) -> Procedure[float]:
         """
         Wait until the end that was closed is Active again: the link is trained and the subnet manager has been.
 

@@ -18,7 +18,7 @@ from fabric.changes.kind import Context, kind_of
 from fabric.changes.ports import port_states
 from fabric.changes.procedure import Procedure, plainly
 from fabric.errors import Refused
-from fabric.model.change import Alteration, Change, ChangeSettings
+from fabric.model.change import Alterations, Change, ChangeSettings
 from fabric.model.topology import Topology
 from fabric.tools.driver import complaint, word
 
@@ -33,7 +33,7 @@ OURS = re.compile(r"(^|/)([a-z_]+_perf(_mpi)?|ib_(write|read|send)_(bw|lat))$")
 
 def check_rails(
     change: Change,
-    alterations: tuple[Alteration, ...],
+    alterations: Alterations,
     context: Context,
     allow: Collection[str],
     *,
@@ -58,7 +58,7 @@ def check_rails(
     return None
 
 
-def managed(change: Change, alterations: tuple[Alteration, ...], settings: ChangeSettings) -> str | None:
+def managed(change: Change, alterations: Alterations, settings: ChangeSettings) -> str | None:
     """The first name of ``management`` that a change touches, None when it touches none of them."""
     part = change.part
     names = {change.component, part.host, *change.switches, *((part.item,) if part.item else ())}

@@ -7,7 +7,7 @@ from typing import ClassVar
 from fabric.changes.kind import Context, Kind, Wrong
 from fabric.changes.procedure import Procedure
 from fabric.errors import NotInForce, Refused
-from fabric.model.change import Alteration, Argv, Change, Check
+from fabric.model.change import Alteration, Alterations, Argv, Change, Check
 from fabric.model.topology import Host, Rnic
 
 Values = Mapping[str, int]
@@ -32,7 +32,7 @@ Look = Callable[[str, Rnic, Values, Context], Procedure[Shown]]
 """How an RNIC of a host (its name) is looked at, for settings of the names of these values."""
 
 
-def set_on_every_rnic(name: str, wanted: Values, context: Context, look: Look) -> Procedure[tuple[Alteration, ...]]:
+def set_on_every_rnic(name: str, wanted: Values, context: Context, look: Look) -> Procedure[Alterations]:
     """
     One Alteration that gives all RNICs of a host these values; none where all have them.
 
@@ -57,9 +57,7 @@ def set_on_every_rnic(name: str, wanted: Values, context: Context, look: Look) -
     return (Alteration(name, tuple(apply), tuple(undo), tuple(checks), f"{name}: {prior}"),) if apply else ()
 
 
-def need_on_every_rnic(
-    alterations: tuple[Alteration, ...], wanted: Values, context: Context, look: Look
-) -> Procedure[None]:
+def need_on_every_rnic(alterations: Alterations, wanted: Values, context: Context, look: Look) -> Procedure[None]:
     """All RNICs of the hosts that were altered have these values; raises NotInForce with what one has."""
     for host in (one.host for one in alterations):
         for rnic in ethernet_host(host, context).platform.rnics:
@@ -110,10 +108,10 @@ class RnicSettings(Kind):
         for name in context.hosts:
             yield name, self.reach, self
 
-    def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
+    def prepare(self, change: Change, context: Context) -> Procedure[Alterations]:
         """One Alteration for the host; none when all its RNICs are so already."""
         return (yield from set_on_every_rnic(change.component, self.values, context, self.look))
 
-    def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
+    def confirm(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
         """Every RNIC says so."""
         yield from need_on_every_rnic(alterations, self.values, context, self.look)

@@ -18,7 +18,7 @@ from fabric.changes.kind import FABRIC, Alters, Context, Kind, Wrong
 from fabric.changes.ports import fabric_ports
 from fabric.changes.procedure import Procedure, Text, awaited, pause, plainly
 from fabric.errors import ExecutorError, NotInForce, Refused, ToolError
-from fabric.model.change import Alteration, Argv, Change, Check, SubnetManager
+from fabric.model.change import Alteration, Alterations, Argv, Change, Check, SubnetManager
 from fabric.model.fields.scalars import Choice, OnOff
 from fabric.tools import infiniband, management
 
@@ -90,7 +90,7 @@ class Toggle(Kind):
         for manager in managers[:1]:
             yield context.settings.via or manager.host, Alters(("sminfo",))
 
-    def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
+    def prepare(self, change: Change, context: Context) -> Procedure[Alterations]:
         """One Alteration for each manager whose file says something else; none when all say so already."""
         wanted = self._wanted(context)
         managers = context.settings.subnet_managers
@@ -104,7 +104,7 @@ class Toggle(Kind):
                 found.append(alteration)
         return tuple(found)
 
-    def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
+    def confirm(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
         """The keys are in every manager's file, a master is at work, and the engine that was asked for routes."""
         wanted = self._wanted(context)
         for manager in context.settings.subnet_managers:
@@ -117,9 +117,7 @@ class Toggle(Kind):
         if ENGINE in wanted:
             yield from _need_engine(wanted[ENGINE], context, altered=bool(alterations))
 
-    def recovered(
-        self, change: Change, alterations: tuple[Alteration, ...], context: Context, until_s: float
-    ) -> Procedure[float]:
+    def recovered(self, change: Change, alterations: Alterations, context: Context, until_s: float) -> Procedure[float]:
         """Wait until a master is at work again, and has routed."""
         if not alterations:
             return (yield from pause(0.0))
