@@ -97,7 +97,7 @@ class AdaptiveRouting(Toggle):
         else:
             yield from super().confirm(change, alterations, context)
 
-    def recovered(self, change: Change, alterations: Alterations, context: Context, until_s: float) -> Procedure[float]:
+    def recovered(self, change: Change, alterations: Alterations, context: Context, until_s: float) -> Procedure[None]:
         """Of subnet managers: wait until a master is at work again."""
         by_managers = change.scope == "fabric" and not context.topology.ethernet
-        return (yield from super().recovered(change, alterations if by_managers else (), context, until_s))
+        yield from super().recovered(change, alterations if by_managers else (), context, until_s)

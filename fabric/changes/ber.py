@@ -26,7 +26,7 @@ from fabric.changes.ports import (
     register,
     until_active,
 )
-from fabric.changes.procedure import Procedure, pause
+from fabric.changes.procedure import Procedure
 from fabric.errors import NotInForce, Refused
 from fabric.model.change import Alteration, Alterations, Change, Check, Lease
 from fabric.model.fields.scalars import Choice, Scalar, refusal
@@ -217,12 +217,10 @@ class Ber(LastingFault):
         """The same: to confirm it waits for nothing, and its timer outlives it."""
         yield from self.confirm(change, alterations, context)
 
-    def recovered(self, change: Change, alterations: Alterations, context: Context, until_s: float) -> Procedure[float]:
+    def recovered(self, change: Change, alterations: Alterations, context: Context, until_s: float) -> Procedure[None]:
         """Wait until every port that sent errors is Active: many errors take a link down."""
-        now_s = yield from pause(0.0)
         for alteration in alterations:
-            now_s = yield from until_active(_end(alteration), context, until_s)
-        return now_s
+            yield from until_active(_end(alteration), context, until_s)
 
     def receivers(self, cable: CableEnd) -> tuple[End | None, ...]:
         """Where the errors arrive."""

@@ -8,7 +8,7 @@ from math import inf
 from typing import ClassVar
 
 from fabric.changes.guard import as_root, missing
-from fabric.changes.procedure import ASK_S, Procedure, Text, pause, plainly
+from fabric.changes.procedure import ASK_S, Procedure, Text, plainly
 from fabric.errors import NotInForce, Refused
 from fabric.model.change import Alterations, Argv, Change, ChangeSettings, ChangeSpec
 from fabric.model.part import Part
@@ -170,14 +170,13 @@ class Kind(ChangeSpec):
         yield from ()
         return {}
 
-    def recovered(self, change: Change, alterations: Alterations, context: Context, until_s: float) -> Procedure[float]:
+    def recovered(self, change: Change, alterations: Alterations, context: Context, until_s: float) -> Procedure[None]:
         """
-        After the undo: wait until the link carries traffic again; returns the time at which it was seen to.
+        After the undo: wait until the link carries traffic again, if there is anything to wait for.
 
-        Raises MayBeLive when it does not by *until_s* (executor's seconds). Where there is nothing to wait for it
-        returns at once.
+        Raises MayBeLive when it does not by *until_s* (executor's seconds).
         """
-        return (yield from pause(0.0))
+        yield from ()
 
 
 def kind_of(change: Change) -> Kind:

@@ -20,7 +20,7 @@ from fabric.changes.ports import (
     seen_end,
     until_active,
 )
-from fabric.changes.procedure import Procedure, pause
+from fabric.changes.procedure import Procedure, pause, pause_for
 from fabric.changes.subnet_manager import SETTLE_S as ROUTES_S
 from fabric.errors import NotInForce
 from fabric.model.change import Alteration, Alterations, Change, PortTool
@@ -80,20 +80,18 @@ class ClosedLink(CableFault):
         for alteration in alterations:
             yield from _confirm(self.by or "", alteration, context, within_s=0.0)
 
-    def recovered(self, change: Change, alterations: Alterations, context: Context, until_s: float) -> Procedure[float]:
+    def recovered(self, change: Change, alterations: Alterations, context: Context, until_s: float) -> Procedure[None]:
         """
         Wait until the end that was closed is Active again: the link is trained and the subnet manager has been.
 
         A cable between switches is used again only when routes have been worked out anew, which nothing that a host can
         read shows: for that it waits as long as a sweep takes.
         """
-        now_s = yield from pause(0.0)
         for alteration in alterations:
             end, other = _ends(alteration)
-            now_s = yield from until_active(end, context, until_s)
+            yield from until_active(end, context, until_s)
             if isinstance(end, SwitchEnd) and isinstance(other, SwitchEnd):
-                now_s = yield from pause(now_s + ROUTES_S)
-        return now_s
+                yield from pause_for(ROUTES_S)
 
     def cable(self, change: Change, context: Context) -> Procedure[CableEnd]:
         """With tools of the host itself the fabric need not be seen, though it is where it can be."""

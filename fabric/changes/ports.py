@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fabric.changes.kind import Context
-from fabric.changes.procedure import ASK_S, Procedure, awaited, pause, plainly
+from fabric.changes.procedure import ASK_S, Procedure, awaited, plainly
 from fabric.errors import MayBeLive, Refused, ToolError
 from fabric.model.fields.wording import nearest
 from fabric.model.part import Part
@@ -358,8 +358,8 @@ def queried(end: SwitchEnd, context: Context) -> Procedure[infiniband.PortState]
     return infiniband.read_port(*(yield from context.look(via, argv)))
 
 
-def until_active(end: End, context: Context, until_s: float) -> Procedure[float]:
-    """Ask an end until it is Active; returns when. Raises MayBeLive with what was seen last when it is *until_s*."""
+def until_active(end: End, context: Context, until_s: float) -> Procedure[None]:
+    """Ask an end until it is Active. Raises MayBeLive with what was seen last when it is *until_s*."""
 
     def look() -> Procedure[str]:
         seen = yield from seen_end(end, context)
@@ -368,4 +368,3 @@ def until_active(end: End, context: Context, until_s: float) -> Procedure[float]
     text, _ = yield from awaited(look, until_s=until_s, pause_s=POLL_S)
     if text:
         raise MayBeLive(f"{end} was put back and does not come up: {text}")
-    return (yield from pause(0.0))

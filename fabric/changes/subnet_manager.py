@@ -117,11 +117,10 @@ class Toggle(Kind):
         if ENGINE in wanted:
             yield from _need_engine(wanted[ENGINE], context, altered=bool(alterations))
 
-    def recovered(self, change: Change, alterations: Alterations, context: Context, until_s: float) -> Procedure[float]:
+    def recovered(self, change: Change, alterations: Alterations, context: Context, until_s: float) -> Procedure[None]:
         """Wait until a master is at work again, and has routed."""
-        if not alterations:
-            return (yield from pause(0.0))
-        return (yield from _settled(context, until_s=until_s))
+        if alterations:
+            yield from _settled(context, until_s=until_s)
 
     def _wanted(self, context: Context) -> Mapping[str, str]:
         wanted = self.sets(context)
@@ -213,8 +212,8 @@ def _asked(context: Context) -> Procedure[Text]:
     return (yield from context.look(host, argv))
 
 
-def _settled(context: Context, *, until_s: float | None = None) -> Procedure[float]:
-    """Wait until the fabric has a master that has routed; returns the time. Raises NotInForce with what was seen."""
+def _settled(context: Context, *, until_s: float | None = None) -> Procedure[None]:
+    """Wait until the fabric has a master that has routed. Raises NotInForce with what was seen instead."""
 
     def look() -> Procedure[str]:
         state = infiniband.read_subnet_manager(*(yield from _asked(context))).state
@@ -225,7 +224,7 @@ def _settled(context: Context, *, until_s: float | None = None) -> Procedure[flo
     state, asked_s = yield from awaited(look, until_s=end_s, pause_s=POLL_S)
     if state:
         raise NotInForce(f"no subnet manager is master after {MASTER_S:g} s: {state}")
-    return (yield from pause(asked_s + SETTLE_S))
+    yield from pause(asked_s + SETTLE_S)
 
 
 def _need_engine(wanted: str, context: Context, *, altered: bool) -> Procedure[None]:
