@@ -49,7 +49,7 @@ class Source:
     """
     Something to sample: a file pattern, or a tool.
 
-    *path* names files that hold a number, or lines of a name and a number; ``*`` stands for what it does in a shell.
+    *path* names files that hold a number; ``*`` stands for what it does in a shell.
     *argv* is a tool that prints numbers; *form* says how: "pairs" (``name: 5``) or "csv" (a first row of names).
     Exactly one of *path* and *argv* is set.
     """
