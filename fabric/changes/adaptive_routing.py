@@ -1,6 +1,7 @@
 """Adaptive routing on or off: for the whole fabric by subnet managers or switches, or in the RNICs of hosts."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -85,7 +86,7 @@ class AdaptiveRouting(Toggle):
         if change.scope == "host":
             return (yield from set_on_every_rnic(change.component, self._field, context, look_at_register))
         if context.topology.ethernet:
-            return (yield from nvue.prepare(change.change_id, context, on=self.on))
+            return (yield from nvue.told(change.change_id, context, partial(nvue.routing, on=self.on), on=self.on))
         return (yield from super().prepare(change, context))
 
     def confirm(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
@@ -93,7 +94,7 @@ class AdaptiveRouting(Toggle):
         if change.scope == "host":
             yield from need_on_every_rnic(alterations, self._field, context, look_at_register)
         elif context.topology.ethernet:
-            yield from nvue.confirm(alterations, context, on=self.on)
+            yield from nvue.confirm_routing(alterations, context, on=self.on)
         else:
             yield from super().confirm(change, alterations, context)
 

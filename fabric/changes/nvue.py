@@ -14,7 +14,6 @@ text for POSIX sh, in which values only ever arrive as positional parameters.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from hashlib import sha256
 from shlex import join
 
@@ -85,12 +84,8 @@ def confirm_told(alterations: Alterations, context: Context, look: Look, *, on: 
                 raise NotInForce(f"{alteration.host}: {one.what} is {one.setting}")
 
 
-def prepare(change_id: str, context: Context, *, on: bool) -> Procedure[Alterations]:
-    """One Alteration for each switch that routes otherwise; none when all do so already."""
-    return (yield from told(change_id, context, partial(_routing, on=on), on=on))
-
-
-def _routing(name: str, context: Context, *, on: bool) -> Procedure[tuple[SwitchKey, ...]]:
+def routing(name: str, context: Context, *, on: bool) -> Procedure[tuple[SwitchKey, ...]]:
+    """Whether a switch routes adaptively; Refused where to switch it *on* would change nothing."""
     before = yield from _seen(name, context)
     configured = yield from _configured(name, context)
     if on and not configured.interfaces:
@@ -102,7 +97,7 @@ def _routing(name: str, context: Context, *, on: bool) -> Procedure[tuple[Switch
     return (SwitchKey("adaptive routing", before, configured.whole is not None, checks),)
 
 
-def confirm(alterations: Alterations, context: Context, *, on: bool) -> Procedure[None]:
+def confirm_routing(alterations: Alterations, context: Context, *, on: bool) -> Procedure[None]:
     """Every switch says so; with it on, every interface that is set to it as well."""
     for alteration in alterations:
         name = alteration.host
