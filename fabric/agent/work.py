@@ -134,12 +134,10 @@ class Work:
     def step(self, now_s: float) -> float:
         """What time has brought; returns when to come again."""
         next_s = now_s + _LATER_S
-        for command in list(self._commands.values()):
+        for command in self._all():
             next_s = min(next_s, now_s if command.over else command.step(now_s))
         for sampling in self._samplings.values():
             next_s = min(next_s, self._step_sampling(sampling, now_s))
-        for tool in self._tools:
-            next_s = min(next_s, tool.step(now_s))
         next_s = min(next_s, self._look(now_s))
         for command in self._all():
             if command.over:
@@ -164,22 +162,19 @@ class Work:
     def _look(self, now_s: float) -> float:
         """At intervals, or when a child has ended: who is left of what is being ended, and who listens."""
         ending = [one for one in self._all() if one.ending]
-        awaited = {one.awaited_port or "" for one in self._commands.values()} - {""}
-        if now_s >= self._look_s and (ending or awaited):
+        awaited = {port for port in (one.awaited_port for one in self._commands.values()) if port}
+        if not ending and not awaited:
+            return now_s + _LATER_S
+        if now_s >= self._look_s:
             self._look_s = now_s + _LOOK_S
             left = members({one.pid for one in ending}) if ending else {}
             for one in ending:
                 one.strike(left[one.pid], now_s)
-            awaited = listening(awaited) if awaited else awaited
-            self._tell_ready(awaited)
-            return self._look_s
-        self._tell_ready(set())
-        return self._look_s if ending or awaited else now_s + _LATER_S
-
-    def _tell_ready(self, ports: "set[str]") -> None:
-        for command in self._commands.values():
-            if command.became_ready(ports):
-                self._told.add({"e": "ready", "id": command.key})
+            ports = listening(awaited) if awaited else awaited
+            for command in self._commands.values():
+                if command.became_ready(ports):
+                    self._told.add({"e": "ready", "id": command.key})
+        return self._look_s
 
     def readable(self, fd: int) -> None:
         """Take in what a command has printed."""
