@@ -108,9 +108,7 @@ class Executor(Protocol):
     def wait(self, until_s: float) -> Sequence[Happening]:
         """Block until something happened or the clock reads *until_s*; return all that happened, oldest first."""
 
-    def start_sampling(
-        self, host: str, sources: Sequence[Source], period_s: float, told_s: float = TOLD_S
-    ) -> Ticket:  # fmt: skip
+    def start_sampling(self, host: str, sources: Sequence[Source], period_s: float, told_s: float = TOLD_S) -> Ticket:
         """
         Begin to sample, not oftener than every 0.01 s; rows arrive those of *told_s* at once.
 

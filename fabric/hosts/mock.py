@@ -108,9 +108,7 @@ class MockExecutor:
     def wake(self) -> None:
         """Nothing here ever blocks."""
 
-    def start_sampling(
-        self, host: str, sources: Sequence[Source], period_s: float, told_s: float = TOLD_S
-    ) -> Ticket:  # fmt: skip
+    def start_sampling(self, host: str, sources: Sequence[Source], period_s: float, told_s: float = TOLD_S) -> Ticket:
         """Begin to sample a moment from now, and tell each row at once. A simulated host expands few patterns."""
         del told_s
         self._last = ticket = self._last + 1

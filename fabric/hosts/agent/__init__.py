@@ -128,9 +128,7 @@ class AgentExecutor(ABC):
         environed(command)
         return self._order(Order(0, command.host, command))
 
-    def start_sampling(
-        self, host: str, sources: Sequence[Source], period_s: float, told_s: float = TOLD_S
-    ) -> Ticket:  # fmt: skip
+    def start_sampling(self, host: str, sources: Sequence[Source], period_s: float, told_s: float = TOLD_S) -> Ticket:
         """Begin to sample; see ``ports.Executor``."""
         return self._order(Order(0, host, None, tuple(sources), period_s, told_s))
 
