@@ -75,14 +75,13 @@ class KubernetesNodes:
 
     def drain(self, host: str, reason: str) -> str:
         """Cordon, taint and own it in one patch, unless somebody else has meanwhile; then the condition."""
-        taint = {"key": TAINT, "value": "true", "effect": "NoSchedule"}
-        if not self._patched(host, lambda node: not node.is_drained, reason, True, (taint,)):
+        if not self._patched(host, lambda node: not node.is_drained, reason):
             return "somebody else cordoned it meanwhile"
         return self._told(host, "False", "BadPart", reason)
 
     def undrain(self, host: str) -> str:
         """Take back our cordon, taint and annotation, if the cordon still is ours; then the condition."""
-        if not self._patched(host, lambda node: node.is_drained and node.by == "fabric", None, None, ()):
+        if not self._patched(host, lambda node: node.is_drained and node.by == "fabric", None):
             return "the cordon is no longer ours"
         return self._told(host, "True", "Accepted", "accepted after a repair")
 
@@ -102,22 +101,21 @@ class KubernetesNodes:
             raise ConfigError.at("--selector", f"no node has the labels {labels!r}")
         return tuple(names)
 
-    def _patched(
-        self,
-        host: str,
-        may: Callable[[KubernetesNode], bool],
-        reason: str | None,
-        unschedulable: bool | None,
-        taints: tuple[dict[str, Any], ...],
-    ) -> bool:
-        """False where the node is not any more what it *may* be when it is patched; None removes what it stands for."""
+    def _patched(self, host: str, may: Callable[[KubernetesNode], bool], reason: str | None) -> bool:
+        """
+        Cordoned by us for a *reason*, or no longer where that is None, which removes what it stands for.
+
+        False where the node is not any more what it *may* be when it is patched.
+        """
+        ours = [] if reason is None else [{"key": TAINT, "value": "true", "effect": "NoSchedule"}]
+        unschedulable = None if reason is None else True
         for _ in range(_TRIES):
             node = self.node(host)
             if node is None or not may(node):
                 return False
             others = [one for one in node.taints if one.get("key") != TAINT]
             meta = {"resourceVersion": node.version, "annotations": {OWNER: reason}}
-            body = {"metadata": meta, "spec": {"unschedulable": unschedulable, "taints": [*others, *taints]}}
+            body = {"metadata": meta, "spec": {"unschedulable": unschedulable, "taints": [*others, *ours]}}
             patch = partial(self._api.patch_node, host, body, _request_timeout=_TIMEOUT_S)
             if _asked(patch, none=_CONFLICT) is not None:
                 return True
