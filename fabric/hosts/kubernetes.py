@@ -57,8 +57,8 @@ class KubernetesNodes:
 
     name, lead = "Kubernetes", "kubernetes/"
 
-    def __init__(self, api: Any = None) -> None:
-        self._api = api if api is not None else _connected()
+    def __init__(self) -> None:
+        self._api = _connected()
 
     def node(self, host: str) -> KubernetesNode | None:
         """How it stands; None where there is no such node."""

@@ -17,6 +17,7 @@ from fabric.sim.world import World
 
 CANCELLED = 137  # 128 + SIGKILL
 LEAST_PERIOD_S = 0.01
+LATENCY_S, CONNECT_S = 0.05, 15.0
 _KNOWN_PATTERNS = ("/device/hwmon/hwmon*/", "/device/net/*/")
 
 
@@ -36,13 +37,11 @@ class MockExecutor:
     """
     An Executor over a simulated World; nothing here waits in real time.
 
-    A command starts *start_latency_s* after ``start`` was called; a dead host is given up after *connect_timeout_s*.
+    A command starts LATENCY_S after ``start`` was called; a dead host is given up after CONNECT_S.
     """
 
-    def __init__(self, world: World, *, start_latency_s: float = 0.05, connect_timeout_s: float = 15.0) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
-        self._latency_s = start_latency_s
-        self._connect_s = connect_timeout_s
         self._now_s = 0.0
         self._last = 0
         self._open: dict[Ticket, _Run] = {}
@@ -65,13 +64,13 @@ class MockExecutor:
         """Begin a command a moment from now."""
         self._last = ticket = self._last + 1
         reason = self.world.unreachable(command.host, self._now_s)
-        at_s = self._now_s + self._latency_s
+        at_s = self._now_s + LATENCY_S
         run = self._open[ticket] = _Run(ticket, command, at_s, reason)
         if reason is None:
             self._starting.append(run)
             heappush(self._limits, (at_s + command.timeout_s, ticket))
         else:
-            heappush(self._limits, (self._now_s + self._connect_s, ticket))
+            heappush(self._limits, (self._now_s + CONNECT_S, ticket))
         return ticket
 
     def cancel(self, ticket: Ticket) -> None:
@@ -112,7 +111,7 @@ class MockExecutor:
         """Begin to sample a moment from now, and tell each row at once. A simulated host expands few patterns."""
         del told_s
         self._last = ticket = self._last + 1
-        lost = self._samplings.start(ticket, host, sources, period_s, self._now_s + self._latency_s)
+        lost = self._samplings.start(ticket, host, sources, period_s, self._now_s + LATENCY_S)
         if lost is not None:
             self._ready.append(lost)
         return ticket
@@ -142,7 +141,7 @@ class MockExecutor:
             command = run.command
             run.reason = self.world.unreachable(command.host, self._now_s)
             if run.reason is not None:  # it went away in the last moment
-                heappush(self._limits, (self._now_s + self._connect_s, run.ticket))
+                heappush(self._limits, (self._now_s + CONNECT_S, run.ticket))
                 continue
             run.pid = self.world.start(
                 command.host, command.argv, dict(command.env) if command.env else {}, self._now_s
