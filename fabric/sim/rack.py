@@ -45,6 +45,7 @@ class ChangeFolder:
     boot: int = 0
     state: str = "armed"
     alive: bool = True
+    log: list[str] = field(default_factory=list)
     lock_pid: int | None = None
     lock_until_s: float = -inf
     step_until_s: float = -inf

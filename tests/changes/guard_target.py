@@ -204,10 +204,6 @@ class RealTarget(Target):
         """The process of a guard."""
         return int(Path(self.guard.directory, guard_id, "pid").read_text())
 
-    def log(self) -> str:
-        """What the guard wrote down."""
-        return Path(self.guard.directory, "one", "log").read_text()
-
     def kill_guard(self) -> None:
         """By its number."""
         self._kill(self.guard_pid())
