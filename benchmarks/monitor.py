@@ -65,7 +65,7 @@ class Lines:
     def wake(self) -> None:
         """Nobody blocks."""
 
-    start = cancel = go_on
+    start = go_on
 
     def start_sampling(self, host: str, sources: Sequence[Source], period_s: float, told_s: float) -> Ticket:
         """What is read often is sent, five seconds at once; the rest never."""
@@ -73,10 +73,10 @@ class Lines:
         ticket = len(self._names) + 1
         self._names[ticket] = tuple(one.path for one in sources) if period_s == 1.0 else ()
         self._decoders[ticket] = LineDecoder("x")
-        self._decoders[ticket].feed(b'fabric-agent-x {"e":"hello","python":"3","pid":1,"t":0.0}\n')
+        self._decoders[ticket].feed(b'fabric-agent-x {"e":"hello","t":0.0}\n')
         return ticket
 
-    def stop_sampling(self, ticket: Ticket) -> None:
+    def cancel(self, ticket: Ticket) -> None:
         """No more of it."""
         self._names[ticket] = ()
 
@@ -94,7 +94,7 @@ class Lines:
                 for second in at
             )
             times = ",".join(map(str, at))
-            bytes_of[ticket] = f'{{"e":"rows","id":1,"part":0,"at":[{times}],"rows":[{rows}],"lost":0}}\n'.encode()
+            bytes_of[ticket] = f'{{"e":"rows","id":1,"part":0,"at":[{times}],"rows":[{rows}]}}\n'.encode()
         self.line_bytes = max(map(len, bytes_of.values()), default=0)
         self.made_s += cpu_s() - begun_s
         for ticket, data in bytes_of.items():

@@ -49,7 +49,7 @@ class Source:
     """
     Something to sample: a file pattern, or a tool.
 
-    *path* names files that hold a number, or lines of a name and a number; ``*`` stands for what it does in a shell.
+    *path* names files that hold a number; ``*`` stands for what it does in a shell.
     *argv* is a tool that prints numbers; *form* says how: "pairs" (``name: 5``) or "csv" (a first row of names).
     Exactly one of *path* and *argv* is set.
     """
@@ -64,14 +64,13 @@ class Sampled:
     """
     Some rows of samples: at each of *at_s* (seconds of the executor's clock) the value of each of *names*.
 
-    A value that could not be read is None. *lost* rows of this series so far were dropped, because too many waited.
+    A value that could not be read is None; rows are missing where too many waited to be told.
     """
 
     ticket: Ticket
     names: tuple[str, ...]
     at_s: tuple[float, ...]
     rows: tuple[tuple[int | float | None, ...], ...]
-    lost: int = 0
 
 
 Happening = Ready | Ended | Lost
@@ -100,14 +99,16 @@ class Executor(Protocol):
         """Begin a command; what becomes of it arrives through ``wait``."""
 
     def cancel(self, ticket: Ticket) -> None:
-        """End a command and everything it started; its Ended or Lost still arrives. Unknown tickets are ignored."""
+        """
+        End a command and everything it started; its Ended or Lost still arrives. Unknown tickets are ignored.
+
+        Of a sampling what was read before still arrives, then nothing more.
+        """
 
     def wait(self, until_s: float) -> Sequence[Happening]:
         """Block until something happened or the clock reads *until_s*; return all that happened, oldest first."""
 
-    def start_sampling(
-        self, host: str, sources: Sequence[Source], period_s: float, told_s: float = TOLD_S
-    ) -> Ticket:  # fmt: skip
+    def start_sampling(self, host: str, sources: Sequence[Source], period_s: float, told_s: float = TOLD_S) -> Ticket:
         """
         Begin to sample, not oftener than every 0.01 s; rows arrive those of *told_s* at once.
 
@@ -116,9 +117,6 @@ class Executor(Protocol):
 
     def samples(self) -> Sequence[Sampled]:
         """All rows that have arrived since the last call, oldest first; ``wait`` returns when some have."""
-
-    def stop_sampling(self, ticket: Ticket) -> None:
-        """End it; what was read before still arrives, then nothing more. Unknown tickets are ignored."""
 
     def wake(self) -> None:
         """Make a ``wait`` that blocks return, now or when it is next called; may be called by a signal handler."""

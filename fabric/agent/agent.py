@@ -9,14 +9,14 @@ killed or cut off. Processes that have put themselves into sessions of their own
 Sent to hosts: standard library only, and nothing newer than Python 3.6.
 """
 
+import json
 import os
 import select
 import signal
-import sys
 import time
 
 from fabric.agent.sessions import Keeper, Sessions, printable
-from fabric.agent.work import TOLD_BYTES, Told, Work, parsed
+from fabric.agent.work import TOLD_BYTES, Told, Work
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,8 +48,6 @@ class Agent:
         self._heard_s = time.monotonic()
         self._work = Work(self._told, Sessions(), keeper)
         self._closing = ""
-        self._poll = select.poll()
-        self._polled = {}  # type: dict[int, int]
         self._verbs = {
             "start": self._work.start,
             "cancel": self._work.cancel,
@@ -57,9 +55,7 @@ class Agent:
             "stop": self._work.stop,
             "clock": self._clock,
         }
-        version = "{}.{}.{}".format(*sys.version_info[:3])
-        hello = {"e": "hello", "python": version, "pid": os.getpid(), "t": time.monotonic()}
-        self._told.add(hello, lead="fabric-agent-" + nonce + " ")
+        self._told.add({"e": "hello", "t": time.monotonic()}, lead="fabric-agent-" + nonce + " ")
 
     def serve(self) -> None:
         """Do what is asked until there is nobody to ask."""
@@ -71,9 +67,9 @@ class Agent:
 
     def _turn(self, next_s: float) -> None:
         """Wait for something to happen, and take it in."""
-        self._watch()
+        poll = self._watched()
         pause_s = next_s - time.monotonic()
-        for fd, events in self._poll.poll(max(0, int(pause_s * 1000 + 0.999))):
+        for fd, events in poll.poll(max(0, int(pause_s * 1000 + 0.999))):
             if fd == 0:
                 self._hear()
             elif fd == self._wake_fd:
@@ -84,23 +80,18 @@ class Agent:
             else:
                 self._work.readable(fd)
 
-    def _watch(self) -> None:
-        """Poll for what can be dealt with: nobody's output while the orchestrator does not read its own."""
+    def _watched(self) -> "select.poll":
+        """What can be dealt with: nobody's output while the orchestrator does not read its own."""
         told = self._told.waiting_bytes
-        wanted = {self._wake_fd: select.POLLIN, self._told.fd: select.POLLOUT if told else 0}
+        poll = select.poll()
+        poll.register(self._wake_fd, select.POLLIN)
+        poll.register(self._told.fd, select.POLLOUT if told else 0)
         if told < _FULL_BYTES:
-            wanted[0] = select.POLLIN
+            poll.register(0, select.POLLIN)
         if told < TOLD_BYTES:
-            wanted.update((fd, select.POLLIN) for fd in self._work.outputs)
-        if wanted == self._polled:
-            return
-        for fd in self._polled:
-            if fd not in wanted:
-                self._poll.unregister(fd)
-        for fd, events in wanted.items():
-            if self._polled.get(fd) != events:
-                self._poll.register(fd, events)
-        self._polled = wanted
+            for fd in self._work.outputs:
+                poll.register(fd, select.POLLIN)
+        return poll
 
     def _hear(self) -> None:
         try:
@@ -121,7 +112,7 @@ class Agent:
     def _answer(self, line: bytes) -> None:
         asked = None  # type: Any
         try:
-            asked = parsed(line)
+            asked = json.loads(line)
             self._verbs[asked["v"]](asked)
         except (OSError, ValueError) as exc:
             self._told.add(

@@ -41,17 +41,14 @@ def said_line(way: socket.socket) -> str:
 
 def join(port: int) -> None:
     """Meet the orchestrator at *port* of the machine where srun runs, and become the program that it names."""
-    secret = b""
-    while not secret.endswith(b"\n"):
-        byte = os.read(0, 1)
-        if not byte:
-            sys.exit("the step has no secret")
-        secret += byte
+    secret = sys.stdin.readline().rstrip("\n")
+    if not secret:
+        sys.exit("the step has no secret")
     way = socket.create_connection((os.environ["SLURM_LAUNCH_NODE_IPADDR"], port), ANSWER_S)
-    host, salt, key = os.environ["SLURMD_NODENAME"], os.urandom(16).hex(), secret[:-1].decode("ascii")
-    mine = proof(key, "task", said_line(way), host)
+    host, salt = os.environ["SLURMD_NODENAME"], os.urandom(16).hex()
+    mine = proof(secret, "task", said_line(way), host)
     way.sendall(f"{host} {salt} {mine}\n".encode("ascii"))
-    if not hmac.compare_digest(said_line(way), proof(key, "orchestrator", salt, host)):
+    if not hmac.compare_digest(said_line(way), proof(secret, "orchestrator", salt, host)):
         sys.exit("who listens there has not begun this step")
     way.settimeout(_WHOLE_S)
     argv = json.loads(said_line(way))

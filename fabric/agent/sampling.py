@@ -31,16 +31,14 @@ class Series:
 
     def __init__(self, key: int, part: int) -> None:
         self.key, self.part = key, part
-        self.lost = 0
         self._names = None  # type: list[str] | None
         self._at = []  # type: list[float]
         self._rows = []  # type: list[list[Number]]
         self._told = []  # type: list[dict[str, Any]]
 
     def add(self, at_s: float, names: "list[str]", values: "list[Number]") -> None:
-        """One row; other names than before begin anew. Beyond a bound rows are counted and dropped."""
+        """One row; other names than before begin anew. Beyond a bound rows are dropped."""
         if len(self._rows) >= _MOST_ROWS:
-            self.lost += 1
             return
         if names != self._names:
             self._close()
@@ -59,15 +57,13 @@ class Series:
     def _close(self) -> None:
         if self._rows:
             at = [round(at_s, 6) for at_s in self._at]
-            self._told.append(
-                {"e": "rows", "id": self.key, "part": self.part, "at": at, "rows": self._rows, "lost": self.lost}
-            )
+            self._told.append({"e": "rows", "id": self.key, "part": self.part, "at": at, "rows": self._rows})
             self._rows, self._at = [], []
 
 
 class FileSampler:
     """
-    Files that hold a number each, or lines of a name and a number; kept open, read from the start once a period.
+    Files that hold a number each; kept open, read from the start once a period.
 
     Periods that were missed are left out, not made up for.
     """
@@ -97,19 +93,7 @@ class FileSampler:
 
     def _row(self) -> "tuple[list[str], list[Number]]":
         """Names and values; a file that cannot be read, or holds no number, is None."""
-        names = []  # type: list[str]
-        values = []  # type: list[Number]
-        for path in self._paths:
-            text = self._text(path)
-            number = number_of(text.strip())
-            pairs = [] if number is not None else pairs_of(text, " ")
-            if pairs:
-                names += [path + ":" + name for name, _ in pairs]
-                values += [value for _, value in pairs]
-            else:
-                names.append(path)
-                values.append(number)
-        return names, values
+        return self._paths, [number_of(self._text(path).strip()) for path in self._paths]
 
     def _text(self, path: str) -> str:
         try:
@@ -134,31 +118,27 @@ class FileSampler:
 
 def tool_row(text: str, form: str) -> "tuple[list[str], list[Number]]":
     """
-    The numbers a tool printed. *form* "pairs": lines such as ``name: 5``; "csv": rows of values, the first one
-    naming the columns (as ``nvidia-smi --query-gpu=... --format=csv,nounits`` does), numbered from 0.
+    The numbers a tool printed.
+
+    *form* "pairs": lines such as ``name: 5``, others are passed over; "csv": rows of values, the first one naming the
+    columns (as ``nvidia-smi --query-gpu=... --format=csv,nounits`` does), numbered from 0.
     """
-    if form == "pairs":
-        pairs = pairs_of(text, ":")
-        return [name for name, _ in pairs], [value for _, value in pairs]
-    lines = [[word.strip() for word in line.split(",")] for line in text.splitlines() if line.strip()]
     names = []  # type: list[str]
     values = []  # type: list[Number]
-    for number, line in enumerate(lines[1:]):
-        for name, word in zip(lines[0], line):  # noqa: B905
+    if form == "pairs":
+        for line in text.splitlines():
+            name, _, word = line.strip().rpartition(":")
+            value = number_of(word.strip())
+            if name and value is not None:
+                names.append(name.strip())
+                values.append(value)
+        return names, values
+    lines = [[word.strip() for word in line.split(",")] for line in text.splitlines() if line.strip()]
+    for number, words in enumerate(lines[1:]):
+        for name, word in zip(lines[0], words):  # noqa: B905
             names.append(f"{number}:{name}")
             values.append(number_of(word))
     return names, values
-
-
-def pairs_of(text: str, between: str) -> "list[tuple[str, Number]]":
-    """Lines of a name and a number; other lines are passed over."""
-    pairs = []  # type: list[tuple[str, Number]]
-    for line in text.splitlines():
-        name, _, word = line.strip().rpartition(between)
-        value = number_of(word.strip())
-        if name and value is not None and not (between == " " and (" " in name or number_of(name) is not None)):
-            pairs.append((name.strip(), value))
-    return pairs
 
 
 def number_of(word: str) -> "Number":

@@ -10,17 +10,12 @@ import json
 import os
 import time
 
-from fabric.agent.sampling import Sampling
+from fabric.agent.sampling import Sampling, ToolSampler
 from fabric.agent.sessions import CHUNK_BYTES, Keeper, Output, Running, Sessions, listening, members
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-
-def parsed(line: bytes) -> "Any":
-    """The value that a line of JSON holds; raises ValueError for one that is not JSON."""
-    return json.loads(line.decode("ascii"))
 
 
 class Told:
@@ -77,7 +72,7 @@ class Work:
         self.outputs: dict[int, tuple[Running, Output]] = {}
         self._commands = {}  # type: dict[int, Running]
         self._samplings = {}  # type: dict[int, Sampling]
-        self._tools = []  # type: list[Running]
+        self._tools: dict[Running, ToolSampler] = {}
         self._look_s = 0.0
         self._closing = False
 
@@ -134,17 +129,15 @@ class Work:
             self._look_s = 0.0
 
     def _all(self) -> "list[Running]":
-        return list(self._commands.values()) + self._tools
+        return list(self._commands.values()) + list(self._tools)
 
     def step(self, now_s: float) -> float:
         """What time has brought; returns when to come again."""
         next_s = now_s + _LATER_S
-        for command in list(self._commands.values()):
+        for command in self._all():
             next_s = min(next_s, now_s if command.over else command.step(now_s))
         for sampling in self._samplings.values():
             next_s = min(next_s, self._step_sampling(sampling, now_s))
-        for tool in self._tools:
-            next_s = min(next_s, tool.step(now_s))
         next_s = min(next_s, self._look(now_s))
         for command in self._all():
             if command.over:
@@ -155,7 +148,7 @@ class Work:
         for tool in sampling.tools:
             run = tool.due(now_s)
             if run is not None:
-                self._tools.append(run)
+                self._tools[run] = tool
                 try:
                     self._begin(run)
                 except (OSError, ValueError):
@@ -169,22 +162,19 @@ class Work:
     def _look(self, now_s: float) -> float:
         """At intervals, or when a child has ended: who is left of what is being ended, and who listens."""
         ending = [one for one in self._all() if one.ending]
-        awaited = {one.awaited_port or "" for one in self._commands.values()} - {""}
-        if now_s >= self._look_s and (ending or awaited):
+        awaited = {port for port in (one.awaited_port for one in self._commands.values()) if port}
+        if not ending and not awaited:
+            return now_s + _LATER_S
+        if now_s >= self._look_s:
             self._look_s = now_s + _LOOK_S
             left = members({one.pid for one in ending}) if ending else {}
             for one in ending:
                 one.strike(left[one.pid], now_s)
-            awaited = listening(awaited) if awaited else awaited
-            self._tell_ready(awaited)
-            return self._look_s
-        self._tell_ready(set())
-        return self._look_s if ending or awaited else now_s + _LATER_S
-
-    def _tell_ready(self, ports: "set[str]") -> None:
-        for command in self._commands.values():
-            if command.became_ready(ports):
-                self._told.add({"e": "ready", "id": command.key, "t": time.monotonic()})
+            ports = listening(awaited) if awaited else awaited
+            for command in self._commands.values():
+                if command.became_ready(ports):
+                    self._told.add({"e": "ready", "id": command.key})
+        return self._look_s
 
     def readable(self, fd: int) -> None:
         """Take in what a command has printed."""
@@ -209,12 +199,9 @@ class Work:
                 self._forward(command, output)
             output.close()
         self._keeper.ended(command.pid)
-        if command in self._tools:
-            self._tools.remove(command)
-            for sampling in self._samplings.values():
-                for tool in sampling.tools:
-                    if tool.running is command:
-                        tool.ended()
+        tool = self._tools.pop(command, None)
+        if tool is not None:
+            tool.ended()
             return
         del self._commands[command.key]
         told = {

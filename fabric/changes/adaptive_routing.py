@@ -1,15 +1,18 @@
 """Adaptive routing on or off: for the whole fabric by subnet managers or switches, or in the RNICs of hosts."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from fabric.changes import nvue, retransmission
+from fabric.changes import nvue
 from fabric.changes.kind import Alters, Context, Wrong
 from fabric.changes.procedure import Procedure
+from fabric.changes.retransmission import ADAPTIVE_ROUTING, look_at_register
+from fabric.changes.rnics import need_on_every_rnic, set_on_every_rnic
 from fabric.changes.subnet_manager import SM_NEEDED, Toggle
-from fabric.model.change import Alteration, Change, ChangeSettings
+from fabric.model.change import Alterations, Change, ChangeSettings
 from fabric.model.fields.scalars import Choice, OnOff
 
 
@@ -34,7 +37,7 @@ class AdaptiveRouting(Toggle):
 
     @property
     def _field(self) -> dict[str, int]:
-        return {retransmission.ADAPTIVE_ROUTING: int(self.on)}
+        return {ADAPTIVE_ROUTING: int(self.on)}
 
     @property
     def alters(self) -> bool:
@@ -78,26 +81,24 @@ class AdaptiveRouting(Toggle):
             return {}
         return dict(context.settings.adaptive_on if self.on else context.settings.adaptive_off)
 
-    def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
+    def prepare(self, change: Change, context: Context) -> Procedure[Alterations]:
         """One Alteration for each subnet manager or switch, or one for the host; none when all is so already."""
         if change.scope == "host":
-            return (yield from retransmission.fields_on(change.component, self._field, context))
+            return (yield from set_on_every_rnic(change.component, self._field, context, look_at_register))
         if context.topology.ethernet:
-            return (yield from nvue.prepare(change.change_id, context, on=self.on))
+            return (yield from nvue.told(change.change_id, context, partial(nvue.routing, on=self.on), on=self.on))
         return (yield from super().prepare(change, context))
 
-    def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
+    def confirm(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
         """The managers' files and a master, every switch, or the register of every RNIC."""
         if change.scope == "host":
-            yield from retransmission.confirm_fields(change, alterations, self._field, context)
+            yield from need_on_every_rnic(alterations, self._field, context, look_at_register)
         elif context.topology.ethernet:
-            yield from nvue.confirm(alterations, context, on=self.on)
+            yield from nvue.confirm_routing(alterations, context, on=self.on)
         else:
             yield from super().confirm(change, alterations, context)
 
-    def recovered(
-        self, change: Change, alterations: tuple[Alteration, ...], context: Context, until_s: float
-    ) -> Procedure[float]:
+    def recovered(self, change: Change, alterations: Alterations, context: Context, until_s: float) -> Procedure[None]:
         """Of subnet managers: wait until a master is at work again."""
         by_managers = change.scope == "fabric" and not context.topology.ethernet
-        return (yield from super().recovered(change, alterations if by_managers else (), context, until_s))
+        yield from super().recovered(change, alterations if by_managers else (), context, until_s)

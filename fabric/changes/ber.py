@@ -21,15 +21,14 @@ from fabric.changes.ports import (
     CableEnd,
     End,
     SwitchEnd,
-    bit_error_counters,
     end_named,
     refuse_our_way,
     register,
     until_active,
 )
-from fabric.changes.procedure import Procedure, pause
+from fabric.changes.procedure import Procedure
 from fabric.errors import NotInForce, Refused
-from fabric.model.change import Alteration, Change, Check, Lease
+from fabric.model.change import Alteration, Alterations, Change, Check, Lease
 from fabric.model.fields.scalars import Choice, Scalar, refusal
 from fabric.model.part import Part
 from fabric.tools import mlxreg
@@ -40,8 +39,6 @@ GRACE_S = 30.0
 
 NOT_UP = 3
 """``status`` of PTER: the port is neither up nor in test mode."""
-
-_PRIOR = " PTER: "
 
 SPARE_S = 10.0
 """The timer of a change with an end of its own is longer by so much, for reading back and undoing (choice)."""
@@ -55,17 +52,12 @@ _MOST = Fraction(1, 2)  # at 0.5 every bit is a coin toss
 _EXPECTED = "a bit error rate from 1e-255 to 0.5, such as 1e-7 or 3e-4"
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class BitErrorRate:
     """*mantissa* x 10^-*exponent*."""
 
     mantissa: int
     exponent: int
-
-    @property
-    def value(self) -> Fraction:
-        """The very number."""
-        return Fraction(self.mantissa, 10**self.exponent)
 
     def __str__(self) -> str:
         return f"{self.mantissa}e-{self.exponent}"
@@ -73,7 +65,7 @@ class BitErrorRate:
 
 @dataclass(frozen=True)
 class BitErrorText(Scalar):
-    """Reads a bit error rate; one that the register cannot hold is refused with its two neighbours."""
+    """Reads a bit error rate; one that the register cannot hold is refused with two beside it."""
 
     def parse(self, value: object) -> BitErrorRate:
         """``1e-6`` and ``0.000001`` are 1 and 6; ``2.5e-6`` would need a mantissa of 25."""
@@ -82,13 +74,14 @@ class BitErrorText(Scalar):
         wanted = Fraction(value)
         if not Fraction(1, 10**EXPONENT_MOST) <= wanted <= _MOST:
             raise refusal(_EXPECTED, value)
-        near = _near(wanted)
-        exact = next((rate for rate in near if rate.value == wanted), None)
-        if exact is not None:
-            return exact
-        below = max((rate for rate in near if rate.value < wanted), key=lambda rate: rate.value)
-        above = min((rate for rate in near if rate.value > wanted), key=lambda rate: rate.value)
-        raise refusal(f"m x 10^-e with a whole m from 1 to {MANTISSA_MOST}", value, hint=f"; write {below} or {above}")
+        first = next(exponent for exponent in range(1, EXPONENT_MOST + 1) if wanted * 10**exponent >= 1)
+        for exponent in (first, min(first + 1, EXPONENT_MOST)):
+            mantissa = wanted * 10**exponent
+            if mantissa.denominator == 1 and mantissa <= MANTISSA_MOST:
+                return BitErrorRate(int(mantissa), exponent)
+        below = int(wanted * 10**first)
+        hint = f"; write {below}e-{first} or {below + 1}e-{first}"
+        raise refusal(f"m x 10^-e with a whole m from 1 to {MANTISSA_MOST}", value, hint=hint)
 
     def json_schema(self) -> JsonSchemaValue:
         """A small number, or the same as text."""
@@ -100,14 +93,6 @@ class BitErrorText(Scalar):
         }
 
 
-def _near(wanted: Fraction) -> list[BitErrorRate]:
-    """All that can be written about as large as *wanted*, smallest mantissa first: 1e-6 before 10e-7."""
-    exponent = len(str(wanted.denominator // wanted.numerator))  # 10^-exponent is at most the number, or a tenth of it
-    lowest, highest = max(1, exponent - 1), min(EXPONENT_MOST, exponent + 1)
-    rates = [BitErrorRate(m, e) for e in range(lowest, highest + 1) for m in range(1, MANTISSA_MOST + 1)]
-    return sorted(rates)
-
-
 Rate = Annotated[BitErrorRate, BitErrorText(), PlainSerializer(str)]
 """A bit error rate, which is text in run.json as it is in a file."""
 
@@ -117,6 +102,7 @@ class Ber(LastingFault):
 
     kind: ClassVar[str] = "ber"
     about: ClassVar[str] = "Bit errors on some links (mlxreg, register PTER)."
+    bit_errors: ClassVar[bool] = True
 
     raw: Rate | None = None
     """Bit error rate before forward error correction, which mends most of it."""
@@ -176,7 +162,7 @@ class Ber(LastingFault):
         kind = mlxreg.ERROR_TYPES["effective" if self.raw is None else "raw"]
         return {"error_type_admin": kind, "ber_mantissa": self.rate.mantissa, "ber_exp": self.rate.exponent}
 
-    def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
+    def prepare(self, change: Change, context: Context) -> Procedure[Alterations]:
         """One Alteration for each port that is to send errors."""
         cable = yield from self.cable(change, context)
         yield from refuse_our_way(cable, context)
@@ -207,19 +193,19 @@ class Ber(LastingFault):
         def values(of: dict[str, int], timer: int) -> mlxreg.Fields:
             return mlxreg.pter_values(of["error_type_admin"], of["ber_mantissa"], of["ber_exp"], timer)
 
-        still = tuple(mlxreg.equals(name, value) for name, value in before.items() if name == "error_type_admin")
+        as_before = mlxreg.equals("error_type_admin", before["error_type_admin"])
         return Alteration(
             host=host,
             apply=(mlxreg.write(device, "PTER", indexes, values(wanted, time), tool=tool),),
             undo=(mlxreg.write(device, "PTER", indexes, values(before, 0), tool=tool),),
-            checks=(Check(get, (mlxreg.equals("error_type_oper", 0), *still)),),
-            prior=f"{end}{_PRIOR}" + ", ".join(f"{name} {value}" for name, value in sorted(seen.items())),
-            devices=_devices(cable, host),
+            checks=(Check(get, (mlxreg.equals("error_type_oper", 0), as_before)),),
+            prior=f"{end}: {'bit errors of before' if before['error_type_admin'] else 'no bit errors'}",
+            devices=cable.devices_of(host),
             timer_s=time * mlxreg.TIME_UNIT_S,
             outlives=isinstance(end, SwitchEnd),
         )
 
-    def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
+    def confirm(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
         """Every sender injects, what was asked; or did, until the errors were so many that the link went down."""
         for alteration in alterations:
             fields = mlxreg.read(*(yield from context.look(alteration.host, alteration.checks[0].argv)))
@@ -227,26 +213,18 @@ class Ber(LastingFault):
             if reason:
                 raise NotInForce(f"{change.component}: {_end(alteration)}: {reason}")
 
-    def still_in_force(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
+    def still_in_force(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
         """The same: to confirm it waits for nothing, and its timer outlives it."""
         yield from self.confirm(change, alterations, context)
 
-    def recovered(
-        self, change: Change, alterations: tuple[Alteration, ...], context: Context, until_s: float
-    ) -> Procedure[float]:
+    def recovered(self, change: Change, alterations: Alterations, context: Context, until_s: float) -> Procedure[None]:
         """Wait until every port that sent errors is Active: many errors take a link down."""
-        now_s = yield from pause(0.0)
         for alteration in alterations:
-            now_s = yield from until_active(_end(alteration), context, until_s)
-        return now_s
+            yield from until_active(_end(alteration), context, until_s)
 
     def receivers(self, cable: CableEnd) -> tuple[End | None, ...]:
         """Where the errors arrive."""
         return self._ends(cable.upper, cable.lower)
-
-    def counted(self, end: End, context: Context) -> Procedure[dict[str, float]]:
-        """Errors, too."""
-        return (yield from bit_error_counters(end, context))
 
 
 def _not_as_asked(fields: mlxreg.Fields, wanted: mlxreg.Fields) -> str:
@@ -269,7 +247,7 @@ def _not_as_asked(fields: mlxreg.Fields, wanted: mlxreg.Fields) -> str:
 
 def _end(alteration: Alteration) -> End:
     """The port that sends errors, as the Alteration's *prior* names it."""
-    return end_named(alteration.prior.partition(_PRIOR)[0])
+    return end_named(alteration.prior.rpartition(": ")[0])
 
 
 def injection_s(for_s: float | None, lease: Lease) -> float:
@@ -292,12 +270,6 @@ def _place(end: End, context: Context) -> tuple[str, str, mlxreg.Fields]:
     assert isinstance(end, SwitchEnd)
     device = mlxreg.in_band(end.lid, *context.via_port())
     return context.need_via(), device, mlxreg.pter_indexes(end.port, ib_number=True)
-
-
-def _devices(cable: CableEnd, host: str) -> tuple[str, ...]:
-    """The RNICs of the host that makes the change which lose traffic by it."""
-    lower = cable.lower
-    return (lower.device,) if isinstance(lower, AdapterEnd) and lower.host == host else ()
 
 
 def _allowed(end: End, seen: mlxreg.Fields, error_type: int) -> None:

@@ -1,8 +1,8 @@
 """What all faults of cables have in common: which cables, when, and the counters that end them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
@@ -74,6 +74,9 @@ Links = Annotated[
 class CableFault(Kind):
     """A fault of some cables, each a change of its own; in a plan *links* are the names of those that are meant."""
 
+    bit_errors: ClassVar[bool] = False
+    """Its receivers count bit errors."""
+
     links: Links
     """Which links: a name, a list of names, or how many to draw: {tier: spine, count: 4, seed: 7}."""
     at_s: Annotated[float, Span(0, DAY_S)] | None = Field(None, alias="at")
@@ -114,9 +117,12 @@ class CableFault(Kind):
         """The ends that count what is done to it; None: one that cannot be looked at."""
         return (cable.lower, cable.upper)
 
-    def counted(self, end: End, context: Context) -> Procedure[dict[str, float]]:
-        """What one end has counted."""
-        return (yield from link_counters(end, context))
+    def counted(self, ends: Iterable[End | None], context: Context) -> Procedure[dict[str, float]]:
+        """What these ends have counted."""
+        found: dict[str, float] = {}
+        for end in ends:
+            found |= {} if end is None else (yield from link_counters(end, context, bit_errors=self.bit_errors))
+        return found
 
     def counters(self, change: Change, context: Context) -> Procedure[Counters]:
         """What the receivers have counted; empty while the link is down."""
@@ -124,10 +130,7 @@ class CableFault(Kind):
             cable = yield from self.cable(change, context)
         except Refused:
             return {}
-        found: dict[str, float] = {}
-        for end in self.receivers(cable):
-            found |= {} if end is None else (yield from self.counted(end, context))
-        return found
+        return (yield from self.counted(self.receivers(cable), context))
 
     def decided(self, link: str, context: Context) -> dict[str, Any]:
         """The fields that are decided for one cable only when it is planned."""

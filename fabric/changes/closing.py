@@ -80,7 +80,7 @@ def _in_band(cable: CableEnd, context: Context) -> Procedure[Alteration]:
         undo=(infiniband.port(end.lid, end.port, up=True, through=words, tool=tool),),
         checks=(Check(look_again, (infiniband.NOT_DISABLED,)),),
         prior=_prior(end, str(port), cable.upper if end == lower else lower),
-        devices=(lower.device,) if isinstance(lower, AdapterEnd) and lower.host == via else (),
+        devices=cable.devices_of(via),
         outlives=True,
     )
 

@@ -8,17 +8,16 @@ those of debugfs (Linux, mlx5/core: ``cc_params``), where root alone writes. Kno
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from fabric.changes import one_line
-from fabric.changes.kind import Alters, Context, Kind, Wrong
+from fabric.changes.kind import Alters, Context, Wrong
 from fabric.changes.procedure import Procedure
-from fabric.changes.retransmission import ethernet_host
-from fabric.errors import NotInForce, Refused
-from fabric.model.change import Alteration, Argv, Change, Check
+from fabric.changes.rnics import RnicSettings, Shown, Values
+from fabric.model.change import Argv, Check
 from fabric.model.fields.scalars import Choice, OnOff, Whole, Word
 from fabric.model.topology import Rnic
 from fabric.tools.driver import need_success, plain
@@ -40,27 +39,14 @@ _TEXT = one_line("congestion.sh")
 _LINE = re.compile(r"([a-z_/0-7]{1,40})=([0-9]{1,10})", re.ASCII)
 
 Priority = Annotated[int, Whole(0, 7)]
-Values = Mapping[str, int]
-
-
-def _call(verb: str, rnic: Rnic, *words: str) -> Argv:
-    return ("sh", "-c", _TEXT, NAME, verb, rnic.device, str(rnic.port), *words)
 
 
 def _words(values: Values) -> list[str]:
     return [f"{name}={value}" for name, value in values.items()]
 
 
-class RnicSettings(Kind):
-    """Values of every RNIC of the scenario's hosts; a subclass says which."""
-
-    is_fault: ClassVar[bool] = False
-    scope: str
-
-    @property
-    def values(self) -> dict[str, int]:
-        """What is asked for, by the names of ``sh/congestion.sh``."""
-        raise NotImplementedError
+class CongestionSettings(RnicSettings):
+    """Settings by the names of ``sh/congestion.sh``."""
 
     def __str__(self) -> str:
         said = []
@@ -70,71 +56,37 @@ class RnicSettings(Kind):
             said.append(f"{side.upper()} of priority {priority} {on}" if priority else f"{name} {value}")
         return ", ".join(said)
 
-    def params(self, component: str) -> Mapping[str, str | int | float]:
-        """What is asked for."""
-        return self.values
-
-    def problems(self, context: Context | None) -> Iterator[Wrong]:
-        """The hosts have no RoCE."""
-        hosts = context.topology.hosts if context is not None else {}
-        if any(hosts[name].platform.link_layer == "infiniband" for name in (context.hosts if context else ())):
-            yield (), "it is for RoCE: InfiniBand has no such setting"
-
-    def targets(self, context: Context) -> Iterator[tuple[str, str, Kind]]:
-        """Each host."""
-        for name in context.hosts:
-            yield name, self.scope, self
-
     def needs(self, context: Context) -> Iterator[tuple[str | None, Alters]]:
         """What the shell text runs."""
         tools = {"dcb" if one.startswith("pfc/") else "tee" for one in self.values}
         for name in context.hosts:
             yield name, Alters(tuple(sorted(tools)), guarded=True)
 
-    def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
-        """One Alteration for the host; none when all its RNICs are so already. Refused where a value is not there."""
-        name, wanted = change.component, self.values
-        apply: list[Argv] = []
-        undo: list[Argv] = []
-        checks: list[Check] = []
-        seen: dict[str, list[str]] = {}
-        for rnic in ethernet_host(name, context).platform.rnics:
-            before = yield from _shown(name, rnic, wanted, context)
-            if missing := wanted.keys() - before.keys():
-                why = f"{name}/{rnic.device} does not tell {', '.join(sorted(missing))} (dcb; driver; debugfs as root)"
-                raise Refused(why)
-            others = {key: value for key, value in before.items() if value != wanted[key]}
-            if others:
-                apply.append(_call("set", rnic, *_words({key: wanted[key] for key in others})))
-                undo.append(_call("set", rnic, *_words(others)))
-                patterns = tuple(f"^{line}$" for line in _words(others))
-                checks.append(Check(_call("show", rnic, *others), patterns))
-                seen.setdefault(", ".join(_words(others)), []).append(rnic.device)
-        prior = "; ".join(f"{text} on {', '.join(devices)}" for text, devices in seen.items())
-        return (Alteration(name, tuple(apply), tuple(undo), tuple(checks), f"{name}: {prior}"),) if apply else ()
+    def look(self, name: str, rnic: Rnic, wanted: Values, context: Context) -> Procedure[Shown]:
+        """What the shell text shows; refused where a value is not there."""
 
-    def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
-        """Every RNIC says so."""
-        for alteration in alterations:
-            for rnic in ethernet_host(alteration.host, context).platform.rnics:
-                there = yield from _shown(alteration.host, rnic, self.values, context)
-                if there != self.values:
-                    raise NotInForce(f"{alteration.host}/{rnic.device}: {', '.join(_words(there)) or 'nothing told'}")
+        def call(verb: str, words: Iterable[str]) -> Argv:
+            return ("sh", "-c", _TEXT, NAME, verb, rnic.device, str(rnic.port), *words)
+
+        def check(values: Values) -> Check:
+            return Check(call("show", values), tuple(f"^{line}$" for line in _words(values)))
+
+        stdout, stderr, status = yield from context.look(name, call("show", wanted))
+        need_success(NAME, stdout, stderr, status)
+        lines = (_LINE.fullmatch(line) for line in plain(stdout).splitlines())
+        told = {found[1]: int(found[2]) for found in lines if found is not None}
+        there = {key: told[key] for key in wanted if key in told}
+        missing = ", ".join(sorted(wanted.keys() - there.keys()))
+        refusal = f" does not tell {missing} (dcb; driver; debugfs as root)" if missing else ""
+        return Shown(there, refusal, lambda values: call("set", _words(values)), check)
 
 
-def _shown(host: str, rnic: Rnic, wanted: Values, context: Context) -> Procedure[dict[str, int]]:
-    stdout, stderr, status = yield from context.look(host, _call("show", rnic, *wanted))
-    need_success(NAME, stdout, stderr, status)
-    lines = (_LINE.fullmatch(line) for line in plain(stdout).splitlines())
-    told = {found[1]: int(found[2]) for found in lines if found is not None}
-    return {name: told[name] for name in wanted if name in told}
-
-
-class Pfc(RnicSettings):
+class Pfc(CongestionSettings):
     """The change pfc: PFC of one priority on or off at the hosts' ends of their cables."""
 
     kind: ClassVar[str] = "pfc"
     about: ClassVar[str] = "PFC of one priority, on or off at the RNICs of these hosts (dcb)."
+    reach: ClassVar[str] = "fabric"
     why: ClassVar[Mapping[str, str]] = {
         "scope": "fabric, because a class that is lossy at one end is lossy for everyone who sends there",
         "priority": "which one: 0 to 7 (mlnx_qos says which has PFC, docs/roce.md)",
@@ -153,7 +105,7 @@ class Pfc(RnicSettings):
         return {f"pfc/{self.priority}": int(self.on)}
 
 
-class Dcqcn(RnicSettings):
+class Dcqcn(CongestionSettings):
     """The change dcqcn: congestion control of RNICs, on or off for a priority, and its knobs."""
 
     kind: ClassVar[str] = "dcqcn"

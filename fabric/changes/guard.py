@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from shlex import join, quote
 
 from fabric.changes import text_of
-from fabric.changes.procedure import Procedure, ask, pause
+from fabric.changes.procedure import Procedure, ask, pause_for
 from fabric.errors import ChangeError, FabricError, Refused
 from fabric.model.change import Alteration, Argv, Check, Lease
 from fabric.model.command import CommandResult
@@ -230,8 +230,7 @@ class Guard:
             size = len(word.encode("utf-8", "surrogateescape"))
             if size > MAX_TEXT_BYTES or "\0" in word:
                 raise ValueError(f"an argument of guard {verb} holds a NUL or {size} bytes; {MAX_TEXT_BYTES} fit")
-        prefix = ("sudo", "-n") if self.sudo else ()
-        return (*prefix, "sh", "-c", GUARD, "fabric-guard", self.directory, verb, *words)
+        return as_root(("sh", "-c", GUARD, "fabric-guard", self.directory, verb, *words), sudo=self.sudo)
 
 
 def _checked_id(guard_id: str) -> str:
@@ -315,8 +314,7 @@ def revert(one: Guarded, *, tries: int = REVERT_TRIES, pause_s: float = REVERT_P
     said = "not tried"
     for number in range(tries):
         if number and pause_s:
-            now_s = yield from pause(0.0)
-            yield from pause(now_s + pause_s)
+            yield from pause_for(pause_s)
         try:
             answer = yield from ask(one.alteration.host, one.guard.revert(one.guard_id), timeout_s=REVERT_S)
             one.guard.read_reverted(answer)
@@ -349,7 +347,7 @@ def undo_unguarded(alteration: Alteration, *, sudo: bool) -> Procedure[bool]:
     if not (yield from missing(alteration, sudo=sudo)):
         return False
     for argv in alteration.undo:
-        yield from ask(alteration.host, _as_root(argv, sudo=sudo))
+        yield from ask(alteration.host, as_root(argv, sudo=sudo))
     unmet = yield from missing(alteration, sudo=sudo)
     if unmet:
         raise StillLive(unmet)
@@ -359,7 +357,7 @@ def undo_unguarded(alteration: Alteration, *, sudo: bool) -> Procedure[bool]:
 def missing(alteration: Alteration, *, sudo: bool) -> Procedure[str]:
     """The first check of the state from before that does not hold, with what was seen; empty when all do."""
     for check in alteration.checks:
-        answer = yield from ask(alteration.host, _as_root(check.argv, sudo=sudo))
+        answer = yield from ask(alteration.host, as_root(check.argv, sudo=sudo))
         said = _unmet(check, answer)
         if said:
             return said
@@ -379,5 +377,6 @@ def _unmet(check: Check, answer: CommandResult) -> str:
     return ""
 
 
-def _as_root(argv: Argv, *, sudo: bool) -> Argv:
+def as_root(argv: Argv, *, sudo: bool) -> Argv:
+    """A command that needs root, through sudo where the account has none."""
     return ("sudo", "-n", *argv) if sudo else argv

@@ -8,6 +8,7 @@ Whatever is raised on the way, what was armed is undone. What cannot be seen und
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -19,7 +20,7 @@ from fabric.changes.procedure import ASK_S, Procedure, ask, driven, pause, whole
 from fabric.changes.rails import HANDOVER_S, Concurrency, check_rails
 from fabric.changes.restore import Unhealthy, give_back, intent_fields, isolated_by_hand, list_before
 from fabric.errors import ChangeError, ExecutorError, FabricError, NotInForce, Refused, StoreError, ToolError
-from fabric.model.change import Alteration, Change, Lease
+from fabric.model.change import Alteration, Alterations, Change, Lease
 
 RENEWALS = 4
 """A lease is renewed so often within its time, so that three lost renewals in a row end nothing."""
@@ -56,7 +57,7 @@ class Leased:
         self._own_boot_id = own_boot_id
 
     @property
-    def alterations(self) -> tuple[Alteration, ...]:
+    def alterations(self) -> Alterations:
         """What is done."""
         return tuple(one.alteration for one in self.armed)
 
@@ -114,30 +115,21 @@ class Leased:
     def wait(self, until_s: float, *, in_force: bool) -> Procedure[None]:
         """Until then or until told to stop; renews the lease and, *in_force*, a device's own timer on the way."""
         while not self._signal.stop and self._clock() < until_s:
-            renew_s = self._renew_s
             again_s = self.applied_s + self._timer_s / 2 if in_force else inf
-            yield from pause(min(until_s, renew_s, again_s))
-            if self._signal.stop:
-                return
-            if self._clock() >= renew_s:
-                yield from self._renew()
-            if self._clock() >= again_s:
+            yield from self.pause_and_renew(min(until_s, again_s))
+            if self._clock() >= again_s and not self._signal.stop:
                 yield from self._apply_again()
 
     def pause_and_renew(self, until_s: float) -> Procedure[float]:
-        """A pause on the way into force, which may be as long as a short lease."""
+        """A pause until then or until told to stop, which may be longer than the lease; returns when it ended."""
         while True:
-            renew_s = self._renew_s
+            renew_s = self._renewed_s + self._lease.ttl_s / RENEWALS
             if self._clock() >= renew_s and not self._signal.stop:
                 yield from self._renew()
                 continue
             now_s = yield from pause(min(until_s, renew_s))
             if self._signal.stop or now_s >= until_s:
                 return now_s
-
-    @property
-    def _renew_s(self) -> float:
-        return self._renewed_s + self._lease.ttl_s / RENEWALS
 
     @property
     def _timer_s(self) -> float:
@@ -202,7 +194,7 @@ class Admitted:
     *other_paths* are RNICs of its host that were seen active beside it, None where it needs none.
     """
 
-    alterations: tuple[Alteration, ...]
+    alterations: Alterations
     other_paths: frozenset[str] | None
     unhealthy: Unhealthy | None
 
@@ -266,19 +258,14 @@ class Hold:
                 admitted = yield from self._look(ours_run=True)
             yield from self._begin(admitted)
             before = yield from self._kind.counters(self.change, self._context)
+            if self.signal.stop:
+                raise ChangeError("the phase ended before its time came")
         except Refused as exc:
-            self._concurrency.leave(self.change)
             self._enter("refused", str(exc))
-            return
         except (FabricError, ValueError) as exc:
-            self._concurrency.leave(self.change)
             self._enter("failed", f"nothing was altered: {exc}")
-            return
-        if self.signal.stop:
-            self._concurrency.leave(self.change)
-            self._enter("failed", "nothing was altered: the phase ended before its time came")
-            return
-        yield from self._alter(admitted, before)
+        else:
+            yield from self._alter(admitted, before)
         if self.state != "open":
             self._concurrency.leave(self.change)
 
@@ -344,7 +331,7 @@ class Hold:
 
     def _live(self, before: Counters) -> Procedure[None]:
         """In force for as long as asked: once, or again and again for a flap."""
-        leased, when = self._leased, self.change.when
+        leased = self._leased
         for number, cycle in enumerate(self._kind.cycles(self.change.component, now_s=self._clock())):
             self._cut_off = self._kind.cut_off(after=number)
             yield from leased.wait(cycle.from_s, in_force=False)
@@ -357,7 +344,7 @@ class Hold:
             )
             yield from leased.pause_and_renew(self._clock())  # to see it may have taken long: is it held still?
             self._enter("in_force", counters=dict(before), at_s=began_s)
-            yield from leased.wait(cycle.until_s(began_s, for_s=when.for_s), in_force=True)
+            yield from leased.wait(began_s + cycle.lasts_s, in_force=True)
             yield from self._look_once_more()
             if cycle.lifts and not self.signal.stop:
                 self._enter("lifted", at_s=(yield from leased.lift()))
@@ -393,19 +380,22 @@ class Hold:
                 trouble = trouble or f"{armed.alteration.host}: {said}"
                 not_undone.insert(0, armed)
             undone_s = self._clock()
-        if not trouble:
-            _, trouble = yield from give_back(self._unhealthy)
-            trouble = trouble and f"undone, but UFM may keep a port isolated: {trouble}"
-            hand = isolated_by_hand(self._unhealthy) if trouble and self._unhealthy else ""
+        if not trouble and self._unhealthy is not None:
+            _, isolated = yield from give_back(self._unhealthy)
+            if isolated:
+                trouble = f"undone, but UFM may keep a port isolated: {isolated}"
+                hand = isolated_by_hand(self._unhealthy)
         if not trouble:
             trouble = yield from self._recovered()
-        after = {} if trouble else (yield from self._counters_or_none())
         if trouble:
             text = f"{why}; {trouble}" if why else trouble
             hand = hand or by_hand(not_undone or self._leased.armed)
             self._end("open", f"{hand}; why: {text}", at_s=undone_s)  # what is to be done first: reports cut long texts
-        else:
-            self._end(end, why, counters=dict(after), at_s=undone_s)
+            return
+        after: Counters = {}
+        with suppress(FabricError):  # what cannot be read at the end is left out: the change itself is undone
+            after = yield from self._kind.counters(self.change, self._context)
+        self._end(end, why, counters=dict(after), at_s=undone_s)
 
     def _end(self, state: str, reason: str, **fields: Any) -> None:
         """The last state; true also where it cannot be written down any more (then ``fabric restore`` looks again)."""
@@ -431,13 +421,6 @@ class Hold:
 
     def _hurried(self) -> bool:
         return self.signal.hurry
-
-    def _counters_or_none(self) -> Procedure[Counters]:
-        """What cannot be read at the end is left out: the change itself is undone."""
-        try:
-            return (yield from self._kind.counters(self.change, self._context))
-        except FabricError:
-            return {}
 
     def _enter(self, state: str, reason: str = "", **fields: Any) -> None:
         """A new state: durable first, then true."""

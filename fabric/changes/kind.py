@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
 
-from fabric.changes.guard import missing
-from fabric.changes.procedure import ASK_S, Procedure, Text, pause, plainly
+from fabric.changes.guard import as_root, missing
+from fabric.changes.procedure import ASK_S, Procedure, Text, plainly
 from fabric.errors import NotInForce, Refused
-from fabric.model.change import Alteration, Argv, Change, ChangeSettings, ChangeSpec
+from fabric.model.change import Alterations, Argv, Change, ChangeSettings, ChangeSpec
 from fabric.model.part import Part
 from fabric.model.topology import Topology
 from fabric.tools import infiniband
@@ -40,8 +40,7 @@ class Context:
 
     def look(self, host: str, argv: Argv, *, timeout_s: float = ASK_S) -> Procedure[Text]:
         """Run a command that only reads, as root; raises as ``plainly``."""
-        prefix = ("sudo", "-n") if self.settings.sudo else ()
-        return (yield from plainly(host, (*prefix, *argv), timeout_s=timeout_s))
+        return (yield from plainly(host, as_root(argv, sudo=self.settings.sudo), timeout_s=timeout_s))
 
     def program(self, host: str, name: str) -> str:
         """What a program is called on a host."""
@@ -87,20 +86,15 @@ class Alters:
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """One time in force: from *from_s* (executor's seconds); *down_s*: for how long, None: as the change says."""
+    """
+    One time in force: from *from_s* (executor's seconds) for *lasts_s*.
+
+    *lifts*: it is taken back for a while then, or the last time of several is over.
+    """
 
     from_s: float
-    down_s: float | None = None
-
-    @property
-    def lifts(self) -> bool:
-        """It is taken back for a while, or the last time of several is over."""
-        return self.down_s is not None
-
-    def until_s(self, began_s: float, *, for_s: float | None) -> float:
-        """When it ends, if it came into force at *began_s*."""
-        lasts_s = self.down_s if self.down_s is not None else for_s
-        return inf if lasts_s is None else began_s + lasts_s
+    lasts_s: float = inf
+    lifts: bool = False
 
 
 class Kind(ChangeSpec):
@@ -141,13 +135,14 @@ class Kind(ChangeSpec):
 
     def cycles(self, component: str, *, now_s: float) -> Iterator[Cycle]:
         """Every time that it is to be in force, in order."""
-        yield Cycle(now_s)
+        for_s = self.when.for_s
+        yield Cycle(now_s, inf if for_s is None else for_s)
 
     def cut_off(self, *, after: int) -> str:
         """What to say of one that ends after so many whole cycles; empty when those were all."""
         return ""
 
-    def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
+    def prepare(self, change: Change, context: Context) -> Procedure[Alterations]:
         """
         Look up the ports, read the present state, and say what is to be done.
 
@@ -155,11 +150,11 @@ class Kind(ChangeSpec):
         """
         raise NotImplementedError
 
-    def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
+    def confirm(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
         """Read back that the change is in force, on both ends of a link; raises NotInForce with what was seen."""
         raise NotImplementedError
 
-    def still_in_force(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
+    def still_in_force(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
         """
         One look before the undo, which waits for nothing; raises NotInForce where somebody else has taken it back.
 
@@ -175,16 +170,13 @@ class Kind(ChangeSpec):
         yield from ()
         return {}
 
-    def recovered(
-        self, change: Change, alterations: tuple[Alteration, ...], context: Context, until_s: float
-    ) -> Procedure[float]:
+    def recovered(self, change: Change, alterations: Alterations, context: Context, until_s: float) -> Procedure[None]:
         """
-        After the undo: wait until the link carries traffic again; returns the time at which it was seen to.
+        After the undo: wait until the link carries traffic again, if there is anything to wait for.
 
-        Raises MayBeLive when it does not by *until_s* (executor's seconds). Where there is nothing to wait for it
-        returns at once.
+        Raises MayBeLive when it does not by *until_s* (executor's seconds).
         """
-        return (yield from pause(0.0))
+        yield from ()
 
 
 def kind_of(change: Change) -> Kind:

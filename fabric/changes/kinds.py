@@ -16,25 +16,13 @@ from fabric.model.part import Part
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 
-OURS: tuple[type[Kind], ...] = (
-    Ber,
-    LinkDown,
-    PortFlap,
-    AdaptiveRouting,
-    Shield,
-    Retransmission,
-    Pfc,
-    Dcqcn,
-    Ecn,
-    SwitchPfc,
-)
-GROUP = "fabric.changes"
-
-
-KINDS: dict[str, type[Kind]] = {one.kind: one for one in OURS}
+KINDS: dict[str, type[Kind]] = {
+    one.kind: one
+    for one in (Ber, LinkDown, PortFlap, AdaptiveRouting, Shield, Retransmission, Pfc, Dcqcn, Ecn, SwitchPfc)
+}
 """The kinds that can be asked for."""
 
-UNUSABLE = add_others(KINDS, Kind, group=GROUP)
+UNUSABLE = add_others(KINDS, Kind, group="fabric.changes")
 """Why kinds of other packages cannot be used, by name."""
 
 

@@ -20,10 +20,10 @@ from fabric.changes.ports import (
     seen_end,
     until_active,
 )
-from fabric.changes.procedure import Procedure, pause
+from fabric.changes.procedure import Procedure, pause, pause_for
 from fabric.changes.subnet_manager import SETTLE_S as ROUTES_S
 from fabric.errors import NotInForce
-from fabric.model.change import Alteration, Change, PortTool
+from fabric.model.change import Alteration, Alterations, Change, PortTool
 from fabric.model.fields.scalars import Span, Whole
 from fabric.model.part import Part
 
@@ -60,7 +60,7 @@ class ClosedLink(CableFault):
         """What a switch closes."""
         return self.by == "ibportstate" or super().through_via(component)
 
-    def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
+    def prepare(self, change: Change, context: Context) -> Procedure[Alterations]:
         """One Alteration, at the end that can be opened again; never at both. Refused where it would close nothing."""
         cable = yield from self.cable(change, context)
         by = self.by or context.settings.port_state
@@ -70,32 +70,28 @@ class ClosedLink(CableFault):
             yield from refuse_kept_up(by, end, context)
         return (alteration,)
 
-    def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
+    def confirm(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
         """The closed end says so, and the other end has no link."""
         for alteration in alterations:
             yield from _confirm(self.by or "", alteration, context, within_s=SETTLE_S)
 
-    def still_in_force(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
+    def still_in_force(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
         """Both ends are down, at one look."""
         for alteration in alterations:
             yield from _confirm(self.by or "", alteration, context, within_s=0.0)
 
-    def recovered(
-        self, change: Change, alterations: tuple[Alteration, ...], context: Context, until_s: float
-    ) -> Procedure[float]:
+    def recovered(self, change: Change, alterations: Alterations, context: Context, until_s: float) -> Procedure[None]:
         """
         Wait until the end that was closed is Active again: the link is trained and the subnet manager has been.
 
         A cable between switches is used again only when routes have been worked out anew, which nothing that a host can
         read shows: for that it waits as long as a sweep takes.
         """
-        now_s = yield from pause(0.0)
         for alteration in alterations:
             end, other = _ends(alteration)
-            now_s = yield from until_active(end, context, until_s)
+            yield from until_active(end, context, until_s)
             if isinstance(end, SwitchEnd) and isinstance(other, SwitchEnd):
-                now_s = yield from pause(now_s + ROUTES_S)
-        return now_s
+                yield from pause_for(ROUTES_S)
 
     def cable(self, change: Change, context: Context) -> Procedure[CableEnd]:
         """With tools of the host itself the fabric need not be seen, though it is where it can be."""
@@ -154,7 +150,7 @@ class PortFlap(ClosedLink):
 
     def cycles(self, component: str, *, now_s: float) -> Iterator[Cycle]:
         """Each closing."""
-        return (Cycle(now_s + number * self.steady_s, self.down_s) for number in range(self.count))
+        return (Cycle(now_s + number * self.steady_s, self.down_s, lifts=True) for number in range(self.count))
 
     def cut_off(self, *, after: int) -> str:
         """How many cycles were done, if not all."""

@@ -14,7 +14,6 @@ text for POSIX sh, in which values only ever arrive as positional parameters.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from hashlib import sha256
 from shlex import join
 
@@ -22,7 +21,7 @@ from fabric.changes import one_line
 from fabric.changes.kind import Context, Wrong
 from fabric.changes.procedure import Procedure
 from fabric.errors import NotInForce, Refused, ToolError
-from fabric.model.change import Alteration, Argv, Check
+from fabric.model.change import Alteration, Alterations, Argv, Check
 from fabric.model.fields.folded import some
 from fabric.model.topology import Switch
 from fabric.tools import nvue
@@ -61,7 +60,7 @@ Look = Callable[[str, Context], Procedure[tuple[SwitchKey, ...]]]
 """How the keys of a switch (its name) are looked at; raises Refused where they must not be altered."""
 
 
-def told(change_id: str, context: Context, look: Look, *, on: bool) -> Procedure[tuple[Alteration, ...]]:
+def told(change_id: str, context: Context, look: Look, *, on: bool) -> Procedure[Alterations]:
     """One Alteration for each switch on which a key is otherwise; none when all are so already."""
     found = []
     for name in _need_told(context):
@@ -73,7 +72,7 @@ def told(change_id: str, context: Context, look: Look, *, on: bool) -> Procedure
     return tuple(found)
 
 
-def confirm_told(alterations: tuple[Alteration, ...], context: Context, look: Look, *, on: bool) -> Procedure[None]:
+def confirm_told(alterations: Alterations, context: Context, look: Look, *, on: bool) -> Procedure[None]:
     """Every switch that was altered says so, of every key."""
     for alteration in alterations:
         try:
@@ -85,12 +84,8 @@ def confirm_told(alterations: tuple[Alteration, ...], context: Context, look: Lo
                 raise NotInForce(f"{alteration.host}: {one.what} is {one.setting}")
 
 
-def prepare(change_id: str, context: Context, *, on: bool) -> Procedure[tuple[Alteration, ...]]:
-    """One Alteration for each switch that routes otherwise; none when all do so already."""
-    return (yield from told(change_id, context, partial(_routing, on=on), on=on))
-
-
-def _routing(name: str, context: Context, *, on: bool) -> Procedure[tuple[SwitchKey, ...]]:
+def routing(name: str, context: Context, *, on: bool) -> Procedure[tuple[SwitchKey, ...]]:
+    """Whether a switch routes adaptively; Refused where to switch it *on* would change nothing."""
     before = yield from _seen(name, context)
     configured = yield from _configured(name, context)
     if on and not configured.interfaces:
@@ -102,7 +97,7 @@ def _routing(name: str, context: Context, *, on: bool) -> Procedure[tuple[Switch
     return (SwitchKey("adaptive routing", before, configured.whole is not None, checks),)
 
 
-def confirm(alterations: tuple[Alteration, ...], context: Context, *, on: bool) -> Procedure[None]:
+def confirm_routing(alterations: Alterations, context: Context, *, on: bool) -> Procedure[None]:
     """Every switch says so; with it on, every interface that is set to it as well."""
     for alteration in alterations:
         name = alteration.host

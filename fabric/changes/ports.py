@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fabric.changes.kind import Context
-from fabric.changes.procedure import ASK_S, Procedure, awaited, pause, plainly
+from fabric.changes.procedure import ASK_S, Procedure, awaited, plainly
 from fabric.errors import MayBeLive, Refused, ToolError
 from fabric.model.fields.wording import nearest
 from fabric.model.part import Part
@@ -77,6 +77,11 @@ class CableEnd:
     upper: SwitchEnd | None
     line: PortLine | None = None
     fabric: tuple[PortLine, ...] = ()
+
+    def devices_of(self, host: str) -> tuple[str, ...]:
+        """The RNICs of a host that lose traffic when something is done to it."""
+        lower = self.lower
+        return (lower.device,) if isinstance(lower, AdapterEnd) and lower.host == host else ()
 
 
 def register(
@@ -211,25 +216,20 @@ def _switch_guid(name: str, fabric: tuple[PortLine, ...]) -> int:
     return found[0]
 
 
-def bit_error_counters(end: End, context: Context) -> Procedure[dict[str, float]]:
-    """Errors before and after forward error correction where they can be read, and link events, since ever."""
+def link_counters(end: End, context: Context, *, bit_errors: bool) -> Procedure[dict[str, float]]:
+    """
+    How often a link went down or recovered, as its receiver counts it, since ever.
+
+    With *bit_errors* an RNIC is asked for errors before and after forward error correction too; a switch tells what it
+    can in any case.
+    """
     if isinstance(end, SwitchEnd):
         return (yield from _switch_counters(end, context))
-    tool = context.program(end.host, "mlxlink")
-    argv = mlxlink.show(end.device, counters=True, tool=tool)
-    counters = mlxlink.read(*(yield from context.look(end.host, argv))).counters
-    return {f"{end.name}.{name}": float(value) for name, value in counters.items()}
-
-
-def link_counters(end: End, context: Context) -> Procedure[dict[str, float]]:
-    """How often a link went down or recovered, as its receiver counts it."""
-    if isinstance(end, SwitchEnd):
-        return (yield from _switch_counters(end, context))
-    return (yield from _kernel_counters(end))
-
-
-def _kernel_counters(end: AdapterEnd) -> Procedure[dict[str, float]]:
-    counters = sysfs.read_counters(*(yield from plainly(end.host, sysfs.counters(end.device, end.port))))
+    if bit_errors:
+        argv = mlxlink.show(end.device, counters=True, tool=context.program(end.host, "mlxlink"))
+        counters = mlxlink.read(*(yield from context.look(end.host, argv))).counters
+    else:
+        counters = sysfs.read_counters(*(yield from plainly(end.host, sysfs.counters(end.device, end.port))))
     return {f"{end.name}.{name}": float(value) for name, value in counters.items()}
 
 
@@ -358,8 +358,8 @@ def queried(end: SwitchEnd, context: Context) -> Procedure[infiniband.PortState]
     return infiniband.read_port(*(yield from context.look(via, argv)))
 
 
-def until_active(end: End, context: Context, until_s: float) -> Procedure[float]:
-    """Ask an end until it is Active; returns when. Raises MayBeLive with what was seen last when it is *until_s*."""
+def until_active(end: End, context: Context, until_s: float) -> Procedure[None]:
+    """Ask an end until it is Active. Raises MayBeLive with what was seen last when it is *until_s*."""
 
     def look() -> Procedure[str]:
         seen = yield from seen_end(end, context)
@@ -368,4 +368,3 @@ def until_active(end: End, context: Context, until_s: float) -> Procedure[float]
     text, _ = yield from awaited(look, until_s=until_s, pause_s=POLL_S)
     if text:
         raise MayBeLive(f"{end} was put back and does not come up: {text}")
-    return (yield from pause(0.0))

@@ -77,6 +77,12 @@ def pause(until_s: float) -> Procedure[float]:
     return now_s
 
 
+def pause_for(seconds: float) -> Procedure[float]:
+    """Wait so long from now."""
+    now_s = yield from pause(0.0)
+    return (yield from pause(now_s + seconds))
+
+
 def whole_pause(until_s: float, *, unless: Callable[[], bool]) -> Procedure[float]:
     """Wait to the end, also when everybody who pauses is woken; only *unless* ends it early."""
     now_s = yield from pause(until_s)
@@ -104,9 +110,9 @@ def awaited(look: Callable[[], Procedure[str]], *, until_s: float, pause_s: floa
 
 
 def driven(
-    steps: Procedure[T], pause_for: Callable[[float], Procedure[float]], *, until: Callable[[], bool] = lambda: False
+    steps: Procedure[T], waiting: Callable[[float], Procedure[float]], *, until: Callable[[], bool] = lambda: False
 ) -> Procedure[T | None]:
-    """The same steps, with *pause_for* in place of every pause; None when *until* says in between that it is enough."""
+    """The same steps, with *waiting* in place of every pause; None when *until* says in between that it is enough."""
     answer: Any = None
     error: ExecutorError | None = None
     while not until():
@@ -116,7 +122,7 @@ def driven(
             return end.value  # type: ignore[no-any-return]
         answer = error = None
         if isinstance(step, Pause):
-            answer = yield from pause_for(step.until_s)
+            answer = yield from waiting(step.until_s)
             continue
         try:
             answer = yield step
@@ -128,7 +134,7 @@ def driven(
 @dataclass(slots=True, eq=False)
 class _Task:
     procedure: Procedure[None]
-    pause_until_s: float | None = None  # None: a command is under way
+    pause_until_s: float = inf
     asked: Command | None = None
     silence: Silence | None = None
 
@@ -167,7 +173,7 @@ class Conductor:
     @property
     def next_s(self) -> float:
         """When the next pause ends; infinite when none is on."""
-        return min((task.pause_until_s for task in self._pausing if task.pause_until_s is not None), default=inf)
+        return min((task.pause_until_s for task in self._pausing), default=inf)
 
     @property
     def silences(self) -> tuple[Silence, ...]:
@@ -219,7 +225,7 @@ class Conductor:
     def fire(self) -> None:
         """Move on whose pause is over."""
         now_s = self._executor.now()
-        for task in [one for one in self._pausing if one.pause_until_s is not None and one.pause_until_s <= now_s]:
+        for task in [one for one in self._pausing if one.pause_until_s <= now_s]:
             self._resume(task)
 
     def wake(self) -> None:
@@ -229,7 +235,6 @@ class Conductor:
 
     def _resume(self, task: _Task) -> None:
         self._pausing.remove(task)
-        task.pause_until_s = None
         self._send(task, self._executor.now())
 
     def _send(self, task: _Task, answer: Any) -> None:

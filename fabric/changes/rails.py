@@ -18,7 +18,7 @@ from fabric.changes.kind import Context, kind_of
 from fabric.changes.ports import port_states
 from fabric.changes.procedure import Procedure, plainly
 from fabric.errors import Refused
-from fabric.model.change import Alteration, Change, ChangeSettings
+from fabric.model.change import Alterations, Argv, Change, ChangeSettings
 from fabric.model.topology import Topology
 from fabric.tools.driver import complaint, word
 
@@ -33,7 +33,7 @@ OURS = re.compile(r"(^|/)([a-z_]+_perf(_mpi)?|ib_(write|read|send)_(bw|lat))$")
 
 def check_rails(
     change: Change,
-    alterations: tuple[Alteration, ...],
+    alterations: Alterations,
     context: Context,
     allow: Collection[str],
     *,
@@ -58,7 +58,7 @@ def check_rails(
     return None
 
 
-def managed(change: Change, alterations: tuple[Alteration, ...], settings: ChangeSettings) -> str | None:
+def managed(change: Change, alterations: Alterations, settings: ChangeSettings) -> str | None:
     """The first name of ``management`` that a change touches, None when it touches none of them."""
     part = change.part
     names = {change.component, part.host, *change.switches, *((part.item,) if part.item else ())}
@@ -80,12 +80,8 @@ def _need_idle(host: str, context: Context, *, ours_run: bool) -> Procedure[None
         found &= yield from _on_gpus(host, context, but_ours=True)
     if found:
         raise Refused(f"{host}: its GPUs are in use (processes {', '.join(sorted(found)[:8])})", allow=BUSY)
-    squeue = (context.program(host, "squeue"), "-h", "-w", word(host, "host"), "-o", "%i")
-    stdout, stderr, status = yield from plainly(host, squeue)
-    if status not in (0, _NOT_FOUND):
-        said = complaint(stdout, stderr)
-        raise Refused(f"{host}: whether jobs run there cannot be seen (squeue: {said})", allow=BUSY)
-    jobs = stdout.split() if status == 0 else []
+    squeue = ("squeue", "-h", "-w", word(host, "host"), "-o", "%i")
+    jobs = " ".join((yield from _told(host, squeue, "jobs run there", context))).split()
     if jobs:
         raise Refused(f"{host}: jobs run there ({', '.join(jobs[:8])})", allow=BUSY)
 
@@ -93,13 +89,18 @@ def _need_idle(host: str, context: Context, *, ours_run: bool) -> Procedure[None
 def _on_gpus(host: str, context: Context, *, but_ours: bool) -> Procedure[set[str]]:
     """The processes on its GPUs; *but_ours*: without those that are called as the probes' programs are."""
     asked = "pid,process_name" if but_ours else "pid"
-    smi = (context.program(host, "nvidia-smi"), f"--query-compute-apps={asked}", "--format=csv,noheader")
-    stdout, stderr, status = yield from plainly(host, smi)
-    if status not in (0, _NOT_FOUND) and "No devices were found" not in stdout:
-        said = complaint(stdout, stderr)
-        raise Refused(f"{host}: whether its GPUs are in use cannot be seen (nvidia-smi: {said})", allow=BUSY)
-    rows = [line.partition(",") for line in stdout.splitlines()] if status == 0 else []
+    smi = ("nvidia-smi", f"--query-compute-apps={asked}", "--format=csv,noheader")
+    rows = [line.partition(",") for line in (yield from _told(host, smi, "its GPUs are in use", context))]
     return {pid.strip() for pid, _, name in rows if pid.strip().isdigit() and not OURS.search(name.strip())}
+
+
+def _told(host: str, argv: Argv, what: str, context: Context) -> Procedure[list[str]]:
+    """The lines that a tool prints, none where it is not there; Refused when it cannot tell whether *what*."""
+    tool, *words = argv
+    stdout, stderr, status = yield from plainly(host, (context.program(host, tool), *words))
+    if status in (0, _NOT_FOUND) or "No devices were found" in stdout:
+        return stdout.splitlines() if status == 0 else []
+    raise Refused(f"{host}: whether {what} cannot be seen ({tool}: {complaint(stdout, stderr)})", allow=BUSY)
 
 
 def _other_paths(change: Change, context: Context) -> Procedure[frozenset[str]]:

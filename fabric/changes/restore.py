@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from fabric.changes.guard import REVERT_PAUSE_S, REVERT_S, REVERT_TRIES, Guard, Guarded, revert
 from fabric.changes.kind import Context
 from fabric.changes.ports import cable_of
-from fabric.changes.procedure import Procedure, ask, pause, plainly
+from fabric.changes.procedure import Procedure, ask, pause_for, plainly
 from fabric.errors import ChangeError, FabricError, Refused
 from fabric.model.change import Alteration, Change
 from fabric.tools import management
@@ -69,7 +69,7 @@ def list_before(change: Change, context: Context) -> Procedure[Unhealthy | None]
 
 
 def give_back(
-    list_was: Unhealthy | None, *, tries: int = REVERT_TRIES, pause_s: float = REVERT_PAUSE_S
+    list_was: Unhealthy, *, tries: int = REVERT_TRIES, pause_s: float = REVERT_PAUSE_S
 ) -> Procedure[tuple[tuple[str, ...], str]]:
     """
     Take the ends of the cable off the list that are on it now and were not before.
@@ -77,11 +77,9 @@ def give_back(
     Returns those, and what is wrong, empty when nothing is. It is tried as often as any undo.
     """
     trouble = ""
-    for number in range(tries if list_was else 0):
+    for number in range(tries):
         if number and pause_s:
-            now_s = yield from pause(0.0)
-            yield from pause(now_s + pause_s)
-        assert list_was is not None
+            yield from pause_for(pause_s)
         try:
             return (yield from _given_back(list_was)), ""
         except FabricError as exc:
@@ -128,9 +126,6 @@ Report = Callable[[str, str, bool], None]
 MOST_WORDS = 100
 """A prior state of more characters is cut (choice: a line on a terminal)."""
 
-_PTER = " PTER: "
-_NO_ERRORS = "error_type_admin 0"
-
 
 @dataclass(frozen=True, slots=True)
 class Intent:
@@ -175,17 +170,12 @@ def take_back(one: Guarded, report: Report) -> Procedure[None]:
 
 
 def in_words(prior: str) -> str:
-    """What was seen before a change, short enough for one line."""
-    port, register, fields = prior.partition(_PTER)
-    if register:
-        prior = f"{port}: no bit errors" if _NO_ERRORS in fields.split(", ") else f"{port}: bit errors of before"
+    """What was seen before a change, cut to one line."""
     return prior if len(prior) <= MOST_WORDS else f"{prior[: MOST_WORDS - 1]}…"
 
 
-def take_off_list(list_was: Unhealthy | None, report: Report) -> Procedure[None]:
+def take_off_list(list_was: Unhealthy, report: Report) -> Procedure[None]:
     """Return the ports that our own fault has put on UFM's list; says nothing where there are none."""
-    if list_was is None:
-        return
     ours, trouble = yield from give_back(list_was, tries=TRIES, pause_s=0.0)
     if trouble:
         report(list_was.via, f"ports of {', '.join(list_was.ends)} may be isolated still: {trouble}", False)

@@ -18,7 +18,7 @@ from fabric.changes.kind import FABRIC, Alters, Context, Kind, Wrong
 from fabric.changes.ports import fabric_ports
 from fabric.changes.procedure import Procedure, Text, awaited, pause, plainly
 from fabric.errors import ExecutorError, NotInForce, Refused, ToolError
-from fabric.model.change import Alteration, Argv, Change, Check, SubnetManager
+from fabric.model.change import Alteration, Alterations, Argv, Change, Check, SubnetManager
 from fabric.model.fields.scalars import Choice, OnOff
 from fabric.tools import infiniband, management
 
@@ -90,7 +90,7 @@ class Toggle(Kind):
         for manager in managers[:1]:
             yield context.settings.via or manager.host, Alters(("sminfo",))
 
-    def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
+    def prepare(self, change: Change, context: Context) -> Procedure[Alterations]:
         """One Alteration for each manager whose file says something else; none when all say so already."""
         wanted = self._wanted(context)
         managers = context.settings.subnet_managers
@@ -104,7 +104,7 @@ class Toggle(Kind):
                 found.append(alteration)
         return tuple(found)
 
-    def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
+    def confirm(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
         """The keys are in every manager's file, a master is at work, and the engine that was asked for routes."""
         wanted = self._wanted(context)
         for manager in context.settings.subnet_managers:
@@ -117,13 +117,10 @@ class Toggle(Kind):
         if ENGINE in wanted:
             yield from _need_engine(wanted[ENGINE], context, altered=bool(alterations))
 
-    def recovered(
-        self, change: Change, alterations: tuple[Alteration, ...], context: Context, until_s: float
-    ) -> Procedure[float]:
+    def recovered(self, change: Change, alterations: Alterations, context: Context, until_s: float) -> Procedure[None]:
         """Wait until a master is at work again, and has routed."""
-        if not alterations:
-            return (yield from pause(0.0))
-        return (yield from _settled(context, until_s=until_s))
+        if alterations:
+            yield from _settled(context, until_s=until_s)
 
     def _wanted(self, context: Context) -> Mapping[str, str]:
         wanted = self.sets(context)
@@ -150,8 +147,8 @@ def _alteration(
     seen = ", ".join(f"{key} {before.get(key, '(not there)')}" for key in wanted)
     return Alteration(
         host=manager.host,
-        apply=(edit_conf(manager.config, backup, values), manager.reload),
-        undo=(undo, drop_backup(manager.config, backup), manager.reload),
+        apply=(conf_call("set", manager.config, backup, values), manager.reload),
+        undo=(undo, conf_call("drop", manager.config, backup), manager.reload),
         checks=checks,
         prior=f"{manager.host}:{manager.config}: {seen}",
         manual=_by_hand(manager, backup, was),
@@ -167,8 +164,9 @@ def _way_back(config: str, backup: str, before: Mapping[str, str | None]) -> tup
     """
     there = {key: value for key, value in before.items() if value is not None}
     seen = Check(("cat", config), tuple(management.conf_equals(key, value) for key, value in there.items()))
-    gone = Check(conf_without(config, backup, before), (f"^{ABSENT}",))
-    return undo_conf(config, backup, before), (seen,) if len(there) == len(before) else (seen, gone)
+    gone = {key: None for key, value in before.items() if value is None}
+    absent = (Check(conf_call("absent", config, backup, gone), (f"^{ABSENT}",)),) if gone else ()
+    return conf_call("undo", config, backup, before), (seen, *absent)
 
 
 def _by_hand(manager: SubnetManager, backup: str, before: Mapping[str, str | None]) -> str:
@@ -184,7 +182,7 @@ def _by_hand(manager: SubnetManager, backup: str, before: Mapping[str, str | Non
 
 
 def _keys(manager: SubnetManager, context: Context) -> Procedure[dict[str, str]]:
-    stdout, stderr, status = yield from context.look(manager.host, show_conf(manager.config))
+    stdout, stderr, status = yield from context.look(manager.host, conf_call("show", manager.config, ""))
     if status != 0:
         raise ToolError(f"{manager.host}: {manager.config} cannot be read: {stderr.strip()[:200]}")
     if not stdout.endswith(WHOLE):
@@ -214,13 +212,8 @@ def _asked(context: Context) -> Procedure[Text]:
     return (yield from context.look(host, argv))
 
 
-def _settled(context: Context, *, until_s: float | None = None) -> Procedure[float]:
-    seen_s = yield from _need_master(context, until_s=until_s)
-    return (yield from pause(seen_s + SETTLE_S))
-
-
-def _need_master(context: Context, *, until_s: float | None = None) -> Procedure[float]:
-    """Wait until the fabric has a master; returns the time. Raises NotInForce with what was seen instead."""
+def _settled(context: Context, *, until_s: float | None = None) -> Procedure[None]:
+    """Wait until the fabric has a master that has routed. Raises NotInForce with what was seen instead."""
 
     def look() -> Procedure[str]:
         state = infiniband.read_subnet_manager(*(yield from _asked(context))).state
@@ -231,7 +224,7 @@ def _need_master(context: Context, *, until_s: float | None = None) -> Procedure
     state, asked_s = yield from awaited(look, until_s=end_s, pause_s=POLL_S)
     if state:
         raise NotInForce(f"no subnet manager is master after {MASTER_S:g} s: {state}")
-    return asked_s
+    yield from pause(asked_s + SETTLE_S)
 
 
 def _need_engine(wanted: str, context: Context, *, altered: bool) -> Procedure[None]:
@@ -274,42 +267,9 @@ def _engine(context: Context) -> Procedure[tuple[str | None, str]]:
     return None, said
 
 
-def edit_conf(config: str, backup: str, values: Mapping[str, str]) -> Argv:
-    """Give keys their values; ValueError when a key or value would not stay on its line."""
-    return _call("set", config, backup, *management.conf_words(values))
-
-
-def undo_conf(config: str, backup: str, before: Mapping[str, str | None]) -> Argv:
-    """Give keys the lines that they had before the first ``edit``; None: there was none. ValueError as ``edit``."""
-    return _call("undo", config, backup, *_words(before))
-
-
-def conf_without(config: str, backup: str, before: Mapping[str, str | None]) -> Argv:
-    """See that the keys which were not there before are not there."""
-    gone = {key: None for key, value in before.items() if value is None}
-    return _call("absent", config, backup, *_words(gone))
-
-
-def _call(verb: str, *words: str) -> Argv:
-    return ("sh", "-c", _TEXT, "fabric-conf", verb, *words)
-
-
-def _words(before: Mapping[str, str | None]) -> tuple[str, ...]:
-    """``key=value`` for what was there, ``key`` for what was not."""
-    words = management.conf_words({key: "none" if value is None else value for key, value in before.items()})
-    return tuple(
-        word.partition("=")[0] if value is None else word for word, value in zip(words, before.values(), strict=True)
-    )
-
-
-def show_conf(config: str) -> Argv:
-    """Print the file, and that this is all of it."""
-    return _call("show", config, backup_of(config, "show"))
-
-
-def drop_backup(config: str, backup: str) -> Argv:
-    """Forget what was there before."""
-    return _call("drop", config, backup)
+def conf_call(verb: str, config: str, backup: str, keys: Mapping[str, str | None] | None = None) -> Argv:
+    """A call of ``sh/opensm_conf.sh``; ValueError when a key, or the value it has, would not stay on its line."""
+    return ("sh", "-c", _TEXT, "fabric-conf", verb, config, backup, *management.conf_words(keys or {}))
 
 
 def backup_of(config: str, change_id: str) -> str:

@@ -18,7 +18,7 @@ from fabric.changes.kind import FABRIC, Context, Kind, Wrong
 from fabric.changes.nvue import LOOK_S, SwitchKey, said_by, shell
 from fabric.changes.procedure import Procedure
 from fabric.errors import Refused
-from fabric.model.change import Alteration, Change, Check
+from fabric.model.change import Alterations, Change, Check
 from fabric.model.fields.folded import some
 from fabric.model.fields.scalars import Choice, OnOff, Whole
 from fabric.tools import switch_qos
@@ -67,11 +67,11 @@ class SwitchQos(Kind):
         """All of the fabric."""
         yield FABRIC, self.scope, self
 
-    def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
+    def prepare(self, change: Change, context: Context) -> Procedure[Alterations]:
         """One Alteration for each switch that does otherwise; none when all do so already."""
         return (yield from nvue.told(change.change_id, context, self._look, on=self.on))
 
-    def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
+    def confirm(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
         """Every switch is configured so, and shows it."""
         yield from nvue.confirm_told(alterations, context, self._look, on=self.on)
 

@@ -176,11 +176,8 @@ def _counter(key: str) -> str:
 
 def _read(change: Change, ends: tuple[End, ...], context: Context) -> Procedure[dict[str, float]]:
     """The same counters that the change itself reads before and after."""
-    found: dict[str, float] = {}
     spec = change.spec
-    for end in ends:
-        found |= (yield from spec.counted(end, context)) if isinstance(spec, CableFault) else {}
-    return found
+    return (yield from spec.counted(ends, context)) if isinstance(spec, CableFault) else {}
 
 
 def _asked(ends: tuple[End, ...], context: Context) -> str:

@@ -61,7 +61,7 @@ class Beside:
         self._inner = executor
         self.now, self.go_on, self.wake = executor.now, executor.go_on, executor.wake
         self.start, self.cancel = executor.start, executor.cancel
-        self.start_sampling, self.stop_sampling = executor.start_sampling, executor.stop_sampling
+        self.start_sampling = executor.start_sampling
         self.samples = executor.samples
 
     def wait(self, until_s: float) -> Sequence[Happening]:
@@ -127,13 +127,13 @@ class Watch(Beside):
 
     def end_burst(self, ticket: Ticket) -> None:
         """No more of it."""
-        self._inner.stop_sampling(ticket)
+        self._inner.cancel(ticket)
         self._series.pop(ticket, None)
 
     def end(self) -> None:
         """Stop sampling and write everything down; safe to call twice. Raises StoreError when the disk says no."""
         for ticket in list(self._series):
-            self._inner.stop_sampling(ticket)
+            self._inner.cancel(ticket)
         self.take_samples()
         self._series.clear()
         self._again.clear()

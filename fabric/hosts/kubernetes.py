@@ -41,7 +41,7 @@ DEFAULT = Path("~/.kube/config").expanduser()
 """Where ``kubectl`` looks without KUBECONFIG."""
 
 _MOST_NODES, _PAGE = 20_000, 500
-_NOT_FOUND, _CONFLICT, _GONE = 404, 409, 410
+_NOT_FOUND, _CONFLICT = 404, 409
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class KubernetesNodes:
 
     name, lead = "Kubernetes", "kubernetes/"
 
-    def __init__(self, api: Any = None) -> None:
-        self._api = api if api is not None else _connected()
+    def __init__(self) -> None:
+        self._api = _connected()
 
     def node(self, host: str) -> KubernetesNode | None:
         """How it stands; None where there is no such node."""
@@ -75,14 +75,13 @@ class KubernetesNodes:
 
     def drain(self, host: str, reason: str) -> str:
         """Cordon, taint and own it in one patch, unless somebody else has meanwhile; then the condition."""
-        taint = {"key": TAINT, "value": "true", "effect": "NoSchedule"}
-        if not self._patched(host, lambda node: not node.is_drained, reason, True, (taint,)):
+        if not self._patched(host, lambda node: not node.is_drained, reason):
             return "somebody else cordoned it meanwhile"
         return self._told(host, "False", "BadPart", reason)
 
     def undrain(self, host: str) -> str:
         """Take back our cordon, taint and annotation, if the cordon still is ours; then the condition."""
-        if not self._patched(host, lambda node: node.is_drained and node.by == "fabric", None, None, ()):
+        if not self._patched(host, lambda node: node.is_drained and node.by == "fabric", None):
             return "the cordon is no longer ours"
         return self._told(host, "True", "Accepted", "accepted after a repair")
 
@@ -93,10 +92,7 @@ class KubernetesNodes:
         try:
             while page != "" and len(names) <= _MOST_NODES:
                 asked = {"label_selector": labels, "limit": _PAGE, "_continue": page, "_request_timeout": _TIMEOUT_S}
-                found = _asked(partial(self._api.list_node, **asked), none=_GONE)
-                if found is None:  # the list that the page is of is too old by now
-                    names, page = [], None
-                    continue
+                found = _asked(partial(self._api.list_node, **asked))
                 names += [one.metadata.name for one in found.items]
                 page = found.metadata._continue or ""
         except ToolError as exc:
@@ -105,22 +101,21 @@ class KubernetesNodes:
             raise ConfigError.at("--selector", f"no node has the labels {labels!r}")
         return tuple(names)
 
-    def _patched(
-        self,
-        host: str,
-        may: Callable[[KubernetesNode], bool],
-        reason: str | None,
-        unschedulable: bool | None,
-        taints: tuple[dict[str, Any], ...],
-    ) -> bool:
-        """False where the node is not any more what it *may* be when it is patched; None removes what it stands for."""
+    def _patched(self, host: str, may: Callable[[KubernetesNode], bool], reason: str | None) -> bool:
+        """
+        Cordoned by us for a *reason*, or no longer where that is None, which removes what it stands for.
+
+        False where the node is not any more what it *may* be when it is patched.
+        """
+        ours = [] if reason is None else [{"key": TAINT, "value": "true", "effect": "NoSchedule"}]
+        unschedulable = None if reason is None else True
         for _ in range(_TRIES):
             node = self.node(host)
             if node is None or not may(node):
                 return False
             others = [one for one in node.taints if one.get("key") != TAINT]
             meta = {"resourceVersion": node.version, "annotations": {OWNER: reason}}
-            body = {"metadata": meta, "spec": {"unschedulable": unschedulable, "taints": [*others, *taints]}}
+            body = {"metadata": meta, "spec": {"unschedulable": unschedulable, "taints": [*others, *ours]}}
             patch = partial(self._api.patch_node, host, body, _request_timeout=_TIMEOUT_S)
             if _asked(patch, none=_CONFLICT) is not None:
                 return True

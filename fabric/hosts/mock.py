@@ -17,6 +17,7 @@ from fabric.sim.world import World
 
 CANCELLED = 137  # 128 + SIGKILL
 LEAST_PERIOD_S = 0.01
+LATENCY_S, CONNECT_S = 0.05, 15.0
 _KNOWN_PATTERNS = ("/device/hwmon/hwmon*/", "/device/net/*/")
 
 
@@ -36,13 +37,11 @@ class MockExecutor:
     """
     An Executor over a simulated World; nothing here waits in real time.
 
-    A command starts *start_latency_s* after ``start`` was called; a dead host is given up after *connect_timeout_s*.
+    A command starts LATENCY_S after ``start`` was called; a dead host is given up after CONNECT_S.
     """
 
-    def __init__(self, world: World, *, start_latency_s: float = 0.05, connect_timeout_s: float = 15.0) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
-        self._latency_s = start_latency_s
-        self._connect_s = connect_timeout_s
         self._now_s = 0.0
         self._last = 0
         self._open: dict[Ticket, _Run] = {}
@@ -65,17 +64,18 @@ class MockExecutor:
         """Begin a command a moment from now."""
         self._last = ticket = self._last + 1
         reason = self.world.unreachable(command.host, self._now_s)
-        at_s = self._now_s + self._latency_s
+        at_s = self._now_s + LATENCY_S
         run = self._open[ticket] = _Run(ticket, command, at_s, reason)
         if reason is None:
             self._starting.append(run)
             heappush(self._limits, (at_s + command.timeout_s, ticket))
         else:
-            heappush(self._limits, (self._now_s + self._connect_s, ticket))
+            heappush(self._limits, (self._now_s + CONNECT_S, ticket))
         return ticket
 
     def cancel(self, ticket: Ticket) -> None:
-        """End a command; its Ended (137) arrives with the next ``wait``. A dead host stays Lost."""
+        """End a command, whose Ended (137) arrives with the next ``wait``, or a sampling. A dead host stays Lost."""
+        self._samplings.stop(ticket, self._now_s)
         run = self._open.get(ticket)
         if run is None or run.reason is not None:
             return
@@ -107,20 +107,14 @@ class MockExecutor:
     def wake(self) -> None:
         """Nothing here ever blocks."""
 
-    def start_sampling(
-        self, host: str, sources: Sequence[Source], period_s: float, told_s: float = TOLD_S
-    ) -> Ticket:  # fmt: skip
+    def start_sampling(self, host: str, sources: Sequence[Source], period_s: float, told_s: float = TOLD_S) -> Ticket:
         """Begin to sample a moment from now, and tell each row at once. A simulated host expands few patterns."""
         del told_s
         self._last = ticket = self._last + 1
-        lost = self._samplings.start(ticket, host, sources, period_s, self._now_s + self._latency_s)
+        lost = self._samplings.start(ticket, host, sources, period_s, self._now_s + LATENCY_S)
         if lost is not None:
             self._ready.append(lost)
         return ticket
-
-    def stop_sampling(self, ticket: Ticket) -> None:
-        """End a sampling; a row under way is dropped."""
-        self._samplings.stop(ticket, self._now_s)
 
     def samples(self) -> Sequence[Sampled]:
         """All rows since the last call."""
@@ -147,7 +141,7 @@ class MockExecutor:
             command = run.command
             run.reason = self.world.unreachable(command.host, self._now_s)
             if run.reason is not None:  # it went away in the last moment
-                heappush(self._limits, (self._now_s + self._connect_s, run.ticket))
+                heappush(self._limits, (self._now_s + CONNECT_S, run.ticket))
                 continue
             run.pid = self.world.start(
                 command.host, command.argv, dict(command.env) if command.env else {}, self._now_s
@@ -191,7 +185,7 @@ class MockExecutor:
         for pid in list(self._by_pid):
             self.world.kill(pid, self._now_s)
         for ticket in list(self._samplings.open):
-            self.stop_sampling(ticket)
+            self._samplings.stop(ticket, self._now_s)
         self.world.advance(self._now_s)
         self._samplings.by_pid.clear()
         self._open.clear()
@@ -273,7 +267,7 @@ class _Samplings:
         return None
 
     def stop(self, ticket: Ticket, now_s: float) -> None:
-        """End it; a tool under way is killed."""
+        """End it, a row under way too: its tool is killed. Unknown tickets are ignored."""
         sampling = self.open.pop(ticket, None)
         for pid in list(sampling.running) if sampling is not None else ():
             self._world.kill(pid, now_s)

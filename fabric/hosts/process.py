@@ -4,7 +4,6 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Callable
 
 from fabric.errors import HostUnreachable
 from fabric.hosts.agent import AgentExecutor
@@ -34,7 +33,7 @@ def run_here(argv: tuple[str, ...], timeout_s: float, env: tuple[tuple[str, str]
         return run_once(executor, Command("here", argv, timeout_s, env=env))
 
 
-class _ProcessStream:
+class _ProcessStream(HostStream):
     """A local process in a session of its own; what it starts over there is for the agent or the wrapper to end."""
 
     def __init__(self, host: str, argv: tuple[str, ...], stdin: bytes) -> None:
@@ -54,9 +53,6 @@ class _ProcessStream:
             os.set_blocking(stream.fileno(), False)
         with contextlib.suppress(OSError):  # who does not read has ended, and will be seen to
             self._stdin.write(stdin)
-
-    def announce(self, arrived: Callable[[], None]) -> None:
-        """It has descriptors."""
 
     def fds(self) -> tuple[int, ...]:
         """Stdout and stderr, until they end."""

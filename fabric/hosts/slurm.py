@@ -297,7 +297,7 @@ class SlurmStep:
         self.wake()
 
 
-class _TaskStream:
+class _TaskStream(HostStream):
     """The connection of one task that has met us, which becomes the program that it is told."""
 
     def __init__(self, host: str, sock: socket.socket, step: SlurmStep) -> None:
@@ -312,9 +312,6 @@ class _TaskStream:
         except OSError as exc:
             self._sock.close()
             raise HostUnreachable(self._host, "starting a program", f"the task in Slurm has ended: {exc}") from exc
-
-    def announce(self, arrived: object) -> None:
-        """It has a descriptor."""
 
     def fds(self) -> tuple[int, ...]:
         """The socket."""

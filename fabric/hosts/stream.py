@@ -56,9 +56,11 @@ class HostStream(Protocol):
 
     def announce(self, arrived: Callable[[], None]) -> None:
         """Call *arrived*, from any thread, when ``read`` may have something; not needed by a stream that has *fds*."""
+        del arrived
 
     def fds(self) -> tuple[int, ...]:
         """Descriptors that become readable when ``read`` has something; none if it announces that."""
+        return ()
 
     def write(self, data: bytes) -> int:
         """Send what can be sent at once; returns how many bytes. Raises OSError or EOFError when it has ended."""

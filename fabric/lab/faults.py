@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from fabric.errors import ConfigError
 from fabric.lab.layout import DEVICE, Box, BoxCable, BoxPort, shaped
 
-KINDS = {
-    "slow": "=SHARE of its rate is left",
-    "loss": "=SHARE of its packets is lost",
-    "down": "a cable is pulled: both ends lose their carrier",
-    "flapping": "a cable is pulled for half a second, every two seconds",
-    "grey": "a switch keeps up BGP and BFD and forwards nothing",
-    "dead": "a switch sends nothing any more, its ports stay up",
-    "hung": "a host does not answer: all its processes are stopped",
-    "one_path": "a leaf's kernel keeps one next hop to each other leaf, its routing daemon shows all",
-}
+_VALUED = ("slow", "loss")
+_OF_NODES = {"grey": "switch", "dead": "switch", "hung": "host", "one_path": "leaf"}
+KINDS = (*_VALUED, "down", "flapping", *_OF_NODES)
+"""
+What can be wrong.
+
+slow: a share of its rate is left. loss: a share of its packets is lost. down: a cable is pulled, both ends lose their
+carrier. flapping: it is pulled for half a second, every two seconds. grey: a switch keeps up BGP and BFD and forwards
+nothing. dead: it sends nothing any more, its ports stay up. hung: a host does not answer, all its processes are
+stopped. one_path: a leaf's kernel keeps one next hop to each other leaf, its routing daemon shows all.
+"""
 COMPONENTS = f"h5 (a host), h5/{DEVICE} (its cable), h5/{DEVICE}:tx, h5/{DEVICE}:rx, l1 or s1, l1--s1, l1->s1, s1->l1"
-_VALUED = frozenset({"slow", "loss"})
 _FLAPPING = """
 exec >/dev/null 2>&1 && echo $$ >"$2" || exit
 while ip link set "$1" down; do sleep 0.5; ip link set "$1" up; sleep 1.5; done
@@ -64,7 +64,7 @@ def fault(box: Box, text: str, number: int) -> BoxFault:
         return _lossy(_ends(box, text, component), f"numgen random mod 1000 < {round(1000 * share)} ", number)
     if kind in ("down", "flapping"):
         return _pulled(box, text, _cables(box, text, component), number if kind == "flapping" else None)
-    what = {"hung": "host", "one_path": "leaf"}.get(kind, "switch")
+    what = _OF_NODES[kind]
     if component not in {"host": [*box.leaf_of], "leaf": box.leaf_names, "switch": box.switches}[what]:
         raise _wrong(text, f"no {what} {component!r}")
     if kind == "hung":

@@ -173,6 +173,10 @@ class Alteration:
     outlives: bool = False
 
 
+Alterations = tuple[Alteration, ...]
+"""All that is done for one change, in order."""
+
+
 SAFE_PATH = Word(
     r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._@+-]{1,255}){1,16}",
     "an absolute path without '.' and '..' (letters, digits, '.', '_', '@', '+', '-')",

@@ -33,14 +33,18 @@ def parse_conf(text: str) -> dict[str, str]:
     return found
 
 
-def conf_words(values: Mapping[str, str]) -> tuple[str, ...]:
-    """``key=value`` words for whoever edits the file; ValueError when one would not stay on its line."""
+def conf_words(values: Mapping[str, str | None]) -> tuple[str, ...]:
+    """
+    ``key=value`` words for whoever edits the file, ``key`` where a key has no value.
+
+    Raises ValueError when one would not stay on its line.
+    """
     for key, value in values.items():
         if not _KEY.fullmatch(key):
             raise ValueError(f"{key!r} is no key of a subnet manager's file")
-        if not _VALUE.fullmatch(value):
+        if value is not None and not _VALUE.fullmatch(value):
             raise ValueError(f"{key}: {value!r} is not one line of printable text")
-    return tuple(f"{key}={value}" for key, value in values.items())
+    return tuple(key if value is None else f"{key}={value}" for key, value in values.items())
 
 
 def conf_equals(key: str, value: str) -> str:

@@ -144,7 +144,8 @@ class Played:
         """Wait for the link; the seconds it took."""
         began_s = self.now_s
         until_s = began_s + within_s
-        return self.run(kind_of(planned).recovered(planned, alterations, self.context, until_s)) - began_s
+        self.run(kind_of(planned).recovered(planned, alterations, self.context, until_s))
+        return self.now_s - began_s
 
     def there_and_back(self, planned: Change, alterations: tuple[Alteration, ...]) -> None:
         """Made, seen to be in force, and undone: a guard's checks tell the two states apart."""

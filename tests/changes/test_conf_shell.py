@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabric.changes import guard, nvue, one_line, subnet_manager, text_of
+from fabric.changes import guard, nvue, one_line, text_of
 from fabric.changes.guard import GUARD
+from fabric.changes.subnet_manager import conf_call
 from fabric.model.change import Argv
 from fabric.tools import management
 from fabric.tools.nvue import AR, Setting, drop, put
@@ -38,9 +39,7 @@ def test_keys_get_their_values_and_the_rest_stays(place):
     """Known keys in their lines, a missing one at the end, comments and blank lines untouched."""
     config, backup = place
     config.chmod(0o640)
-    status, said = run(
-        subnet_manager.edit_conf(str(config), str(backup), {"routing_engine": "ar_updn", "pfrn_sl": "3"})
-    )
+    status, said = run(conf_call("set", str(config), str(backup), {"routing_engine": "ar_updn", "pfrn_sl": "3"}))
     assert (status, said) == (0, f"set {config}\n")
     assert config.read_text() == TEXT.replace("routing_engine updn", "routing_engine ar_updn") + "pfrn_sl 3\n"
     assert (backup.read_text(), config.stat().st_mode & 0o777, backup.stat().st_mode & 0o777) == (TEXT, 0o640, 0o640)
@@ -51,9 +50,9 @@ def test_the_first_copy_is_kept(place):
     """A second edit does not copy what the first one made; undo puts back what was there before both."""
     config, backup = place
     for value in ("ar_updn", "ar_ftree"):
-        assert run(subnet_manager.edit_conf(str(config), str(backup), {"routing_engine": value}))[0] == 0
+        assert run(conf_call("set", str(config), str(backup), {"routing_engine": value}))[0] == 0
     assert management.parse_conf(config.read_text())["routing_engine"] == "ar_ftree"
-    undo = subnet_manager.undo_conf(str(config), str(backup), {"routing_engine": "updn"})
+    undo = conf_call("undo", str(config), str(backup), {"routing_engine": "updn"})
     assert run(undo) == (0, f"undone {config}\n")
     assert config.read_text() == TEXT
 
@@ -63,7 +62,7 @@ def test_a_symbolic_link_is_refused(place):
     config, backup = place
     link = config.parent / "link.conf"
     link.symlink_to(config)
-    status, said = run(subnet_manager.edit_conf(str(link), str(backup), {"shield_mode": "0"}))
+    status, said = run(conf_call("set", str(link), str(backup), {"shield_mode": "0"}))
     assert (status, "symbolic link" in said, link.is_symlink(), config.read_text()) == (1, True, True, TEXT)
 
 
@@ -78,12 +77,12 @@ def test_a_full_disk_leaves_the_file_whole(place):
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(long) + 2, len(long) + 2))
 
     wanted = {"routing_engine": "ar_updn_that_is_longer", "new_key": "1"}
-    argv = subnet_manager.edit_conf(str(config), str(backup), wanted)
+    argv = conf_call("set", str(config), str(backup), wanted)
     status, said = run(argv, preexec_fn=small_files, restore_signals=False)
     assert (status, "fabric-conf: " in said) == (1, True)
     assert config.read_text() == long
     assert {path.name for path in config.parent.iterdir()} <= {config.name, backup.name}
-    assert run(subnet_manager.undo_conf(str(config), str(backup), {"routing_engine": "updn", "new_key": None}))[0] == 0
+    assert run(conf_call("undo", str(config), str(backup), {"routing_engine": "updn", "new_key": None}))[0] == 0
     assert config.read_text() == long
 
 
@@ -98,7 +97,7 @@ def test_a_tool_that_loses_text_without_a_word_is_noticed(place, lost):
     )
     (tools / "awk").chmod(0o755)
     path = {"PATH": f"{tools}:{os.environ['PATH']}"}
-    argv = subnet_manager.edit_conf(str(config), str(backup), {"routing_engine": "ar_updn"})
+    argv = conf_call("set", str(config), str(backup), {"routing_engine": "ar_updn"})
     status, said = run(argv, env=path)
     assert (status, "is not whole" in said, config.read_text()) == (1, True, TEXT)
 
@@ -112,7 +111,7 @@ def test_a_folder_without_write_permission_leaves_the_file_whole(tmp_path_factor
             one.chmod(0o755)
     config = folder / "opensm.conf"
     config.write_text(TEXT)
-    argv = subnet_manager.edit_conf(str(config), f"{config}.fabric-0", {"shield_mode": "0"})
+    argv = conf_call("set", str(config), f"{config}.fabric-0", {"shield_mode": "0"})
     status, said = run(argv, user=65534, group=65534)
     assert (status, "cannot be written" in said, config.read_text()) == (1, True, TEXT)
 
@@ -127,11 +126,11 @@ def test_no_value_is_read_as_anything_but_a_value(value, tmp_path_factory):
     config = Path(tmp_path_factory.mktemp("values")) / "opensm.conf"
     config.write_text(TEXT)
     backup = Path(f"{config}.fabric-0")
-    assert run(subnet_manager.edit_conf(str(config), str(backup), {"routing_engine": value, "fresh": value}))[0] == 0
+    assert run(conf_call("set", str(config), str(backup), {"routing_engine": value, "fresh": value}))[0] == 0
     found = management.parse_conf(config.read_text())
     assert (found["routing_engine"], found["fresh"], found["ar_sl_mask"]) == (value, value, "0xFFFF")
     assert run(("grep", "-E", management.conf_equals("fresh", value), str(config)))[0] == 0
-    assert run(subnet_manager.undo_conf(str(config), str(backup), {"routing_engine": "updn", "fresh": None}))[0] == 0
+    assert run(conf_call("undo", str(config), str(backup), {"routing_engine": "updn", "fresh": None}))[0] == 0
     assert config.read_text() == TEXT
 
 
@@ -139,7 +138,7 @@ def test_no_value_is_read_as_anything_but_a_value(value, tmp_path_factory):
 def test_what_would_not_stay_on_its_line_never_reaches_the_shell(values):
     """ValueError before anything is sent."""
     with pytest.raises(ValueError, match=r"key|line"):
-        subnet_manager.edit_conf("/etc/opensm/opensm.conf", "/etc/opensm/backup", values)
+        conf_call("set", "/etc/opensm/opensm.conf", "/etc/opensm/backup", values)
 
 
 def test_hostile_file_names_are_only_names(tmp_path):
@@ -148,11 +147,11 @@ def test_hostile_file_names_are_only_names(tmp_path):
     folder.mkdir()
     config = folder / "-conf"
     config.write_text(TEXT)
-    assert run(subnet_manager.edit_conf(str(config), f"{config}.old", {"shield_mode": "0"}))[0] == 0
-    assert run(subnet_manager.edit_conf("-conf", "-conf.old", {"shield_mode": "2"}), cwd=folder)[0] == 0
+    assert run(conf_call("set", str(config), f"{config}.old", {"shield_mode": "0"}))[0] == 0
+    assert run(conf_call("set", "-conf", "-conf.old", {"shield_mode": "2"}), cwd=folder)[0] == 0
     assert management.parse_conf(config.read_text())["shield_mode"] == "2"
-    assert run(subnet_manager.undo_conf("-conf", "-conf.old", {"shield_mode": "1"}), cwd=folder)[0] == 0
-    assert run(subnet_manager.drop_backup("-conf", "-conf.old"), cwd=folder)[0] == 0
+    assert run(conf_call("undo", "-conf", "-conf.old", {"shield_mode": "1"}), cwd=folder)[0] == 0
+    assert run(conf_call("drop", "-conf", "-conf.old"), cwd=folder)[0] == 0
     assert [path.name for path in folder.iterdir()] == ["-conf"]
     assert config.read_text() == TEXT
 
@@ -164,7 +163,7 @@ def test_two_that_edit_at_the_same_time_lose_nothing(place):
 
     def edit(name):
         for number in range(5):
-            argv = subnet_manager.edit_conf(str(config), f"{config}.{name}", {name: str(number)})
+            argv = conf_call("set", str(config), f"{config}.{name}", {name: str(number)})
             results.append(run(argv)[0])
 
     threads = [threading.Thread(target=edit, args=(name,)) for name in ("one", "two")]
@@ -181,8 +180,8 @@ def test_a_guard_gets_the_same_command_back_from_its_line(place):
     config, backup = place
     value = """it's "$HOME" \\ `x`"""
     for argv, wanted in (
-        (subnet_manager.edit_conf(str(config), str(backup), {"routing_engine": value}), value),
-        (subnet_manager.undo_conf(str(config), str(backup), {"routing_engine": "updn"}), "updn"),
+        (conf_call("set", str(config), str(backup), {"routing_engine": value}), value),
+        (conf_call("undo", str(config), str(backup), {"routing_engine": "updn"}), "updn"),
     ):
         line = guard.steps_text([argv])
         status, said = run(("sh", "-c", 'eval "set -- $1"; "$@"', "guard", line))
@@ -204,13 +203,14 @@ def test_two_overlapping_changes_are_undone_in_either_order_and_the_file_is_as_i
     for name in "ab":
         there = management.parse_conf(config.read_text())
         before[name] = {key: there.get(key) for key in TWO[name]}
-        assert run(subnet_manager.edit_conf(str(config), f"{config}.{name}", TWO[name]))[0] == 0
+        assert run(conf_call("set", str(config), f"{config}.{name}", TWO[name]))[0] == 0
     for name, other in zip(order, reversed(order), strict=True):
         if backups == "lost":
             Path(f"{config}.{name}").unlink()
-        argv = subnet_manager.undo_conf(str(config), f"{config}.{name}", before[name])
+        argv = conf_call("undo", str(config), f"{config}.{name}", before[name])
         assert run(argv) == (0, f"undone {config}\n")
-        assert run(subnet_manager.conf_without(str(config), f"{config}.{name}", before[name]))[0] == 0
+        gone = {key: None for key, value in before[name].items() if value is None}
+        assert run(conf_call("absent", str(config), f"{config}.{name}", gone))[0] == 0
         there = management.parse_conf(config.read_text())
         if name == order[0]:
             assert TWO[other].items() <= there.items()
@@ -223,8 +223,8 @@ def test_two_overlapping_changes_are_undone_in_either_order_and_the_file_is_as_i
 def test_a_key_that_is_still_there_is_not_called_absent(place):
     """The check of an undo that removes a line can fail."""
     config, backup = place
-    assert run(subnet_manager.edit_conf(str(config), str(backup), {"fresh": "1"}))[0] == 0
-    status, said = run(subnet_manager.conf_without(str(config), str(backup), {"fresh": None, "shield_mode": "1"}))
+    assert run(conf_call("set", str(config), str(backup), {"fresh": "1"}))[0] == 0
+    status, said = run(conf_call("absent", str(config), str(backup), {"fresh": None}))
     assert (status, "was not there before" in said) == (1, True)
 
 

@@ -243,7 +243,7 @@ def test_a_counter_is_read_once_a_period(mock: MockExecutor) -> None:
     times = [at_s for one in found for at_s in one.at_s]
     assert [b - a for a, b in itertools.pairwise(times)] == pytest.approx([0.5, 0.5])
     assert all(isinstance(value, int) for one in found for value in one.rows[0])
-    mock.stop_sampling(ticket)
+    mock.cancel(ticket)
     mock.wait(mock.now() + 5)
     assert mock.samples() == []
 

@@ -210,7 +210,7 @@ def exchanged(server: Server) -> str:
     """The type of host key that is shown once keys are exchanged with it."""
     connection = Connection("gpu001", server.sock)
     try:
-        return connection.exchange_keys((), timeout_s=30).key_type
+        return connection.exchange_keys((), timeout_s=30).get_name()
     finally:
         connection.close()
 

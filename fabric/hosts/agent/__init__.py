@@ -128,18 +128,12 @@ class AgentExecutor(ABC):
         environed(command)
         return self._order(Order(0, command.host, command))
 
-    def start_sampling(
-        self, host: str, sources: Sequence[Source], period_s: float, told_s: float = TOLD_S
-    ) -> Ticket:  # fmt: skip
+    def start_sampling(self, host: str, sources: Sequence[Source], period_s: float, told_s: float = TOLD_S) -> Ticket:
         """Begin to sample; see ``ports.Executor``."""
         return self._order(Order(0, host, None, tuple(sources), period_s, told_s))
 
-    def stop_sampling(self, ticket: Ticket) -> None:
-        """End a sampling."""
-        self.cancel(ticket)
-
     def cancel(self, ticket: Ticket) -> None:
-        """End a command and everything it started; its Ended or Lost still arrives. Unknown tickets are ignored."""
+        """End a command and everything it started, or a sampling; see ``ports.Executor``."""
         if not self._closed:
             self._dispatcher.post(partial(self._cancel, ticket))
 
@@ -221,21 +215,15 @@ class AgentExecutor(ABC):
     def _agent(self, host: _Host) -> _Opening:
         """A stream to an agent; tried once more if the last one had worked."""
         nonce = secrets.token_hex(16)
-
-        def greet(stream: HostStream) -> AgentSession:
-            return AgentSession(host.name, stream, nonce, tell=self._tell, now=self.now)
-
-        return _Opening(receiving_argv(nonce, SILENCE_S), greet, stdin=program(), again=host.connected_before)
+        session = partial(AgentSession, host.name, nonce=nonce, tell=self._tell, now=self.now)
+        return _Opening(receiving_argv(nonce, SILENCE_S), session, stdin=program(), again=host.connected_before)
 
     def _wrapped(self, host: _Host, order: Order) -> _Opening:
         """A stream to one command."""
         assert order.command is not None
         command, nonce = order.command, f"fabric-{secrets.token_hex(16)}"
-
-        def listen(stream: HostStream) -> WrappedCommand:
-            return WrappedCommand(order, stream, nonce, tell=partial(self._tell_plain, host), now=self.now)
-
-        return _Opening(shell_argv(command, nonce), listen, order=order, limit_s=command.timeout_s + GRACE_S)
+        plain = partial(WrappedCommand, order, nonce=nonce, tell=partial(self._tell_plain, host), now=self.now)
+        return _Opening(shell_argv(command, nonce), plain, order=order, limit_s=command.timeout_s + GRACE_S)
 
     def _open_stream(self, host: _Host, opening: _Opening) -> None:
         """In a worker: whatever comes of it is posted."""

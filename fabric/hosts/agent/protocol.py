@@ -44,8 +44,6 @@ class Hello(_Message):
     """The agent is there. *t* is what its host's monotonic clock reads."""
 
     e: Literal["hello"]
-    python: str
-    pid: NonNegativeInt
     t: FiniteFloat
 
 
@@ -112,7 +110,6 @@ class Rows(_Message):
     part: NonNegativeInt
     at: list[FiniteFloat]
     rows: list[list[Value]]
-    lost: NonNegativeInt
 
 
 class SamplingStopped(_Message):

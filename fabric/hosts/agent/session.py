@@ -247,7 +247,7 @@ class AgentSession(Conversation):
         if message.at:
             self._heard(message.at[-1])  # no row is of a time still to come
         at_s = tuple(map(self._here_s, message.at))
-        self._tell(Sampled(running.order.ticket, names, at_s, tuple(map(tuple, message.rows)), message.lost))
+        self._tell(Sampled(running.order.ticket, names, at_s, tuple(map(tuple, message.rows))))
 
     def _printed(self, running: _Running, command: Command, data: bytes, *, stderr: bool) -> None:
         kept = running.stderr if stderr else running.stdout

@@ -87,7 +87,7 @@ class SshExecutor(AgentExecutor):
         return None
 
 
-class _SshStream:
+class _SshStream(HostStream):
     """One channel of a connection; what arrives on it is announced by paramiko's thread."""
 
     def __init__(
@@ -124,10 +124,6 @@ class _SshStream:
         self._announcement = announcement
         self._channel.in_buffer.set_event(announcement)
         self._channel.in_stderr_buffer.set_event(announcement)
-
-    def fds(self) -> tuple[int, ...]:
-        """None: paramiko's thread reads the socket."""
-        return ()
 
     def write(self, data: bytes) -> int:
         """Send as much as the channel's window takes, unless keys are being exchanged anew."""

@@ -61,7 +61,7 @@ class Connection:
         self.used, self.limit = 0, CHANNELS
         self.served = False  # whether it ever opened a session
         self._sock = sock
-        self._given_up: str | None = None  # why we ended it
+        self.given_up = ""  # why we ended it
         self._loss: str | None = None  # why it ended by itself
         self._transport = paramiko.Transport(sock)
         sock.settimeout(_LOOK_S)
@@ -69,12 +69,7 @@ class Connection:
     @property
     def alive(self) -> bool:
         """False once the session has ended."""
-        return self._given_up is None and self._transport.is_active()
-
-    @property
-    def given_up(self) -> bool:
-        """True when we ended it, and not the other side."""
-        return self._given_up is not None
+        return not self.given_up and self._transport.is_active()
 
     @property
     def rekeying(self) -> bool:
@@ -90,7 +85,7 @@ class Connection:
         poll.register(self._sock, select.POLLRDHUP)
         return bool(poll.poll(0))
 
-    def exchange_keys(self, known: Sequence[HostKey], *, timeout_s: float) -> HostKey:
+    def exchange_keys(self, known: Sequence[HostKey], *, timeout_s: float) -> paramiko.PKey:
         """Negotiate, prefer host keys of a *known* type; returns the key that the server proved to have."""
         transport, step = self._transport, "exchanging keys"
         transport.handshake_timeout = transport.auth_timeout = timeout_s
@@ -110,7 +105,7 @@ class Connection:
             if transport.remote_version or "Indecipherable" in str(exc):
                 raise HostUnreachable(self.host, step, _said(exc)) from exc
             raise NoBanner(self.host, step, f"the server hung up before its SSH banner ({_said(exc)})") from exc
-        return HostKey(shown.get_name(), shown.asbytes())
+        return shown
 
     def authenticate(self, user: str, keys: Sequence[tuple[str, paramiko.PKey]]) -> None:
         """Log in with the first key that is accepted."""
@@ -140,7 +135,7 @@ class Connection:
             if self.alive and "Timeout" not in str(exc):
                 return None
             if self.alive:
-                self._given_up = f"the host did not open a session within {timeout_s:g} s"
+                self.given_up = f"the host did not open a session within {timeout_s:g} s"
             raise HostUnreachable(self.host, "opening a session", self.epitaph() or _said(exc)) from exc
         self.served = True
         return channel
@@ -160,8 +155,8 @@ class Connection:
 
     def epitaph(self) -> str:
         """Why the session ended, as far as it can be told; empty while it lives."""
-        if self._given_up is not None:
-            return self._given_up
+        if self.given_up:
+            return self.given_up
         if self._transport.is_active():
             return ""
         exc = self._transport.get_exception()  # given out once
@@ -172,7 +167,7 @@ class Connection:
     def cut(self, why: str) -> None:
         """End the session at once, without waiting for anything; ``close`` tidies up."""
         if self._transport.is_active():
-            self._given_up = self._given_up or why
+            self.given_up = self.given_up or why
         with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
             self._sock.shutdown(socket.SHUT_RDWR)  # wakes the transport's thread, which else looks up after 2 s
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import getpass
-import hashlib
 import hmac
 import re
 import threading
@@ -40,12 +39,6 @@ class HostKey:
 
     key_type: str
     blob: bytes
-
-    @property
-    def fingerprint(self) -> str:
-        """As OpenSSH prints it: ``SHA256:...``."""
-        digest = base64.b64encode(hashlib.sha256(self.blob).digest()).decode("ascii")
-        return "SHA256:" + digest.rstrip("=")
 
 
 _Line = tuple[Callable[[str], bool], HostKey]
@@ -134,35 +127,31 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile("".join({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in text))
 
 
-def check_host_key(known: KnownHosts, key: HostKey, host: str, target: JumpHost, *, via: str, file: str) -> None:
+def check_host_key(
+    known: KnownHosts, shown: paramiko.PKey, host: str, target: JumpHost, *, via: str, file: str
+) -> None:
     """
-    Raise HostRefused unless the files vouch for the key that *host* shows at *target*.
+    Raise HostRefused unless the files vouch for the key that *host* has shown at *target*.
 
     The cause says what is wrong, and what the operator can do: ssh-keyscan, *via* a jump host if that is not empty, for
     *file*.
     """
-    if problem := _problem(known, key, target.address, target.port, via=via, file=file):
-        raise HostRefused(host, "checking the host key", problem)
-
-
-def _problem(known: KnownHosts, key: HostKey, address: str, port: int, *, via: str, file: str) -> str | None:
+    address, port, key = target.address, target.port, HostKey(shown.get_name(), shown.asbytes())
     place = address if port == 22 else f"[{address}]:{port}"
+    named = f"{key.key_type} {shown.fingerprint}"
     match known.standing(address, port, key):
+        case "known":
+            return
         case "revoked":
-            return f"{place} shows a key that known_hosts marks as revoked: {_named(key)}"
+            problem = f"{place} shows a key that known_hosts marks as revoked: {named}"
         case "changed":
-            shows = f"{place} shows another key than known_hosts has for it: {_named(key)}"
-            return f"{shows}; reinstalled, or someone in between? If you are sure: ssh-keygen -R '{place}' -f {file}"
+            shows = f"{place} shows another key than known_hosts has for it: {named}"
+            problem = f"{shows}; reinstalled, or someone in between? If you are sure: ssh-keygen -R '{place}' -f {file}"
         case "unknown":
             scan = f"ssh-keyscan -p {port} -t {key.key_type.removeprefix('ssh-').partition('-')[0]} {address}"
             scan = f"ssh {via} {scan}" if via else scan
-            return f"{place} is not in known_hosts; it shows {_named(key)}. If that is right: {scan} >> {file}"
-        case _:
-            return None
-
-
-def _named(key: HostKey) -> str:
-    return f"{key.key_type} {key.fingerprint}"
+            problem = f"{place} is not in known_hosts; it shows {named}. If that is right: {scan} >> {file}"
+    raise HostRefused(host, "checking the host key", problem)
 
 
 _USUAL_FILES = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")

@@ -150,7 +150,7 @@ def test_samples_arrive_while_commands_run(make: Make, tmp_path: Path) -> None:
         return any(one.rows[-1] == (4,) for one in found)
 
     assert until(seen)
-    executor.stop_sampling(ticket)
+    executor.cancel(ticket)
     assert {one.names for one in found} == {(str(counter),), ("rx",)}
     for one in found:
         assert one.ticket == ticket

@@ -1,0 +1,117 @@
+"""Settings of every RNIC of a host (RoCE): looked at, written where they are otherwise, read back and given back."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fabric.changes.kind import Context, Kind, Wrong
+from fabric.changes.procedure import Procedure
+from fabric.errors import NotInForce, Refused
+from fabric.model.change import Alteration, Alterations, Argv, Change, Check
+from fabric.model.topology import Host, Rnic
+
+Values = Mapping[str, int]
+"""Values of settings by their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """
+    What one RNIC tells: the *values* that it has, and in *refusal* why it cannot be given others, if it cannot.
+
+    *put* is how it is given values, *check* how it is seen that it has them.
+    """
+
+    values: Values
+    refusal: str
+    put: Callable[[Values], Argv]
+    check: Callable[[Values], Check]
+
+
+Look = Callable[[str, Rnic, Values, Context], Procedure[Shown]]
+"""How an RNIC of a host (its name) is looked at, for settings of the names of these values."""
+
+
+def set_on_every_rnic(name: str, wanted: Values, context: Context, look: Look) -> Procedure[Alterations]:
+    """
+    One Alteration that gives all RNICs of a host these values; none where all have them.
+
+    Raises Refused for a host without RoCE, and where an RNIC cannot be given them.
+    """
+    apply: list[Argv] = []
+    undo: list[Argv] = []
+    checks: list[Check] = []
+    seen: dict[str, list[str]] = {}
+    for rnic in ethernet_host(name, context).platform.rnics:
+        shown = yield from look(name, rnic, wanted, context)
+        if shown.refusal:
+            raise Refused(f"{name}/{rnic.device}{shown.refusal}")
+        others = {key: value for key, value in shown.values.items() if value != wanted[key]}
+        if others:
+            apply.append(shown.put({key: wanted[key] for key in others}))
+            undo.append(shown.put(others))
+            checks.append(shown.check(others))
+            text = ", ".join(f"{key} {value}" for key, value in others.items())
+            seen.setdefault(text, []).append(rnic.device)
+    prior = "; ".join(f"{text} on {', '.join(devices)}" for text, devices in seen.items())
+    return (Alteration(name, tuple(apply), tuple(undo), tuple(checks), f"{name}: {prior}"),) if apply else ()
+
+
+def need_on_every_rnic(alterations: Alterations, wanted: Values, context: Context, look: Look) -> Procedure[None]:
+    """All RNICs of the hosts that were altered have these values; raises NotInForce with what one has."""
+    for host in (one.host for one in alterations):
+        for rnic in ethernet_host(host, context).platform.rnics:
+            there = (yield from look(host, rnic, wanted, context)).values
+            for key, value in wanted.items():
+                if there.get(key) != value:
+                    raise NotInForce(f"{host}/{rnic.device}: {key} is {there.get(key, 'not told')}")
+
+
+def ethernet_host(name: str, context: Context) -> Host:
+    """A host whose links are RoCE; raises Refused for any other."""
+    host = context.topology.hosts.get(name)
+    if host is None:
+        raise Refused(f"there is no host {name}")
+    if host.platform.link_layer != "ethernet":
+        raise Refused(f"{name}: this is of RoCE; its links are InfiniBand")
+    return host
+
+
+class RnicSettings(Kind):
+    """Values of every RNIC of the scenario's hosts; a subclass says which."""
+
+    is_fault: ClassVar[bool] = False
+    reach: ClassVar[str] = "host"
+    """The scope of each change: host, or fabric where everyone feels it."""
+
+    @property
+    def values(self) -> dict[str, int]:
+        """What is asked for."""
+        raise NotImplementedError
+
+    def look(self, name: str, rnic: Rnic, wanted: Values, context: Context) -> Procedure[Shown]:
+        """What one RNIC of a host tells."""
+        raise NotImplementedError
+
+    def params(self, component: str) -> Mapping[str, str | int | float]:
+        """What is asked for."""
+        return self.values
+
+    def problems(self, context: Context | None) -> Iterator[Wrong]:
+        """The hosts have no RoCE."""
+        hosts = () if context is None else [context.topology.hosts[name] for name in context.hosts]
+        if any(host.platform.link_layer == "infiniband" for host in hosts):
+            yield (), "it is for RoCE: InfiniBand has no such setting"
+
+    def targets(self, context: Context) -> Iterator[tuple[str, str, Kind]]:
+        """Each host: both ends of a connection decide."""
+        for name in context.hosts:
+            yield name, self.reach, self
+
+    def prepare(self, change: Change, context: Context) -> Procedure[Alterations]:
+        """One Alteration for the host; none when all its RNICs are so already."""
+        return (yield from set_on_every_rnic(change.component, self.values, context, self.look))
+
+    def confirm(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
+        """Every RNIC says so."""
+        yield from need_on_every_rnic(alterations, self.values, context, self.look)
