@@ -20,13 +20,12 @@ from fabric.engine.interruption import STOP
 from fabric.engine.observer import Observer
 from fabric.errors import ConfigError, FabricError, Interrupted, MayBeLive, Problem, StoreError
 from fabric.model.differing import in_words, unlike
-from fabric.model.inventory import Inventory
 from fabric.model.repair import Because
-from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import Plan, plan_scenario
-from fabric.ports import Executor
+from fabric.ports import MakeExecutor
 from fabric.probes.again import because_of
 from fabric.report.output import counted
+from fabric.report.shown_run import ShownRun
 from fabric.runs.events import EVENTS, Progress, all_events, progress_of, read_events
 from fabric.runs.journal import CLOSED, FINAL, refuse_while_open
 from fabric.runs.manifest import JUDGED, leftovers, tickets_of
@@ -36,9 +35,6 @@ from fabric.runs.run_document import PastRun, baselines_from, go_on_command, own
 from fabric.runs.run_lock import holding, refuse_at_work
 from fabric.runs.samples import close_samples
 from fabric.runs.told_verdict import is_told
-
-MakeExecutor = Callable[[str, Inventory, int], Executor]
-"""Builds the executor of a backend by its name, for a seed."""
 
 MOST_DIFFERENCES = 12
 """So many are told; a person needs to see what kind it is, not all (a choice)."""
@@ -101,7 +97,7 @@ def resume(
     say: Callable[[str], None],
     reports: bool = True,
     reservation: Reservation | None = None,
-) -> JudgedRun:
+) -> ShownRun:
     """
     Take back what is open, then do what is left; *say* is told what was found. Raises as ``app.run``.
 
@@ -145,8 +141,8 @@ def resume(
 def _take_back(past: PastRun, results: Path, make_executor: MakeExecutor, say: Callable[[str], None]) -> None:
     """Raises MayBeLive when it cannot be seen that all is back, Interrupted when it is and somebody wants to stop."""
     path = past.path
-    with in_order(say) as interruption:  # the seed: nothing is measured by what only takes back
-        told = restore(path, results=results, make_executor=lambda name, inventory: make_executor(name, inventory, 0))
+    with in_order(say) as interruption:
+        told = restore(path, results=results, make_executor=make_executor)
     for one in told:
         say(f"{'taken back' if one.certain else 'MAY BE LIVE'}: {one.text}")
     if not all(one.certain for one in told):

@@ -40,19 +40,16 @@ from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Scenario
-from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor
 from fabric.report.output import jsonable
+from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import SUSPECT
 from fabric.runs.events import EVENTS, History, Progress, history_of, not_begun, read_events
 from fabric.runs.journal import JOURNAL, Journal, refuse_while_open, say_what_is_open
 from fabric.runs.run_directory import RunDirectory
 from fabric.runs.run_document import PastRun, go_on_command, run_document
 from fabric.runs.run_lock import holding
-
-MakeExecutor = Callable[[Inventory, int], Executor]
-"""Builds the executor of the chosen backend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,27 +66,27 @@ def run(
     asked: Asked,
     *,
     backend: str,
-    make_executor: MakeExecutor,
+    executor: Executor,
     results: Path,
     seed: int,
     observer: Observer,
     reports: bool = True,
     say: Callable[[str], None] = lambda _: None,
     reservation: Reservation | None = None,
-) -> JudgedRun:
+) -> ShownRun:
     """
     Run the plan, then judge it from what was written down; with *reports* make report.html and the like.
 
-    *reservation* is taken before the first probe; its owner gives it back.
+    *executor*, of the *backend*, is closed at the end. *reservation* is taken before the first probe; its owner gives
+    it back.
     Raises ToolError where Slurm does not reserve the hosts, StoreError where another run of this scenario or on one
     of its hosts is going on, MayBeLive before anything is done where an earlier run left a change behind, by our
     journals or by the guards of the hosts, and after an interruption where this one did. *say* is told what is
     worth knowing before the first probe.
     """
     scenario, inventory = asked.scenario, asked.inventory
-    refuse_unguarded(scenario, backend)
-    executor = make_executor(inventory, seed)  # first: what is wrong with it is found before anything is written
     try:
+        refuse_unguarded(scenario, backend)
         with holding(results, scenario.name, scenario.hosts) as lock:
             refuse_while_open(results)
             nothing_held(executor, scenario, inventory, say)
@@ -120,7 +117,7 @@ def nothing_held(executor: Executor, scenario: Scenario, inventory: Inventory, s
         say(note)
 
 
-def measured(begun: Begun, *, observer: Observer, reports: bool) -> JudgedRun:
+def measured(begun: Begun, *, observer: Observer, reports: bool) -> ShownRun:
     """Run what is still to be run, judge all of it; closes the directory and the executor. Raises as ``run``."""
     past, directory, executor = begun.past, begun.directory, begun.executor
     changing = _changing(past)
@@ -145,7 +142,7 @@ def measured(begun: Begun, *, observer: Observer, reports: bool) -> JudgedRun:
         with listening(lambda: None):  # another Ctrl-C must not hide that a change may be live
             _ended_early(begun, executor, changing, exc, over=over, memory=out_of_memory(exc) or "".join(died))
         raise
-    return shown.judged
+    return shown
 
 
 def _ended_early(

@@ -19,15 +19,15 @@ from fabric.model.outcome import note
 from fabric.model.probe import ProbeResult
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.text import fold
-from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import PhasePlan, Plan
+from fabric.report.shown_run import ShownRun
 from fabric.runs.events import History
 from fabric.runs.run_document import PastRun
 from fabric.runs.samples import LinkSamples
 from fabric.runs.tables import WallClock
 
 
-def judged_together(paths: Sequence[Path], *, baseline_path: Path | None = None) -> JudgedRun:
+def judged_together(paths: Sequence[Path], *, baseline_path: Path | None = None) -> ShownRun:
     """
     The verdict over several runs of one scenario on hosts that none of them shares.
 
@@ -53,7 +53,8 @@ def judged_together(paths: Sequence[Path], *, baseline_path: Path | None = None)
     )
     named = [probe for one in shown.judged.verdict.suspects for probe in one.probes][:1]
     there = (one for one in parts if any(probe in one.results for probe in named))
-    return replace(shown.judged, path=str(next(there, first).path))  # whose commands are to be looked at
+    where = str(next(there, first).path)  # whose commands are to be looked at
+    return replace(shown, judged=replace(shown.judged, path=where))
 
 
 def _refuse_unlike(parts: Sequence[PastRun]) -> None:

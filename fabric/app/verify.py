@@ -17,15 +17,13 @@ from typing import Any
 
 import orjson
 
-from fabric.app.analyze import keep_decision, reopened
+from fabric.app.analyze import decided, reopened, write_decision
 from fabric.app.diagnose import read_input
-from fabric.app.repair import decided
 from fabric.errors import ConfigError, ExecutorError, FabricError, Problem, StoreError
 from fabric.hosts.process import run_here
 from fabric.model.command import CommandResult
 from fabric.model.differing import differing
 from fabric.model.repair import Acceptance
-from fabric.probes.again import because_of
 from fabric.report.certificate import (
     FORMAT,
     JUDGED_WITH,
@@ -307,7 +305,7 @@ def _not_covered(directory: Path, checked: Iterable[str]) -> list[str]:
 
 def _judged(run: Path) -> tuple[ShownRun, Acceptance | None]:
     shown = reopened(run)
-    return shown, decided(shown) if because_of(shown.judged.scenario) else None
+    return shown, decided(shown)
 
 
 def _document(shown: ShownRun, decision: Acceptance | None, files: Sequence[SourceFile]) -> dict[str, Any]:
@@ -326,8 +324,8 @@ def _tidy(directory: Path, shown: ShownRun, decision: Acceptance | None) -> None
     wrong = {name for name, text in _beside(shown, decision).items() if text}
     if VERDICT in wrong:
         write_durably(directory / VERDICT, verdict_bytes(shown.judged))
-    if decision is not None:
-        keep_decision(directory, acceptance_document(decision))
+    if DECISION in wrong:
+        write_decision(shown, directory)
 
 
 def _digest_line(data: bytes) -> bytes:

@@ -24,7 +24,7 @@ from fabric.report.output import say, visible, warn
 from fabric.runs.run_directory import run_path
 
 if TYPE_CHECKING:
-    from fabric.model.verdict import JudgedRun
+    from fabric.report.shown_run import ShownRun
 
 
 @click.command("report")
@@ -86,9 +86,9 @@ def report_command(
     from fabric.app.analyze import analyze
 
     _tell_who_is_at_work(run)
-    judged = analyze(run)
-    refuse_simulated(act, judged.backend)
-    code = show(judged, as_json=as_json)
+    found = analyze(run)
+    refuse_simulated(act, found.judged.backend)
+    code = show(found, as_json=as_json)
     if act is not None:
         act_on(run, act)
     return code
@@ -142,35 +142,24 @@ def _certify(run: Path, key: Path | None) -> int:
     return EXIT_CODES[result]
 
 
-def show(judged: JudgedRun, *, as_json: bool) -> int:
+def show(run: ShownRun, *, as_json: bool) -> int:
     """Print a judged run and give its exit code; of a post-repair validation the decision."""
-    from fabric.probes.again import because_of
-    from fabric.report.told import print_coloured, verdict_text
-    from fabric.report.verdict_json import exit_code, verdict_document
-
-    if because_of(judged.scenario):
-        return _show_decision(judged, as_json=as_json)
-    if as_json:
-        print_json(verdict_document(judged))
-    else:
-        print_coloured(verdict_text(judged))
-    return exit_code(judged.verdict)
-
-
-def _show_decision(judged: JudgedRun, *, as_json: bool) -> int:
-    from fabric.app.analyze import keep_decision, reopened
-    from fabric.app.repair import decided
+    from fabric.app.analyze import decided
     from fabric.report.decision import OUTCOMES, acceptance_document, acceptance_text
+    from fabric.report.told import print_coloured, verdict_text
     from fabric.report.verdict_json import EXIT_CODES, MAY_BE_LIVE, exit_code, verdict_document
 
-    path = Path(judged.path)
-    found = decided(reopened(path))
-    keep_decision(path, acceptance_document(found))
-    code = MAY_BE_LIVE if exit_code(judged.verdict) == MAY_BE_LIVE else EXIT_CODES[OUTCOMES[found.decision]]
+    judged, decision, more = run.judged, decided(run), {}
+    code = exit_code(judged.verdict)
+    if decision is not None:
+        code = code if code == MAY_BE_LIVE else EXIT_CODES[OUTCOMES[decision.decision]]
+        more = {"exit_code": code, "acceptance": acceptance_document(decision)}
     if as_json:
-        print_json({**verdict_document(judged), "exit_code": code, "acceptance": acceptance_document(found)})
+        print_json({**verdict_document(judged), **more})
+    elif decision is not None:
+        say(acceptance_text(decision, judged.verdict.suspects, path=judged.path))
     else:
-        say(acceptance_text(found, judged.verdict.suspects, path=judged.path))
+        print_coloured(verdict_text(judged))
     return code
 
 
@@ -193,16 +182,9 @@ def _drawn(path: Path, folder: Path) -> int:
 
 def _made(path: Path, *, open_it: bool) -> int:
     """The reports of a run that is judged again."""
-    from fabric.app import analyze
-    from fabric.app.analyze import reopened
-    from fabric.app.repair import decided
-    from fabric.probes.again import because_of
-    from fabric.report.decision import acceptance_document
+    from fabric.app.analyze import make_reports, reopened
 
-    run = reopened(path)
-    if because_of(run.judged.scenario):  # its page begins with the decision
-        analyze.keep_decision(path, acceptance_document(decided(run)))
-    page = analyze.make_reports(run)
+    page = make_reports(reopened(path))
     say(str(page))
     if open_it:
         click.launch(str(page.resolve()))  # where there is no browser, the path was printed

@@ -32,8 +32,8 @@ from fabric.report.output import visible, warn
 if TYPE_CHECKING:
     from fabric.app.prepare import Asked, Given
     from fabric.app.run import OnFail
-    from fabric.model.verdict import JudgedRun
     from fabric.plan.plan import Plan
+    from fabric.report.shown_run import ShownRun
     from fabric.runs.run_document import PastRun
 
 
@@ -82,14 +82,14 @@ def run_command(
     from fabric.config.baselines import out_of_reach_line
     from fabric.engine.interruption import interrupt_when_told_to_end
     from fabric.report.progress import planning
-    from fabric.wiring import backend_named
+    from fabric.wiring import make_executor
 
     interrupt_when_told_to_end()  # what runs on hosts is ended, what was measured is kept
     with planning():
         asked = asked_for(given, repair)
     name = backend_of(asked, backend)
     refuse_simulated(how.act, name, reserve=how.reserve)
-    make_executor = backend_named(name)
+    executor = make_executor(name, asked.inventory, seed)  # what is wrong with it is told before anything is written
     _tell(out_of_reach_line(asked.scenario, asked.inventory, asked.baselines))
     for line in asked.warnings:
         _tell(line)
@@ -97,7 +97,7 @@ def run_command(
         asked = replace(asked, given=replace(asked.given, yes=True))
     collect_seldom()
 
-    measure = partial(run, asked, backend=name, make_executor=make_executor, results=results, seed=seed, say=_tell)
+    measure = partial(run, asked, backend=name, executor=executor, results=results, seed=seed, say=_tell)
     return _carried_out(how, measure, asked, results)
 
 
@@ -155,7 +155,7 @@ def _told_of(run: Asked | PastRun, hook: OnFail | None, results: Path) -> dict[s
     }
 
 
-def _carried_out(how: HowRun, measure: Callable[..., JudgedRun], asked: Asked | PastRun, results: Path) -> int:
+def _carried_out(how: HowRun, measure: Callable[..., ShownRun], asked: Asked | PastRun, results: Path) -> int:
     """
     Measured, shown, and told to those who are to hear of it: the scheduler first, for jobs begin meanwhile, and while
     the hosts are reserved.
@@ -171,8 +171,8 @@ def _carried_out(how: HowRun, measure: Callable[..., JudgedRun], asked: Asked | 
     with Reservation(lambda text: warn(visible(text))) as reservation:
         with ConsoleProgress(quiet=how.as_json, **_told_of(asked, hook, results)) as progress:
             taken = reservation if how.reserve else None
-            judged = measure(observer=progress, reports=not how.no_html, reservation=taken)
-        code = show(judged, as_json=how.as_json)
+            found = measure(observer=progress, reports=not how.no_html, reservation=taken)
+        code, judged = show(found, as_json=how.as_json), found.judged
         if how.act is not None:
             act_on(Path(judged.path), how.act)
     if hook is not None and judged.verdict.outcome is Outcome.FAIL:

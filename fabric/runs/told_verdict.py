@@ -174,16 +174,3 @@ def decision_in(directory: Path) -> Decision | None:
     with suppress(StoreError):
         return found.decision if (found := told_decision(directory)) else None
     return None
-
-
-def acceptance_bytes(document: Mapping[str, Any]) -> bytes:
-    """What is in acceptance.json."""
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n"
-
-
-def is_kept(directory: Path, document: Mapping[str, Any]) -> bool:
-    """Whether acceptance.json says just this already."""
-    try:
-        return read_plain(directory / DECISION, MOST_DECISION_BYTES) == acceptance_bytes(document)
-    except OSError:
-        return False
