@@ -6,7 +6,9 @@ Certificates of runs: made, signed, and made again to be compared with what they
 """
 
 import hashlib
+import os
 import re
+import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -19,9 +21,7 @@ import orjson
 
 from fabric.app.analyze import decided, reopened, write_decision
 from fabric.app.diagnose import read_input
-from fabric.errors import ConfigError, ExecutorError, FabricError, Problem, StoreError
-from fabric.hosts.process import run_here
-from fabric.model.command import CommandResult
+from fabric.errors import ConfigError, FabricError, StoreError
 from fabric.model.differing import differing
 from fabric.model.repair import Acceptance
 from fabric.report.certificate import (
@@ -50,19 +50,18 @@ NAMESPACE = "fabric-certificate"
 TIMEOUT_S = 60.0
 """Of one call (a choice: a key in a token waits for a finger)."""
 
-_WITH_INPUT = 'exec ssh-keygen "$@" < "$0"'
-_SIGNER = re.compile(rf'Good "{NAMESPACE}" signature with \S+ key (SHA256:\S+)')
-_KEY = re.compile(r"[0-9]+ (SHA256:\S+) ")
+_SIGNER = re.compile(rb'Good "%s" signature with \S+ key (SHA256:\S+)' % NAMESPACE.encode())
+_KEY = re.compile(rb"[0-9]+ (SHA256:\S+) ")
 _PASSPHRASE = "the key has a passphrase: sign with ssh-keygen -Y sign -n fabric-certificate -f KEY certificate.json"
 
 
 def sign(message: bytes, key: Path) -> bytes:
     """The armoured signature of a message; ConfigError for a key that cannot sign it."""
     result = _ssh_keygen(message, "-q", "-Y", "sign", "-n", NAMESPACE, "-f", str(key))
-    if result.exit_status == 0 and result.stdout.startswith("-----BEGIN SSH SIGNATURE-----"):
-        return result.stdout.encode()
-    text = _PASSPHRASE if "passphrase" in result.stderr else f"cannot sign with it: {_said(result)}"
-    raise ConfigError([Problem(str(key), 0, text)])
+    if result.returncode == 0 and result.stdout.startswith(b"-----BEGIN SSH SIGNATURE-----"):
+        return result.stdout
+    text = _PASSPHRASE if b"passphrase" in result.stderr else f"cannot sign with it: {_said(result)}"
+    raise ConfigError.at(key, text)
 
 
 def signer(message: bytes, signature: bytes) -> str | None:
@@ -75,9 +74,9 @@ def signer(message: bytes, signature: bytes) -> str | None:
         file = Path(folder) / "signature"
         file.write_bytes(signature)
         result = _ssh_keygen(message, "-Y", "check-novalidate", "-n", NAMESPACE, "-s", str(file))
-    if result.exit_status == 0 and (found := _SIGNER.match(result.stdout)):
-        return found[1]
-    if "incorrect signature" in result.stderr:
+    if result.returncode == 0 and (found := _SIGNER.match(result.stdout)):
+        return found[1].decode()
+    if b"incorrect signature" in result.stderr:
         return None
     raise StoreError(f"no SSH signature of a certificate: {_said(result)}")
 
@@ -87,28 +86,31 @@ def fingerprint(public: bytes, where: str) -> str:
     found = _KEY.match(_ssh_keygen(public, "-l", "-E", "sha256", "-f", "-").stdout)
     if found is None or len(public.splitlines()) > 1:
         text = f"no public key: expected a line 'ssh-ed25519 AAAA...', got {public[:40].decode('utf-8', 'replace')!r}"
-        raise ConfigError([Problem(where, 0, text)])
-    return found[1]
+        raise ConfigError.at(where, text)
+    return found[1].decode()
 
 
-def _ssh_keygen(message: bytes, *words: str) -> CommandResult:
+def _ssh_keygen(message: bytes, *words: str) -> subprocess.CompletedProcess[bytes]:
     """StoreError where it is not there, or does not answer."""
+    environment = {**os.environ, "SSH_ASKPASS_REQUIRE": "never"}
     try:
-        with TemporaryDirectory(prefix="fabric-") as folder:
-            file = Path(folder) / "message"
-            file.write_bytes(message)
-            argv = ("sh", "-c", _WITH_INPUT, str(file), *words)
-            result = run_here(argv, TIMEOUT_S, (("SSH_ASKPASS_REQUIRE", "never"),))
-    except (OSError, ExecutorError) as exc:
+        return subprocess.run(
+            ("ssh-keygen", *words),
+            input=message,
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            env=environment,
+            start_new_session=True,  # without a terminal on which it could ask for a passphrase
+        )
+    except FileNotFoundError as exc:
+        raise StoreError("ssh-keygen is not there: install OpenSSH, 8.2 or newer") from exc
+    except (OSError, subprocess.SubprocessError) as exc:
         raise StoreError(f"ssh-keygen cannot be run: {exc}") from exc
-    if result.exit_status == 127:
-        raise StoreError("ssh-keygen is not there: install OpenSSH, 8.2 or newer")
-    return result
 
 
-def _said(result: CommandResult) -> str:
-    lines = [line for line in result.stderr.splitlines() if line.strip(" @")]
-    return lines[0].strip()[:200] if lines else f"ssh-keygen ended with {result.exit_status}"
+def _said(result: subprocess.CompletedProcess[bytes]) -> str:
+    lines = [line for line in result.stderr.decode("utf-8", "replace").splitlines() if line.strip(" @")]
+    return lines[0].strip()[:200] if lines else f"ssh-keygen ended with {result.returncode}"
 
 
 NAME, HTML = "certificate.json", "certificate.html"
