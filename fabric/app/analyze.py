@@ -137,13 +137,12 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
     at_work, read_bytes = running(path) is not None, history_bytes(path)  # before it is read: it may grow meanwhile
     past = to_judge(path, baseline_path)
     again = "" if baseline_path is None else f"fabric analyze {path} --baseline {baseline_path}"
-    verdict, complete, first = concluded(past), past.ended, past.history.first
+    verdict, complete = concluded(past), past.ended
     if not complete:
         left = "goes on: what it has not reached yet is" if at_work else "was interrupted: what it did not reach is"
         verdict = replace(verdict, reasons=(Reason(f"the run {left} not judged"), *verdict.reasons))
-    elapsed_s = 0.0 if first is None else past.history.at_s - first["at_s"]
     goes_on = at_work and not complete
-    return shown_run(past, verdict, elapsed_s, complete=complete, goes_on=goes_on, again=again, read_bytes=read_bytes)
+    return shown_run(past, verdict, complete=complete, goes_on=goes_on, again=again, read_bytes=read_bytes)
 
 
 def to_judge(path: Path, baseline_path: Path | None = None) -> PastRun:
@@ -159,7 +158,6 @@ def to_judge(path: Path, baseline_path: Path | None = None) -> PastRun:
 def shown_run(
     past: PastRun,
     verdict: Verdict,
-    elapsed_s: float,
     *,
     complete: bool = True,
     goes_on: bool = False,
@@ -172,14 +170,14 @@ def shown_run(
 
     *parts*: the directories that it was read from, where they are several.
     """
-    path, document = past.path, past.document
+    path, document, first = past.path, past.document, past.history.first
     baselines = {id(one): one for one in past.baselines.values()}.values()
     judged = JudgedRun(
         scenario=past.scenario,
         verdict=verdict,
         path=str(path),
         run_id=document.get("run_id", path.name),
-        elapsed_s=elapsed_s,
+        elapsed_s=0.0 if first is None else past.history.at_s - first["at_s"],
         backend=past.backend,
         judged_by=tuple(f"{baseline.name} ({baseline.source})" for baseline in baselines),
         again=again or f"fabric report {path}",

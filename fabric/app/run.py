@@ -45,7 +45,7 @@ from fabric.ports import Executor
 from fabric.report.output import jsonable
 from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import SUSPECT
-from fabric.runs.events import EVENTS, History, Progress, history_of, not_begun, read_events
+from fabric.runs.events import EVENTS, Progress, history_of, not_begun, read_events
 from fabric.runs.journal import JOURNAL, Journal, refuse_while_open, say_what_is_open
 from fabric.runs.run_directory import RunDirectory
 from fabric.runs.run_document import PastRun, go_on_command, run_document
@@ -126,17 +126,17 @@ def measured(begun: Begun, *, observer: Observer, reports: bool) -> ShownRun:
         executor = watching(executor, past.path, past.scenario, past.inventory)
         # A thread that dies for want of memory asks this process to stop, as somebody would from outside.
         with heeding_threads(partial(os.kill, os.getpid(), signal.SIGTERM)) as died:
-            by_id, elapsed_s = _measure(begun, executor, changing, observer)
+            _measure(begun, executor, changing, observer)
         stop_watching(executor)
-        plan = reached(past.plan, not_begun(read_events(past.path / EVENTS, "rounds_over")))
-        past = replace(past, plan=plan, history=History(by_id, added=tuple(directory.added)))
+        history = history_of(read_events(past.path / EVENTS))
+        past = replace(past, plan=reached(past.plan, not_begun(history.others)), history=history)
         verdict = concluded(past)
         directory.close()
         over = True
         with suppress(StoreError):
             executor.close()
         changing.journal.close()
-        shown = shown_run(past, verdict, elapsed_s)
+        shown = shown_run(past, verdict)
         write_derived(shown, reports=reports)
     except BaseException as exc:
         with listening(lambda: None):  # another Ctrl-C must not hide that a change may be live
@@ -176,10 +176,8 @@ def _ended_early(
         raise StoreError(f"{exc}; {then}") from exc
 
 
-def _measure(
-    begun: Begun, executor: Executor, changing: Changing, observer: Observer
-) -> tuple[dict[str, ProbeResult], float]:
-    """Run the plan; every probe's result by id, and how long it took by the executor's clock (seconds)."""
+def _measure(begun: Begun, executor: Executor, changing: Changing, observer: Observer) -> None:
+    """Run the plan; all of it is in the history then."""
     past, directory, progress = begun.past, begun.directory, begun.progress
     topology = past.inventory.topology
     judge = Judge.as_asked(past.scenario.judge, past.baselines, topology)
@@ -191,10 +189,10 @@ def _measure(
     def of_phase(phase_plan: PhasePlan) -> list[Probe]:
         return [*phase_plan.planned, *(one for one in directory.added if one.phase == phase_plan.phase.name)]
 
-    started_s = executor.now()
     if not progress.begun:
-        directory.events.append("run_started", started_s, {"run_id": directory.path.name, "probes": past.plan.probes})
-    finished = run_plan(
+        fields = {"run_id": directory.path.name, "probes": past.plan.probes}
+        directory.events.append("run_started", executor.now(), fields)
+    run_plan(
         past.plan,
         topology=topology,
         executor=executor,
@@ -206,12 +204,8 @@ def _measure(
         progress=progress,
         judge_own=lambda plan, done: own_fails(of_phase(plan), {one.probe_id: one for one in done}, judge=judge),
     )
-    elapsed_s = executor.now() - (progress.began_s if progress.begun else started_s)
     directory.events.append("run_ended", executor.now(), {})
     directory.flush()
-    if past.changes or progress.begun:  # with the very times that the changes are told in
-        return dict(history_of(read_events(directory.path / EVENTS)).results), elapsed_s
-    return {result.probe_id: result for result in finished}, elapsed_s
 
 
 def _changing(past: PastRun) -> Changing:

@@ -41,12 +41,10 @@ def judged_together(paths: Sequence[Path], *, baseline_path: Path | None = None)
     verdict = concluded(whole, _seen(parts, whole, offsets_s))
     apart = note(f"{len(parts)} runs judged together: between the hosts of two of them nothing was measured")
     first, document = parts[0], {**whole.document, "run_id": f"{parts[0].document['run_id']}+{len(parts) - 1}"}
-    began_s = min((one.history.first or {"at_s": 0.0})["at_s"] + by for one, by in zip(parts, offsets_s, strict=True))
     again = f"fabric analyze {' '.join(str(one.path) for one in parts)}"
     shown = shown_run(
         replace(whole, document=document),
         replace(verdict, reasons=(*verdict.reasons, apart)),
-        whole.history.at_s - began_s,
         again=again if baseline_path is None else f"{again} --baseline {baseline_path}",
         read_bytes=0,
         parts=[one.path for one in parts],
@@ -103,10 +101,11 @@ def _whole(parts: Sequence[PastRun], offsets_s: Sequence[float]) -> PastRun:
     for one, by_s in zip(parts, offsets_s, strict=True):
         for name, result in one.results.items():
             results[name] = replace(result, started_s=result.started_s + by_s, ended_s=result.ended_s + by_s)
+    began_s = [(one.history.first or {"at_s": 0.0})["at_s"] + by for one, by in zip(parts, offsets_s, strict=True)]
     history = History(
         results=results,
         others=tuple(event for one in parts for event in one.history.others),
-        first=parts[0].history.first,
+        first={"at_s": min(began_s)},
         at_s=max(one.history.at_s + by_s for one, by_s in zip(parts, offsets_s, strict=True)),
         added=tuple(probe for one in parts for probe in one.history.added),
     )
