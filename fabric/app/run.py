@@ -1,6 +1,6 @@
 """
-Run a plan: measure, judge, report; and ``--on-fail``: a command, or a URL, that is told when the fabric is bad, which
-never holds up or fails a run.
+Run a plan: measure, judge, report; and ``--on-fail``: a command that is told when the fabric is bad, which never holds
+up or fails a run.
 """
 
 import os
@@ -11,7 +11,6 @@ import signal
 import subprocess
 import tempfile
 import threading
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -228,29 +227,28 @@ def _own_boot_id() -> str:
 
 
 TIMEOUT_S = 60.0
-"""So long may a command take; a URL a sixth of it. A run that ends waits no longer than ``PATIENCE_S`` (choices)."""
+"""So long may the command take. A run that ends waits no longer than ``PATIENCE_S`` (choices)."""
 
 PATIENCE_S = 10.0
 
 
 class OnFail:
     """
-    Tells *target* of the first failure while a run goes on, and of the whole verdict at its end.
+    Tells *command* of the first failure while a run goes on, and of the whole verdict at its end.
 
-    A command gets the JSON on standard input, a URL as the body of a POST. *say* is told where that did not work.
-    Raises ConfigError for a command that is not there and for what is neither.
+    It gets the JSON on standard input. *say* is told where that did not work. Raises ConfigError for a command that is
+    not there.
     """
 
-    def __init__(self, target: str, say: Callable[[str], None]) -> None:
+    def __init__(self, command: str, say: Callable[[str], None]) -> None:
         self._say, self._told = say, False
         self._threads: list[threading.Thread] = []
-        self._url = target if target.startswith(("http://", "https://")) else ""
         try:
-            self._argv = [] if self._url else shlex.split(target)
+            self._argv = shlex.split(command)
         except ValueError as exc:
-            raise ConfigError.at("--on-fail", f"expected a command or a URL: {exc}, got {target!r}") from exc
-        if not self._url and (not self._argv or shutil.which(self._argv[0]) is None):
-            raise ConfigError.at("--on-fail", f"expected http://..., https://... or a command, got {target!r}")
+            raise ConfigError.at("--on-fail", f"expected a command: {exc}, got {command!r}") from exc
+        if not self._argv or shutil.which(self._argv[0]) is None:
+            raise ConfigError.at("--on-fail", f"expected a command that is here, got {command!r}")
 
     def first(self, document: Mapping[str, Any]) -> None:
         """Tell of a failure while the run goes on; only the first is told."""
@@ -279,38 +277,26 @@ class OnFail:
                 self._say(f"--on-fail: not done after {PATIENCE_S:g} s; it is left to itself")
 
     def _tell(self, document: Mapping[str, Any]) -> None:
-        data = orjson.dumps(document)
-        thread = threading.Thread(target=self._told_to, args=(data,), daemon=True, name="on-fail")
+        thread = threading.Thread(target=self._run, args=(orjson.dumps(document),), daemon=True, name="on-fail")
         self._threads.append(thread)
         thread.start()
 
-    def _told_to(self, data: bytes) -> None:
-        try:
-            if self._url:
-                self._posted(data)
-            else:
-                self._run(data)
-        except (OSError, ValueError, subprocess.SubprocessError) as exc:
-            self._say(f"--on-fail: {exc}")
-
-    def _posted(self, data: bytes) -> None:
-        headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(self._url, data, headers)
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S / 6):
-            pass
-
     def _run(self, data: bytes) -> None:
-        with tempfile.TemporaryFile() as file:  # no pipe: who does not read it must not block
-            file.write(data)
-            file.seek(0)
-            ended = subprocess.run(  # the user's own command, without a shell
-                self._argv,
-                stdin=file,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=TIMEOUT_S,
-                check=False,
-                start_new_session=True,
-            )
+        try:
+            with tempfile.TemporaryFile() as file:  # no pipe: who does not read it must not block
+                file.write(data)
+                file.seek(0)
+                ended = subprocess.run(  # the user's own command, without a shell
+                    self._argv,
+                    stdin=file,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    timeout=TIMEOUT_S,
+                    check=False,
+                    start_new_session=True,
+                )
+        except (OSError, subprocess.SubprocessError) as exc:
+            self._say(f"--on-fail: {exc}")
+            return
         if ended.returncode:
             self._say(f"--on-fail: {self._argv[0]} ended with {ended.returncode}")
