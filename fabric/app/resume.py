@@ -3,13 +3,11 @@
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from fabric.app.prepare import Asked, Given, prepare
+from fabric.app.prepare import Given, prepare
 from fabric.app.repair import filled
 from fabric.app.restore import in_order, restore
 from fabric.app.run import Begun, measured, nothing_held
@@ -24,7 +22,7 @@ from fabric.model.repair import Because
 from fabric.plan.plan import Plan, plan_scenario
 from fabric.ports import MakeExecutor
 from fabric.probes.again import because_of
-from fabric.report.output import counted
+from fabric.report.output import counted, jsonable
 from fabric.report.shown_run import ShownRun
 from fabric.runs.events import EVENTS, Progress, all_events, progress_of, read_events
 from fabric.runs.journal import CLOSED, FINAL, refuse_while_open
@@ -112,12 +110,12 @@ def resume(
         executor = make_executor(past.backend, inventory, int(past.document["seed"]))
         try:
             nothing_held(executor, past.scenario, inventory, say)
-            directory = _reopened(past, say)
+            done = _history(path, past.document)
+            directory = _reopened(past, done, say)
         except BaseException:
             executor.close()
             raise
         try:
-            done = _history(path, past.document)
             at_s = max(done.at_s, close_samples(path))
             fields = {"times": done.resumed + 1, "kept": len(done.results), "again": len(done.half_done)}
             for change_id in _not_told(path):
@@ -135,7 +133,7 @@ def resume(
         again = "1 was half done and begins again" if half == 1 else f"{half:,} were half done and begin again"
         say(f"{counted(len(done.results), 'probe')} {'is' if len(done.results) == 1 else 'are'} done and kept, {again}")
         executor.go_on(at_s)
-        return measured(Begun(past, directory, executor, done), observer=observer, reports=reports)
+        return measured(Begun(past, directory, executor, replace(done, begun=True)), observer=observer, reports=reports)
 
 
 def _take_back(past: PastRun, results: Path, make_executor: MakeExecutor, say: Callable[[str], None]) -> None:
@@ -159,7 +157,7 @@ def _not_told(path: Path) -> list[str]:
     return [name for name, state in back.items() if state in CLOSED and states.get(name, state) not in FINAL]
 
 
-def _reopened(past: PastRun, say: Callable[[str], None]) -> RunDirectory:
+def _reopened(past: PastRun, done: Progress, say: Callable[[str], None]) -> RunDirectory:
     """
     The directory, ready for more: a torn line is cut off, a wish to stop is forgotten.
 
@@ -167,7 +165,6 @@ def _reopened(past: PastRun, say: Callable[[str], None]) -> RunDirectory:
     of the whole, were this run killed between its end and its reports. All of it can be made again.
     """
     path = past.path
-    done = _history(path, past.document)
     with storing(path / STOP, "cannot remove"):
         (path / STOP).unlink(missing_ok=True)
     directory = RunDirectory(path, added=done.added)
@@ -210,13 +207,15 @@ def _differences(document: Mapping[str, Any], because: Because | None) -> Iterat
         yield "run.json does not say which files it was asked with, so they cannot be compared"
         return
     try:
-        asked = _as_now(given, because)
+        asked = prepare(Given.of(given))
+        if because is not None:  # the evidence is what it was then: the run that failed the host need not be there
+            asked = filled(asked, because)
     except ConfigError as exc:
         yield from (f"cannot be read as then: {problem}" for problem in exc.problems)
         return
     pairs = {
-        **_json(resolved_document(asked.scenario, asked.inventory)),
-        "baselines": _json({name: asdict(baseline) for name, baseline in asked.baselines.items()}),
+        **jsonable(resolved_document(asked.scenario, asked.inventory)),
+        "baselines": jsonable({name: asdict(baseline) for name, baseline in asked.baselines.items()}),
     }
     then = {**document["asked"], "baselines": document["baselines"]}
     for part in ("scenario", "inventory", "baselines"):
@@ -231,18 +230,3 @@ def _conclusion(differs: tuple[str, ...]) -> str:
     many = f"there {'is' if more == 1 else 'are'} {counted(more, 'more difference')}, and a run"
     seen = many if more > 0 else "this run"
     return f"{seen} is one question: run the scenario anew, or go on as it was asked then: --force"
-
-
-def _as_now(given: Mapping[str, Any], because: Because | None) -> Asked:
-    """
-    What the same command line asks for now.
-
-    After a repair the evidence is what it was when the run began: the run that failed the host need not be there.
-    """
-    asked = prepare(Given.of(given))
-    return asked if because is None else filled(asked, because)
-
-
-def _json(value: object) -> Any:
-    """As it looks when it has been written and read."""
-    return orjson.loads(orjson.dumps(value))

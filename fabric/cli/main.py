@@ -193,7 +193,8 @@ def _of_others(exc: BaseException) -> str:
 
     if isinstance(exc, PermissionError) and exc.filename:
         return f"error: {exc.filename}: {exc.strerror}"
-    if (package := _missing(exc)) is not None:
+    package = (exc.name or "").partition(".")[0] if isinstance(exc, ModuleNotFoundError) else ""
+    if package not in ("", "fabric"):
         return f"error: the Python package {package} is not installed here; {_INSTALL}"
     if short := out_of_memory(exc):
         return f"error: {short}"
@@ -204,12 +205,6 @@ def _asked(exc: click.ClickException) -> str:
     """The command that was called, ``fabric baseline record``; ``fabric`` where it is not known."""
     ctx = exc.ctx if isinstance(exc, click.UsageError) else None
     return ctx.command_path if ctx is not None else "fabric"
-
-
-def _missing(exc: BaseException) -> str | None:
-    """The package of somebody else that is missing, None when that is not what is wrong."""
-    name = (exc.name or "").partition(".")[0] if isinstance(exc, ModuleNotFoundError) else ""
-    return name if name not in ("", "fabric") else None
 
 
 def _say_json(error: str, exit_code: int, problems: Sequence[str]) -> None:

@@ -24,6 +24,7 @@ from fabric.report.output import say, visible, warn
 from fabric.runs.run_directory import run_path
 
 if TYPE_CHECKING:
+    from fabric.ports import Nodes
     from fabric.report.shown_run import ShownRun
 
 
@@ -87,10 +88,9 @@ def report_command(
 
     _tell_who_is_at_work(run)
     found = analyze(run)
-    refuse_simulated(act, found.judged.backend)
+    nodes = nodes_for(act, found.judged.backend)
     code = show(found, as_json=as_json)
-    if act is not None:
-        act_on(run, act)
+    act_on(run, nodes)
     return code
 
 
@@ -100,28 +100,28 @@ def _refuse_beside(act: str | None, others: Iterable[object]) -> None:
         raise click.UsageError("--act goes with the verdict alone: leave out what is made or printed instead")
 
 
-def refuse_simulated(act: str | None, backend: str, *, reserve: bool = False) -> None:
-    """Said before anything is measured or printed."""
-    if act is not None and backend == "mock":
+def nodes_for(act: str | None, backend: str) -> Nodes | None:
+    """Whose nodes are told of a verdict; what cannot be told is refused before anything is measured or printed."""
+    if act is None:
+        return None
+    if backend == "mock":
         raise ConfigError.at("--act", "the run is simulated: no real host is drained")
-    if act is not None:
-        from fabric.app.scheduler import nodes_of
+    from fabric.app.scheduler import nodes_of
 
-        nodes_of(act)  # refuses what could not be told, before hours are measured
-    if reserve and backend == "mock":
-        raise ConfigError.at("--reserve", "the run is simulated: no real host is reserved")
+    return nodes_of(act)
 
 
-def act_on(run: Path, how: str) -> None:
+def act_on(run: Path, nodes: Nodes | None) -> None:
     """Tell the scheduler of a run's verdict, and on stderr what came of it; the exit code stays that of the run."""
-    from fabric.app.scheduler import act, nodes_of
+    from fabric.app.scheduler import act
 
+    if nodes is None:
+        return
     try:
-        nodes = nodes_of(how)
         for line in act(run, nodes=nodes):
             warn(visible(f"{nodes.name.lower()}: {line}"))
     except (StoreError, ToolError) as exc:
-        warn(visible(f"{how}: nothing was done: {exc}"))
+        warn(visible(f"{nodes.name.lower()}: nothing was done: {exc}"))
 
 
 def _tell_who_is_at_work(run: Path) -> None:

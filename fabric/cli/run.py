@@ -23,8 +23,8 @@ from fabric.cli.options import (
     results_option,
     scenario_options,
 )
-from fabric.cli.plan import asked_for, backend_of
-from fabric.cli.report import act_on, refuse_simulated, show
+from fabric.cli.plan import asked_for
+from fabric.cli.report import act_on, nodes_for, show
 from fabric.errors import ConfigError
 from fabric.model.outcome import Outcome
 from fabric.report.output import visible, warn
@@ -60,9 +60,9 @@ _how_it_is_run = bundled(
     click.option("--yes", is_flag=True, help="Alter a real fabric without asking."),
     click.option(
         "--on-fail",
-        metavar="CMD|URL",
+        metavar="CMD",
         help="Told of the first failure (a slow part: when its phase ends), and of the verdict if it is FAIL: JSON "
-        "on standard input, or POST.",
+        "on standard input.",
     ),
     act_option,
     reserve_option,
@@ -78,6 +78,7 @@ def run_command(
     given: Given, backend: str | None, results: Path, seed: int, *, repair: AfterRepair, how: HowRun
 ) -> int:
     """Run SCENARIO, judge it, name the bad part; the exit code says how it ended."""
+    from fabric.app.prepare import backend_of, refuse_unguarded
     from fabric.app.run import run
     from fabric.config.baselines import out_of_reach_line
     from fabric.engine.interruption import interrupt_when_told_to_end
@@ -87,8 +88,8 @@ def run_command(
     interrupt_when_told_to_end()  # what runs on hosts is ended, what was measured is kept
     with planning():
         asked = asked_for(given, repair)
-    name = backend_of(asked, backend)
-    refuse_simulated(how.act, name, reserve=how.reserve)
+    name = backend_of(asked.inventory, backend, given.faults)
+    refuse_unguarded(asked.scenario, name)
     executor = make_executor(name, asked.inventory, seed)  # what is wrong with it is told before anything is written
     _tell(out_of_reach_line(asked.scenario, asked.inventory, asked.baselines))
     for line in asked.warnings:
@@ -98,7 +99,7 @@ def run_command(
     collect_seldom()
 
     measure = partial(run, asked, backend=name, executor=executor, results=results, seed=seed, say=_tell)
-    return _carried_out(how, measure, asked, results)
+    return _carried_out(how, measure, asked, results, name)
 
 
 @click.command("resume")
@@ -126,7 +127,6 @@ def resume_command(run: Path, *, force: bool, how: HowRun) -> int:
     with planning():
         found = look(run, force=force)
     past = found.past
-    refuse_simulated(how.act, past.backend, reserve=how.reserve)
     for text in found.differs:
         say(f"gone on all the same: {text}")
     if note := out_of_reach_line(past.scenario, past.inventory, past.baselines):
@@ -134,9 +134,8 @@ def resume_command(run: Path, *, force: bool, how: HowRun) -> int:
     if past.backend != "mock":
         _agree(past.plan, yes=how.yes)
 
-    return _carried_out(
-        how, partial(resume, found, make_executor=make_executor, say=say), past, past.path.parent.parent
-    )
+    measure = partial(resume, found, make_executor=make_executor, say=say)
+    return _carried_out(how, measure, past, past.path.parent.parent, past.backend)
 
 
 def _told_of(run: Asked | PastRun, hook: OnFail | None, results: Path) -> dict[str, Any]:
@@ -155,7 +154,9 @@ def _told_of(run: Asked | PastRun, hook: OnFail | None, results: Path) -> dict[s
     }
 
 
-def _carried_out(how: HowRun, measure: Callable[..., ShownRun], asked: Asked | PastRun, results: Path) -> int:
+def _carried_out(
+    how: HowRun, measure: Callable[..., ShownRun], asked: Asked | PastRun, results: Path, backend: str
+) -> int:
     """
     Measured, shown, and told to those who are to hear of it: the scheduler first, for jobs begin meanwhile, and while
     the hosts are reserved.
@@ -166,6 +167,9 @@ def _carried_out(how: HowRun, measure: Callable[..., ShownRun], asked: Asked | P
     from fabric.report.verdict_json import verdict_document
 
     hook = None if how.on_fail is None else OnFail(how.on_fail, _tell)
+    nodes = nodes_for(how.act, backend)
+    if how.reserve and backend == "mock":
+        raise ConfigError.at("--reserve", "the run is simulated: no real host is reserved")
     if how.reserve:
         minutes(asked.plan)  # refuses what could not run, before anything is begun
     with Reservation(lambda text: warn(visible(text))) as reservation:
@@ -173,8 +177,7 @@ def _carried_out(how: HowRun, measure: Callable[..., ShownRun], asked: Asked | P
             taken = reservation if how.reserve else None
             found = measure(observer=progress, reports=not how.no_html, reservation=taken)
         code, judged = show(found, as_json=how.as_json), found.judged
-        if how.act is not None:
-            act_on(Path(judged.path), how.act)
+        act_on(Path(judged.path), nodes)
     if hook is not None and judged.verdict.outcome is Outcome.FAIL:
         hook.end({name: value for name, value in verdict_document(judged).items() if name in _TOLD})
     return code
