@@ -45,7 +45,7 @@ def monitor_command(
     Alters nothing. A line an alarm, judged as a run judges its ports; a host that does not answer holds nobody up.
     Exit 1 a port is bad, 3 a host was not read.
     """
-    from fabric.app.live_metrics import FleetMetrics, serve
+    from fabric.app.live_metrics import fleet_metrics, serve
     from fabric.app.monitor import Alarm, Monitor, alarm_line, closing_line
     from fabric.app.prepare import backend_of, hosts_named
     from fabric.config.inventory import load_inventory
@@ -68,7 +68,7 @@ def monitor_command(
         monitor = Monitor(found, names, executor, every_s=every_s, say=say)
         with closing(monitor):
             if port is not None:
-                serve(FleetMetrics(found.name, lambda: monitor.seen), port, address)
+                serve(fleet_metrics(found.name, lambda: monitor.seen), port, address)
             seen = monitor.run(lasts_s)
     document = {**jsonable(seen), "last_alarms": jsonable(list(monitor.alarms)), "exit_code": seen.exit_code}
     return answer(document, [closing_line(seen)], as_json=as_json, code=seen.exit_code)
