@@ -70,8 +70,9 @@ def gone_on(
     run: Path, *, force: bool = False, observer: Observer | None = None, say: Callable[[str], None] = lambda _: None
 ) -> JudgedRun:
     """A run that was interrupted, resumed on the simulated hosts and judged."""
+    past, _ = look(run, force=force)
     return resume(
-        look(run, force=force),
+        past,
         make_executor=wired,
         observer=observer or Watcher(),
         say=say,

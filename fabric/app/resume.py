@@ -3,7 +3,8 @@
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from contextlib import closing
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,17 +45,9 @@ _PLACE = re.compile(r"(.*\.source|scenario\.inventory)")
 """Where a file lay, as it was written then, is no difference: what the file holds is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resumable:
-    """A run that can go on, and with what: always what its run.json says. *differs*: what the files say now instead."""
-
-    past: PastRun
-    differs: tuple[str, ...]
-
-
-def look(path: Path, *, force: bool) -> Resumable:
+def look(path: Path, *, force: bool) -> tuple[PastRun, tuple[str, ...]]:
     """
-    Read a run that shall go on; alters nothing.
+    A run that shall go on, always with what its run.json says, and what its files say now instead; alters nothing.
 
     Raises ConfigError when there is no such run, when it has ended, and unless *force* when the scenario, the
     inventory, a baseline or this tool is not what it was; StoreError when it goes on, or its history cannot be read.
@@ -77,7 +70,7 @@ def look(path: Path, *, force: bool) -> Resumable:
         raise ConfigError.at(path, f"{text}: go on with the version that began it")
     if differs and not force:
         raise ConfigError(Problem(str(path), 0, text) for text in (*differs[:MOST_DIFFERENCES], _conclusion(differs)))
-    return Resumable(PastRun(path, document, scenario, inventory, baselines, plan), differs)
+    return PastRun(path, document, scenario, inventory, baselines, plan), differs
 
 
 def _why_over(path: Path) -> str:
@@ -88,7 +81,7 @@ def _why_over(path: Path) -> str:
 
 
 def resume(
-    found: Resumable,
+    past: PastRun,
     *,
     make_executor: MakeExecutor,
     observer: Observer,
@@ -102,38 +95,40 @@ def resume(
     Raises MayBeLive when a change of it cannot be seen taken back, or a guard holds one of another run: nothing is
     measured then.
     """
-    past, path = found.past, found.past.path
-    results, inventory = path.parent.parent, past.inventory
+    path, inventory = past.path, past.inventory
+    results = path.parent.parent
     with holding(results, path.parent.name, past.scenario.hosts, run=path.name):
         _take_back(past, results, make_executor, say)
         refuse_while_open(results)
-        executor = make_executor(past.backend, inventory, int(past.document["seed"]))
-        try:
+        with closing(make_executor(past.backend, inventory, int(past.document["seed"]))) as executor:
             nothing_held(executor, past.scenario, inventory, say)
             done = _history(path, past.document)
             directory = _reopened(past, done, say)
-        except BaseException:
-            executor.close()
-            raise
-        try:
-            at_s = max(done.at_s, close_samples(path))
-            fields = {"times": done.resumed + 1, "kept": len(done.results), "again": len(done.half_done)}
-            for change_id in _not_told(path):
-                directory.events.append("change", at_s, {"change": change_id, "state": "reverted", "reason": RESUMED})
-            fields |= {"cut_bytes": directory.events.cut_bytes, "utc_s": round(time.time())}
-            directory.events.append("resumed", at_s, fields)
-            directory.flush()
-            if reservation is not None:
-                reservation.take(path, past.scenario.hosts, past.plan)
-        except FabricError:
-            directory.events.abandon()
-            executor.close()
-            raise
-        half = len(done.half_done)
-        again = "1 was half done and begins again" if half == 1 else f"{half:,} were half done and begin again"
-        say(f"{counted(len(done.results), 'probe')} {'is' if len(done.results) == 1 else 'are'} done and kept, {again}")
-        executor.go_on(at_s)
-        return measured(Begun(past, directory, executor, replace(done, begun=True)), observer=observer, reports=reports)
+            try:
+                at_s = max(done.at_s, close_samples(path))
+                _note_resumed(directory, done, at_s)
+                if reservation is not None:
+                    reservation.take(path, past.scenario.hosts, past.plan)
+            except FabricError:
+                directory.events.abandon()
+                raise
+            half = len(done.half_done)
+            again = "1 was half done and begins again" if half == 1 else f"{half:,} were half done and begin again"
+            kept = f"{counted(len(done.results), 'probe')} {'is' if len(done.results) == 1 else 'are'} done and kept"
+            say(f"{kept}, {again}")
+            executor.go_on(at_s)
+            begun = Begun(past, directory, executor, replace(done, begun=True))
+            return measured(begun, observer=observer, reports=reports)
+
+
+def _note_resumed(directory: RunDirectory, done: Progress, at_s: float) -> None:
+    """In the history, with the changes that are back meanwhile."""
+    for change_id in _not_told(directory.path):
+        directory.events.append("change", at_s, {"change": change_id, "state": "reverted", "reason": RESUMED})
+    fields = {"times": done.resumed + 1, "kept": len(done.results), "again": len(done.half_done)}
+    fields |= {"cut_bytes": directory.events.cut_bytes, "utc_s": round(time.time())}
+    directory.events.append("resumed", at_s, fields)
+    directory.flush()
 
 
 def _take_back(past: PastRun, results: Path, make_executor: MakeExecutor, say: Callable[[str], None]) -> None:

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -84,7 +84,7 @@ def run(
     worth knowing before the first probe.
     """
     scenario, inventory = asked.scenario, asked.inventory
-    try:
+    with closing(executor):
         refuse_unguarded(scenario, backend)
         with holding(results, scenario.name, scenario.hosts) as lock:
             refuse_while_open(results)
@@ -102,10 +102,6 @@ def run(
                 raise
             past = PastRun(directory.path, document, scenario, inventory, asked.baselines, asked.plan)
             return measured(Begun(past, directory, executor), observer=observer, reports=reports)
-    except BaseException:
-        with suppress(StoreError):
-            executor.close()
-        raise
 
 
 def nothing_held(executor: Executor, scenario: Scenario, inventory: Inventory, say: Callable[[str], None]) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.command("report")
-@click.argument("runs", metavar="RUN", nargs=-1, type=PATH)
+@click.argument("run", required=False, type=PATH)
 @click.option("--probe", metavar="ID", help="Print what the commands of this probe printed, instead.")
 @click.option("--html", is_flag=True, help="Make report.html, junit.xml, metrics.prom and summary.md again.")
 @click.option("--open", "open_it", is_flag=True, help="The same, and show report.html in a browser.")
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @act_option
 @json_option
 def report_command(
-    runs: tuple[Path, ...],
+    run: Path | None,
     probe: str | None,
     *,
     html: bool,
@@ -65,11 +65,9 @@ def report_command(
 
         print_json(verdict_schema())
         return 0
-    if not runs:
+    if run is None:
         raise click.UsageError("which run? Name its directory: results/<scenario>/latest")
-    if len(runs) > 1:
-        raise click.UsageError("one run at a time; two are compared by: fabric compare RUN_A RUN_B")
-    run = run_path(runs[0])
+    run = run_path(run)
     _refuse_beside(act, (probe, html, open_it, figures, as_csv, certificate, key))
     if certificate or key is not None:
         return _certify(run, key)
@@ -281,8 +279,7 @@ def compare_command(first: Path, second: Path, *, as_json: bool) -> int:
     from fabric.app.compare import compare
     from fabric.report.several_runs import EXIT_CODES, compare_document, compare_text
 
-    found = compare(run_path(first), run_path(second))
-    told = (found.first, found.second, found.comparison, found.notes)
-    return answer(
-        compare_document(*told), [compare_text(*told)], as_json=as_json, code=EXIT_CODES[found.comparison.change]
-    )
+    first, second = run_path(first), run_path(second)
+    comparison, notes = compare(first, second)
+    told = (str(first), str(second), comparison, notes)
+    return answer(compare_document(*told), [compare_text(*told)], as_json=as_json, code=EXIT_CODES[comparison.change])

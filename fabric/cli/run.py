@@ -125,16 +125,15 @@ def resume_command(run: Path, *, force: bool, how: HowRun) -> int:
             warn(visible(text))
 
     with planning():
-        found = look(run, force=force)
-    past = found.past
-    for text in found.differs:
+        past, differs = look(run, force=force)
+    for text in differs:
         say(f"gone on all the same: {text}")
     if note := out_of_reach_line(past.scenario, past.inventory, past.baselines):
         say(f"note: {note}")
     if past.backend != "mock":
         _agree(past.plan, yes=how.yes)
 
-    measure = partial(resume, found, make_executor=make_executor, say=say)
+    measure = partial(resume, past, make_executor=make_executor, say=say)
     return _carried_out(how, measure, past, past.path.parent.parent, past.backend)
 
 
