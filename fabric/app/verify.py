@@ -23,7 +23,6 @@ from fabric.app.analyze import decided, reopened, write_decision
 from fabric.app.diagnose import read_input
 from fabric.errors import ConfigError, FabricError, StoreError
 from fabric.model.differing import differing
-from fabric.model.repair import Acceptance
 from fabric.report.certificate import (
     FORMAT,
     JUDGED_WITH,
@@ -190,11 +189,11 @@ def make_certificate(run: Path, *, key: Path | None) -> tuple[Path, str]:
         raise ConfigError.at(path, f"{text}; until then: fabric report {path}")
     if key is not None:
         sign(b"", key)  # one that cannot be used is told before anything is judged
-    shown, decision = _judged(path)
+    shown = reopened(path)
     directory = Path(shown.judged.path)
     with storing(directory):
-        _tidy(directory, shown, decision)
-        document = _document(shown, decision, manifest(directory))
+        _tidy(directory, shown)
+        document = _document(shown, manifest(directory))
         data = encoded(document)
         signature = None if key is None else sign(data, key)
         (directory / SIGNATURE).unlink(missing_ok=True)  # an older one is of another text
@@ -241,13 +240,13 @@ def _compared(directory: Path, stated: _Stated, found: Verified) -> None:
         found.open.append(f"this run goes on ({holder.text}): ask again when it has ended")
         return
     try:
-        shown, decision = _judged(directory)
-        again = _document(shown, decision, stated.files)
+        shown = reopened(directory)
+        again = _document(shown, stated.files)
     except FabricError as exc:
         found.open.append(f"the run cannot be judged again: {exc}")
         return
     _says_the_same(stated, again, found)
-    beside = _beside(shown, decision) if stated.of_this_version else {}
+    beside = _beside(shown) if stated.of_this_version else {}
     found.problems += [f"{name}: {text} ({_AGAIN[name]})" for name, text in beside.items() if text]
     found.notes += _not_covered(directory, beside)
 
@@ -267,9 +266,9 @@ def _says_the_same(stated: _Stated, again: Mapping[str, Any], found: Verified) -
         found.problems += lines or [f"{stated.file.name}: not as it was written: other spaces, order, or a name twice"]
 
 
-def _beside(shown: ShownRun, decision: Acceptance | None) -> dict[str, str]:
+def _beside(shown: ShownRun) -> dict[str, str]:
     """What the verdict and the decision beside it say otherwise than the run's files; empty text where nothing is."""
-    directory = Path(shown.judged.path)
+    directory, decision = Path(shown.judged.path), decided(shown)
     made: dict[str, Mapping[str, Any]] = {VERDICT: verdict_document(shown.judged)}
     if decision is not None:
         made[DECISION] = acceptance_document(decision)
@@ -305,25 +304,20 @@ def _not_covered(directory: Path, checked: Iterable[str]) -> list[str]:
     )
 
 
-def _judged(run: Path) -> tuple[ShownRun, Acceptance | None]:
-    shown = reopened(run)
-    return shown, decided(shown)
-
-
-def _document(shown: ShownRun, decision: Acceptance | None, files: Sequence[SourceFile]) -> dict[str, Any]:
+def _document(shown: ShownRun, files: Sequence[SourceFile]) -> dict[str, Any]:
     """As a reader of the file sees it; each of the *files* once, in order of path."""
     identity = read_identity(Path(shown.judged.path)) or {}
     parts = [asdict(host) for host in identity.values()]
     ordered = [one for _, one in sorted({one.path: one for one in files}.items())]
-    document = certificate_document(shown, decision, ordered, parts, judged_with=own_version())
+    document = certificate_document(shown, decided(shown), ordered, parts, judged_with=own_version())
     found: dict[str, Any] = orjson.loads(encoded(document))
     return found
 
 
-def _tidy(directory: Path, shown: ShownRun, decision: Acceptance | None) -> None:
+def _tidy(directory: Path, shown: ShownRun) -> None:
     """Raises OSError."""
     remove_durably(leftovers(directory))
-    wrong = {name for name, text in _beside(shown, decision).items() if text}
+    wrong = {name for name, text in _beside(shown).items() if text}
     if VERDICT in wrong:
         write_durably(directory / VERDICT, verdict_bytes(shown.judged))
     if DECISION in wrong:
