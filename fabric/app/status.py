@@ -57,12 +57,6 @@ class PhaseProgress:
     errors: int = 0
     over: bool = False
 
-    def count(self, outcome: str, by: int) -> None:
-        """A probe has this outcome (*by* 1), or is measured again and has it no more (-1)."""
-        self.done += by
-        self.failed += by * (outcome == "fail")
-        self.errors += by * (outcome == "error")
-
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
@@ -238,10 +232,13 @@ class Watched:
                 self._trouble.setdefault(host, HostState.SLOW)
 
     def _count(self, probe: str, outcome: str | None, by: int) -> None:
+        """A probe has this outcome (*by* 1), or is measured again and has it no more (-1)."""
         self._no_number += by * (outcome in _NO_NUMBER)
         phase = self._phases.get(probe.partition("/")[0])
         if phase is not None and outcome is not None:
-            phase.count(outcome, by)
+            phase.done += by
+            phase.failed += by * (outcome == "fail")
+            phase.errors += by * (outcome == "error")
 
     def _is_slow(self, probe: str, measurements: list[list[object]]) -> bool:
         """Whether it is far below the median of its like before it; then it counts, too."""

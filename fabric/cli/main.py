@@ -94,10 +94,9 @@ class _Lazy(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Say the nearest word when a command is misspelt."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from difflib import get_close_matches
+            from fabric.model.fields.wording import nearest
 
-            near = get_close_matches(args[0], COMMANDS, n=1)
-            hint = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(COMMANDS)}"
+            hint = nearest(args[0], COMMANDS) or f"; there are: {', '.join(COMMANDS)}"
             raise click.UsageError(f"no command '{args[0]}'{hint}")
         return super().resolve_command(ctx, args)
 

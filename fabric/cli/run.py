@@ -119,21 +119,15 @@ def resume_command(run: Path, *, force: bool, how: HowRun) -> int:
     from fabric.wiring import make_executor
 
     interrupt_when_told_to_end()
-
-    def say(text: str) -> None:
-        if not how.as_json:
-            warn(visible(text))
-
     with planning():
         past, differs = look(run, force=force)
     for text in differs:
-        say(f"gone on all the same: {text}")
-    if note := out_of_reach_line(past.scenario, past.inventory, past.baselines):
-        say(f"note: {note}")
+        _say(f"gone on all the same: {text}")
+    _tell(out_of_reach_line(past.scenario, past.inventory, past.baselines))
     if past.backend != "mock":
         _agree(past.plan, yes=how.yes)
 
-    measure = partial(resume, past, make_executor=make_executor, say=say)
+    measure = partial(resume, past, make_executor=make_executor, say=_say)
     return _carried_out(how, measure, past, past.path.parent.parent, past.backend)
 
 
@@ -171,7 +165,7 @@ def _carried_out(
         raise ConfigError.at("--reserve", "the run is simulated: no real host is reserved")
     if how.reserve:
         minutes(asked.plan)  # refuses what could not run, before anything is begun
-    with Reservation(lambda text: warn(visible(text))) as reservation:
+    with Reservation(_say) as reservation:
         with ConsoleProgress(quiet=how.as_json, **_told_of(asked, hook, results)) as progress:
             taken = reservation if how.reserve else None
             found = measure(observer=progress, reports=not how.no_html, reservation=taken)
@@ -182,11 +176,14 @@ def _carried_out(
     return code
 
 
-def _tell(note: str | None) -> None:
-    """A note on standard error, where it is in nobody's way."""
+def _say(text: str) -> None:
+    """On standard error, where it is in nobody's way."""
+    warn(visible(text))
 
+
+def _tell(note: str | None) -> None:
     if note is not None:
-        warn(visible(f"note: {note}"))
+        _say(f"note: {note}")
 
 
 def _agree(plan: Plan, *, yes: bool) -> bool:
