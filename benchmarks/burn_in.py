@@ -118,12 +118,12 @@ def burn(folder: Path, asked: Asked, faults: list[Planted], seed: int) -> Judged
     return run(
         asked,
         backend="mock",
-        make_executor=BACKENDS["mock"],
+        executor=BACKENDS["mock"](asked.inventory, seed),
         results=folder / f"results-{seed}",
         seed=seed,
         observer=Silent(),  # type: ignore[arg-type]
         reports=False,
-    )
+    ).judged
 
 
 def show(found: dict[str, tuple[str, list[str]]], faults: list[Planted]) -> None:

@@ -25,9 +25,9 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fabric.app.analyze import reopened
+from fabric.app.analyze import decided, reopened
 from fabric.app.prepare import Asked, Given, prepare
-from fabric.app.repair import decided, prepare_repair
+from fabric.app.repair import prepare_repair
 from fabric.app.run import run
 from fabric.model.outcome import Outcome
 from fabric.model.repair import Acceptance
@@ -105,16 +105,16 @@ def trial(kind: str, seed: int, *, quick: bool) -> Trial:
 
 def measured(asked: Asked, results: Path, seed: int) -> Path:
     """The directory of the run."""
-    judged = run(
+    found = run(
         asked,
         backend="mock",
-        make_executor=BACKENDS["mock"],
+        executor=BACKENDS["mock"](asked.inventory, seed),
         results=results,
         seed=seed,
         observer=ConsoleProgress(quiet=True),
         reports=False,
     )
-    return Path(judged.path)
+    return Path(found.judged.path)
 
 
 def failed_run(one: Trial, results: Path, seed: int) -> Path | None:

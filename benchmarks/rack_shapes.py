@@ -130,16 +130,17 @@ def played(name: str, seed: int, hours: float, folder: Path, *, bad: bool, noise
         lasts_s=hours * 3600,
         faults=tuple(fault.text for fault in faults),
     )
-    judged = run(
-        prepare(given),
+    asked = prepare(given)
+    found = run(
+        asked,
         backend="mock",
-        make_executor=BACKENDS["mock"],
+        executor=BACKENDS["mock"](asked.inventory, seed),
         results=folder / "results",
         seed=seed,
         observer=Silent(),  # type: ignore[arg-type]
         reports=False,
     )
-    verdict = judged.verdict
+    verdict = found.judged.verdict
     points = verdict.hall.points if verdict.hall else ()
     shares = [point.gbps / point.bound_gbps for point in points if point.gbps and point.bound_gbps]
     score = scored(verdict, faults, topology)

@@ -79,12 +79,12 @@ def measured(hosts: int, results: Path, *, paint: bool) -> Iterator[Line]:
     shown = reopened(path)
     probes = len(shown.rows)
     yield Line(hosts, probes, "read and judge", time.perf_counter() - start, time.process_time() - cpu)
-    for name, make in analyze.MAKERS.items():
+    for name, make in analyze.report_makers().items():
         start, cpu = time.perf_counter(), time.process_time()
         text = make(shown)
         took_s, cpu_s = time.perf_counter() - start, time.process_time() - cpu
         yield Line(hosts, probes, name, took_s, cpu_s, len(text.encode()))
-        analyze.write_text(path / name, text)
+        (path / name).write_text(text, "utf-8")
     del shown
     yield Line(hosts, probes, "--html", *asked_for(path))
     if paint:
@@ -113,16 +113,16 @@ def run(hosts: int, results: Path) -> Path:
             faults=FAULTS if hosts > 5 else (),
         )
     )
-    judged = run_asked(
+    found = run_asked(
         asked,
         backend="mock",
-        make_executor=BACKENDS["mock"],
+        executor=BACKENDS["mock"](asked.inventory, 1),
         results=results,
         seed=1,
         observer=ConsoleProgress(quiet=True),
         reports=False,
     )
-    return Path(judged.path)
+    return Path(found.judged.path)
 
 
 def painted(page: Path, folder: Path) -> tuple[float, float]:

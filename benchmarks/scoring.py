@@ -70,16 +70,16 @@ def played(
 ) -> tuple[JudgedRun, Topology]:
     """One run on the mock, through the whole product, and where it was."""
     asked = prepare(Given(scenario, inventory=inventory, faults=tuple(fault.text for fault in faults)))
-    judged = run(
+    found = run(
         asked,
         backend="mock",
-        make_executor=BACKENDS["mock"],
+        executor=BACKENDS["mock"](asked.inventory, seed),
         results=results,
         seed=seed,
         observer=Silent(),  # type: ignore[arg-type]
         reports=False,
     )
-    return judged, asked.inventory.topology
+    return found.judged, asked.inventory.topology
 
 
 def scored(verdict: Verdict, faults: Sequence[Planted], topology: Topology) -> Scored:

@@ -100,12 +100,12 @@ def played(scene: Scene, seed: int, folder: Path, *, unread: bool, blind: bool) 
     return run(
         asked,
         backend="mock",
-        make_executor=BACKENDS["mock"],
+        executor=BACKENDS["mock"](asked.inventory, seed),
         results=folder,
         seed=seed,
         observer=quiet,
         reports=False,
-    ).verdict
+    ).judged.verdict
 
 
 def names_of(bad: str) -> set[str]:

@@ -38,11 +38,11 @@ def main() -> None:
         judged = run(
             asked,
             backend="mock",
-            make_executor=BACKENDS["mock"],
+            executor=BACKENDS["mock"](asked.inventory, 1),
             results=Path(folder),
             seed=1,
             observer=ConsoleProgress(quiet=True),
-        )
+        ).judged
     shown = f"results/{judged.scenario.name}/{judged.run_id}"
     console.print(Text.from_ansi(verdict_text(replace(judged, path=shown, again=f"fabric report {shown}"))), end="")
     page = ROOT / "docs" / "self-check.md"

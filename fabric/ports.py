@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -125,8 +125,11 @@ class Executor(Protocol):
         """End everything that was started and let go of every connection; safe to call twice."""
 
 
-MakeExecutor = Callable[[str, "Inventory"], Executor]
-"""Builds the executor of a backend, by its name; raises ConfigError for one that is none."""
+class MakeExecutor(Protocol):
+    """Builds executors (``wiring.make_executor``)."""
+
+    def __call__(self, backend: str, inventory: Inventory, seed: int = 0) -> Executor:
+        """The executor of a backend, by its name; raises ConfigError for one that is none."""
 
 
 @dataclass(frozen=True, slots=True)

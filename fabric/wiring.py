@@ -67,15 +67,10 @@ BACKENDS: Mapping[str, Callable[[Inventory, int], Executor]] = {
 """How commands reach hosts, by the name used in inventories and with ``--backend``."""
 
 
-def backend_named(name: str) -> Callable[[Inventory, int], Executor]:
-    """The backend of a name; ConfigError for one that there is not."""
+def make_executor(backend: str, inventory: Inventory, seed: int = 0) -> Executor:
+    """The executor of a backend, by its name; ConfigError for one that there is not."""
     from fabric.errors import ConfigError
 
-    if name not in BACKENDS:
-        raise ConfigError.at("--backend", f"expected one of {', '.join(BACKENDS)}, got {name!r}")
-    return BACKENDS[name]
-
-
-def make_executor(backend: str, inventory: Inventory, seed: int = 0) -> Executor:
-    """The executor of a backend, by its name."""
-    return backend_named(backend)(inventory, seed)
+    if backend not in BACKENDS:
+        raise ConfigError.at("--backend", f"expected one of {', '.join(BACKENDS)}, got {backend!r}")
+    return BACKENDS[backend](inventory, seed)

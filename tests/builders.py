@@ -23,6 +23,7 @@ from fabric.tools import nccl, perftest
 from fabric.tools.nccl import failures as nccl_failures
 from fabric.tools.perftest import failures as perftest_failures
 from fabric.wiring import BACKENDS
+from fabric.wiring import make_executor as wired
 
 
 def asked(
@@ -57,25 +58,26 @@ def on_mock(
     return run_asked(
         wanted,
         backend="mock",
-        make_executor=make_executor,
+        executor=make_executor(wanted.inventory, seed),
         results=results,
         seed=seed,
         observer=observer or ConsoleProgress(quiet=True),
         reports=reports,
-    )
+    ).judged
 
 
 def gone_on(
     run: Path, *, force: bool = False, observer: Observer | None = None, say: Callable[[str], None] = lambda _: None
 ) -> JudgedRun:
     """A run that was interrupted, resumed on the simulated hosts and judged."""
+    past, _ = look(run, force=force)
     return resume(
-        look(run, force=force),
-        make_executor=lambda backend, inventory, seed: BACKENDS[backend](inventory, seed),
+        past,
+        make_executor=wired,
         observer=observer or Watcher(),
         say=say,
         reports=False,
-    )
+    ).judged
 
 
 class Watcher(ConsoleProgress):

@@ -135,12 +135,12 @@ class Chaos:
         return run_asked(
             self._asked,
             backend="ssh",
-            make_executor=BACKENDS["ssh"],
+            executor=BACKENDS["ssh"](self._asked.inventory, 1),
             results=self.rack.folder / f"results{seed}",
             seed=1,
             observer=ConsoleProgress(quiet=True),
             reports=False,
-        )
+        ).judged
 
     def _left(self, blows: Sequence[Blow]) -> tuple[str, ...]:
         """Tools that are still there when all hosts are well and a silent agent has had its time."""

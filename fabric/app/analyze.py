@@ -11,64 +11,60 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
+
+import orjson
 
 from fabric.app.frames import Run, frames_of, whole_table
 from fabric.app.measured import tables_of, with_particulars
 from fabric.config.baselines import load_baseline
 from fabric.engine.deadlines import reached
 from fabric.errors import ConfigError, StoreError
+from fabric.judge.ports.health import ports_of_run
 from fabric.judge.ports.verdict import SeenCounters, wanted_for
+from fabric.judge.repair.accept import accept, alone, together
+from fabric.judge.repair.identity import repaired
+from fabric.judge.repair.needs import Measured
 from fabric.judge.verdict.conclude import conclude, read_elsewhere
 from fabric.judge.verdict.probes import Judge
 from fabric.model.fields.wording import nearest
 from fabric.model.outcome import Reason
+from fabric.model.repair import Acceptance
 from fabric.model.verdict import JudgedRun, Verdict
+from fabric.probes.again import AgainSpec, because_of
+from fabric.report.decision import acceptance_document
 from fabric.report.output import visible, warn
 from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import verdict_bytes
 from fabric.runs.events import EVENTS, history_of, not_begun, read_events
 from fabric.runs.journal import JOURNAL, change_results, settled
 from fabric.runs.manifest import FIGURES, TICKETS, tickets_of
-from fabric.runs.plain_file import make_folder, storing, write_durably, writing
+from fabric.runs.plain_file import make_folder, storing, write_durably
 from fabric.runs.run_directory import raw_entries, run_path
-from fabric.runs.run_document import PastRun, go_on_command, read_past_run, read_run, refuse_own_record
+from fabric.runs.run_document import PastRun, go_on_command, read_identity, read_past_run, read_run, refuse_own_record
 from fabric.runs.run_lock import running
 from fabric.runs.samples import read_links, read_samples
 from fabric.runs.tables import have_tables, write_table
-from fabric.runs.told_verdict import DECISION, VERDICT, history_bytes, is_told, tell_decision
+from fabric.runs.told_verdict import DECISION, VERDICT, decision_in, history_bytes, is_told
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_T = TypeVar("_T")
+
+def report_makers() -> Mapping[str, Callable[[ShownRun], str]]:
+    """File name and what makes it, from the run alone; the libraries that these take are imported only now."""
+    from fabric.report.exports import junit_xml, metrics_text
+    from fabric.report.page import page
+    from fabric.report.told import summary
+
+    return {"report.html": page, "junit.xml": junit_xml, "metrics.prom": metrics_text, "summary.md": summary}
 
 
-def _maker(where: str) -> Callable[[ShownRun], str]:
-    """A function of the reports by its name; the libraries that its module takes are imported when it is called."""
-    return lambda run: resolve_name(f"fabric.report.{where}")(run)
-
-
-MAKERS: Mapping[str, Callable[[ShownRun], str]] = {
-    "report.html": _maker("page:page"),
-    "junit.xml": _maker("exports:junit_xml"),
-    "metrics.prom": _maker("exports:metrics_text"),
-    "summary.md": _maker("told:summary"),
-}
-"""File name and what makes it, from the run alone."""
-
-
-def write_reports(run: ShownRun, directory: Path) -> None:
-    """
-    Write all of them, each whole or not at all; raises OSError when the disk says no.
-
-    A defect in one of them is said on standard error and leaves out that file: a picture must not cost a verdict.
-    """
-    for name, make in MAKERS.items():
-        text = _made(name, make, run)
-        if text is not None:
-            write_text(directory / name, text)
+def _write_reports(run: ShownRun, directory: Path) -> None:
+    """All of them, each whole or not at all; raises OSError when the disk says no."""
+    for name, make in report_makers().items():
+        with _defects_told(name, but=OSError):
+            write_durably(directory / name, make(run).encode())
     write_tickets(run, directory)
 
 
@@ -76,55 +72,51 @@ def write_tickets(run: ShownRun, directory: Path) -> None:
     """A ticket for each suspect; those of an older verdict go. Raises OSError when the disk says no."""
     from fabric.report.told import tickets
 
-    found = _made(TICKETS, tickets, run) or {}
+    found: Mapping[str, str] = {}
+    with _defects_told(TICKETS):
+        found = tickets(run)
     old = tickets_of(directory)
     if found:
         make_folder(directory / TICKETS)
     for name, text in found.items():
-        write_text(directory / TICKETS / name, text)
+        write_durably(directory / TICKETS / name, text.encode())
     for file in old:
         if file.name not in found:
             file.unlink(missing_ok=True)
 
 
-def _made(name: str, make: Callable[[ShownRun], _T], run: ShownRun) -> _T | None:
-    """None where a defect was said of it."""
+@contextmanager
+def _defects_told(what: str, *, but: type[Exception] | tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Say a defect on standard error, and go on without *what* is derived: a picture must not cost a verdict."""
     try:
-        return make(run)
-    except Exception as exc:  # noqa: BLE001 - the verdict is written, and must be told
-        warn(visible(f"{name} could not be made: {type(exc).__name__}: {exc} (a defect of fabric, please report it)"))
-        return None
+        yield
+    except but:
+        raise
+    except Exception as exc:  # noqa: BLE001 - the verdict must be told
+        warn(visible(f"{what} could not be made: {type(exc).__name__}: {exc} (a defect of fabric, please report it)"))
 
 
-def write_text(path: Path, text: str) -> None:
-    """
-    Replace a derived file whole; not worth an fsync, because it can be made again.
-
-    Raises OSError (a full disk); nothing half-written is left behind.
-    """
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        with writing(temporary) as file:
-            file.write(text.encode())
-        temporary.rename(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def analyze(path: Path, *, baseline_path: Path | None = None, rewrite: bool = False) -> JudgedRun:
+def analyze(path: Path, *, baseline_path: Path | None = None, rewrite: bool = False) -> ShownRun:
     """
     Judge a run again from its directory alone, with today's code and, if given, another baseline.
 
     With *rewrite* what is derived is made again; without, only where there is no verdict.json, or one older than what
-    was measured. While the run goes on that would be out of date with its next probe, and nothing is written.
+    was measured, or no decision of a post-repair validation. While somebody is at work on the run that would be out of
+    date with its next probe, and nothing is written.
     """
-    shown = reopened(path, baseline_path=baseline_path)
+    run = reopened(path, baseline_path=baseline_path)
     if rewrite:
-        write_derived(shown, reports=True)
-    elif not shown.judged.goes_on and not is_told(Path(shown.judged.path)):
+        write_derived(run, reports=True)
+    elif running(Path(run.judged.path)) is None and not _is_kept(run):
         with suppress(StoreError):  # an archive may be read-only; what is shown needs no file
-            write_derived(shown, reports=True)
-    return shown.judged
+            write_derived(run, reports=True)
+    return run
+
+
+def _is_kept(run: ShownRun) -> bool:
+    """Whether what a verdict is read from is there, and speaks of all that was measured."""
+    path = Path(run.judged.path)
+    return is_told(path) and (because_of(run.judged.scenario) is None or decision_in(path) is not None)
 
 
 @contextmanager
@@ -146,13 +138,12 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
     at_work, read_bytes = running(path) is not None, history_bytes(path)  # before it is read: it may grow meanwhile
     past = to_judge(path, baseline_path)
     again = "" if baseline_path is None else f"fabric analyze {path} --baseline {baseline_path}"
-    verdict, complete, first = concluded(past), past.ended, past.history.first
+    verdict, complete = concluded(past), past.ended
     if not complete:
         left = "goes on: what it has not reached yet is" if at_work else "was interrupted: what it did not reach is"
         verdict = replace(verdict, reasons=(Reason(f"the run {left} not judged"), *verdict.reasons))
-    elapsed_s = 0.0 if first is None else past.history.at_s - first["at_s"]
     goes_on = at_work and not complete
-    return shown_run(past, verdict, elapsed_s, complete=complete, goes_on=goes_on, again=again, read_bytes=read_bytes)
+    return shown_run(past, verdict, complete=complete, goes_on=goes_on, again=again, read_bytes=read_bytes)
 
 
 def to_judge(path: Path, baseline_path: Path | None = None) -> PastRun:
@@ -168,7 +159,6 @@ def to_judge(path: Path, baseline_path: Path | None = None) -> PastRun:
 def shown_run(
     past: PastRun,
     verdict: Verdict,
-    elapsed_s: float,
     *,
     complete: bool = True,
     goes_on: bool = False,
@@ -181,14 +171,14 @@ def shown_run(
 
     *parts*: the directories that it was read from, where they are several.
     """
-    path, document = past.path, past.document
+    path, document, first = past.path, past.document, past.history.first
     baselines = {id(one): one for one in past.baselines.values()}.values()
     judged = JudgedRun(
         scenario=past.scenario,
         verdict=verdict,
         path=str(path),
         run_id=document.get("run_id", path.name),
-        elapsed_s=elapsed_s,
+        elapsed_s=0.0 if first is None else past.history.at_s - first["at_s"],
         backend=past.backend,
         judged_by=tuple(f"{baseline.name} ({baseline.source})" for baseline in baselines),
         again=again or f"fabric report {path}",
@@ -235,34 +225,63 @@ def concluded(past: PastRun, seen: SeenCounters | None = None) -> Verdict:
     )
 
 
+def decided(run: ShownRun) -> Acceptance | None:
+    """The decision of a post-repair validation; None for any other run."""
+    scenario, verdict = run.judged.scenario, run.judged.verdict
+    because = because_of(scenario)
+    if because is None:
+        return None
+    directory, topology = Path(run.judged.path), run.inventory.topology
+    again = {one.name for one in scenario.phases if any(isinstance(spec, AgainSpec) for spec in one.probes)}
+    samples = read_samples(directory, wanted_for(None))
+    measured = Measured(
+        run.probes,
+        run.results,
+        verdict,
+        topology,
+        samples,
+        run.judged.complete,
+        frozenset(again),
+        frozenset(because.hosts),
+    )
+    now = read_identity(directory)
+    before = {host.host: host for host in because.identity} or None
+    found = []
+    for one in (alone(because, name, topology) for name in because.names):
+        ports = ports_of_run(samples, topology, one.hosts, verdict.changes)
+        found.append(accept(one, measured, ports, repaired(before, now, one.hosts, one.suspects)))
+    return together(found)
+
+
 @_without_collector()
 def write_derived(run: ShownRun, *, reports: bool) -> None:
     """Write everything that can be deleted and made again; raises StoreError when the disk says no."""
     path = Path(run.judged.path)
     with storing(path):
-        _write_tables(run, path)
+        with _defects_told("tables", but=(OSError, MemoryError, StoreError)):
+            for name, groups in tables_of(run).items():
+                write_table(path, name, groups)
         write_durably(path / VERDICT, verdict_bytes(run.judged))
+        write_decision(run, path)  # before the reports, which begin with it
         if reports:
-            write_reports(run, path)
+            _write_reports(run, path)
 
 
-def _write_tables(run: ShownRun, path: Path) -> None:
-    """A defect in one is said on standard error, as of a report: a table must not cost a verdict."""
-    try:
-        for name, groups in tables_of(run).items():
-            write_table(path, name, groups)
-    except (OSError, MemoryError, StoreError):
-        raise
-    except Exception as exc:  # noqa: BLE001 - see above
-        warn(visible(f"tables could not be made: {type(exc).__name__}: {exc} (a defect of fabric, please report it)"))
+def write_decision(run: ShownRun, path: Path) -> None:
+    """The decision of a post-repair validation, into its acceptance.json; raises OSError when the disk says no."""
+    decision = decided(run)
+    if decision is not None:
+        text = orjson.dumps(acceptance_document(decision), option=orjson.OPT_INDENT_2)
+        write_durably(path / DECISION, text + b"\n")
 
 
 def make_reports(run: ShownRun) -> Path:
     """Make every report of a run again; the path of report.html. Raises StoreError when it cannot be written."""
     directory = Path(run.judged.path)
     with storing(directory):
-        for name, make in MAKERS.items():
-            write_text(directory / name, make(run))
+        if running(directory) is None:
+            write_decision(run, directory)
+        _write_reports(run, directory)
     return directory / "report.html"
 
 
@@ -281,22 +300,6 @@ def draw_figures(run: ShownRun, folder: Path) -> list[Path]:
         )
     with storing(folder):
         return save_figures(run, folder)
-
-
-def keep_decision(path: Path, document: dict[str, Any]) -> None:
-    """
-    Keep the decision of a post-repair validation where it is another than before, or the first.
-
-    A page that is older than the decision is made again: it begins with it. Writes nothing where it may not: an archive
-    may be read-only, and what is shown needs no file; and nothing while the run goes on: the decision is not made yet.
-    """
-    if running(path) is not None:
-        return
-    page = path / "report.html"
-    with suppress(OSError):
-        tell_decision(path, document)
-        if page.is_file() and page.stat().st_mtime_ns < (path / DECISION).stat().st_mtime_ns:
-            write_reports(reopened(path), path)
 
 
 def raw_output(path: Path, probe_id: str) -> str:

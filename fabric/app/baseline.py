@@ -38,7 +38,6 @@ class RecordedRuns:
 class BaselineUpdate:
     """What accepting a candidate would do to a baseline file: *text* is the whole new file."""
 
-    candidate: Candidate
     file: Path
     text: str
     changes: tuple[KeyChange, ...]
@@ -155,7 +154,7 @@ def load_acceptance(path: Path, *, baselines: Path, lower: bool, simulated: bool
     merged = {entry.key: entry for entry in (*present.recorded, *candidate.recorded)}
     text = with_recorded(file.read_text(encoding="utf-8"), merged.values())
     touched = tuple(change for change in changes if change.new is not None)
-    return BaselineUpdate(candidate, file, text, touched, len(merged) - len(candidate.recorded))
+    return BaselineUpdate(file, text, touched, len(merged) - len(candidate.recorded))
 
 
 def accept(acceptance: BaselineUpdate) -> Baseline:

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from fabric.app.prepare import hosts_named, refuse_unguarded
+from fabric.app.prepare import backend_of, hosts_named, refuse_unguarded
 from fabric.checks import held, wiring
 from fabric.checks.beside_file import NOTHING, BesideFile, beside_file
 from fabric.checks.found import WALK_MOST_BYTES, discover
@@ -207,18 +207,14 @@ def check(
     """
     listed, planned = ports_listed(links), blueprint_at(blueprint)
     scenario, inventory, names = _asked_for(scenario_path, inventory_path, hosts, faults)
-    name = backend or inventory.backend
+    name = backend_of(inventory, backend, faults)
     if scenario is not None:
         refuse_unguarded(scenario, name)
-    executor = make_executor(name, inventory)
-    if faults and name != "mock":
-        executor.close()
-        raise ConfigError.at("--fault", f"faults are for the mock backend, not for {name}")
     found = list(signed(ORCHESTRATOR, installed(version_of, backend=name)))
     if scenario is not None:
         found += signed(ORCHESTRATOR, told_by_inventory(scenario, inventory))
     needs = host_needs(scenario, names, inventory, backend=name)
-    with closing(executor):
+    with closing(make_executor(name, inventory)) as executor:
         started_s = executor.now()
         found += pre_flight(executor, inventory.topology, needs)
         found += _held(executor, inventory, needs, found)

@@ -1,7 +1,6 @@
 """What a person can ask of two runs: what became better, what worse?"""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from fabric.errors import ConfigError, Problem
@@ -14,20 +13,11 @@ SETTINGS = ("queue_pairs", "iterations", "duration_s")
 """Parameters of a probe that are no part of what it measures, and change how well it does."""
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedRuns:
-    """A comparison and the runs that it is of; *notes* say what a reader should know before trusting it."""
-
-    first: str
-    second: str
-    comparison: Comparison
-    notes: tuple[str, ...]
-
-
-def compare(first: Path, second: Path) -> ComparedRuns:
+def compare(first: Path, second: Path) -> tuple[Comparison, tuple[str, ...]]:
     """
-    Compare the second run with the first; ConfigError with every reason why they cannot be compared.
+    Compare the second run with the first, and say what a reader should know before trusting it.
 
+    ConfigError with every reason why they cannot be compared.
     Runs that measured nothing in common are compared, and INCONCLUSIVE: the notes say why.
     """
     a, b = read_past_run(first), read_past_run(second)
@@ -35,7 +25,7 @@ def compare(first: Path, second: Path) -> ComparedRuns:
     if problems:
         raise ConfigError(problems)
     comparison = compare_runs((a.probes, a.results), (b.probes, b.results), topology=b.inventory.topology)
-    return ComparedRuns(str(a.path), str(b.path), comparison, tuple(_notes(a, b)))
+    return comparison, tuple(_notes(a, b))
 
 
 def _unlike(a: PastRun, b: PastRun) -> Iterator[str]:

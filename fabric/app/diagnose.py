@@ -20,7 +20,6 @@ from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.hang import Hang, HangSuspect, JobEvidence, Place, RankTrace
 from fabric.model.text import fold
 from fabric.model.topology import Topology
-from fabric.probes.pairwise import across_leaves, planes_of, under_leaves
 from fabric.runs.plain_file import reading
 from fabric.tools import hang as tools
 from fabric.tools import pairs
@@ -94,7 +93,9 @@ MOST_BYTES = 64 << 20
 MOST_FILES = 20_000
 """Of one folder (a choice: a dump and a log of each of 8,192 ranks)."""
 
-_ROUNDS = 16  # the most that pairwise plans
+_ROUNDS = 16
+"""The most that ``pairwise`` plans; under one leaf as many as hosts measure each with every other."""
+
 _RANKS = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?\s+(\S{1,255})")
 _SLOTS = re.compile(r"(\S{1,255})(?:\s+slots=(\d{1,4}))?(?:\s+max_slots=\d+)?")
 
@@ -259,14 +260,10 @@ def scenario_text(hang: Hang, topology: Topology, inventory: Path, target: Path)
     notes = [f"not in the inventory, and not tested: {', '.join(map(shown, missing))}"] if missing else []
     if not hosts:
         return "", (*notes, "no scenario is written: no host to test is known (--ranks says where each rank runs)")
-    pairs = {frozenset({test.a, test.b}) for test in tests if {test.a, test.b} <= set(hosts)}
-    rounds, left = _rounds(pairs, hosts, topology)
-    if left:
-        notes.append(f"in {_ROUNDS} rounds not tested with each other: {'; '.join(left)}")
+    rounds = min(len(hosts), _ROUNDS)
     where = os.path.relpath(inventory.resolve(), target.resolve().parent)
-    return _SCENARIO.format(
-        inventory=json.dumps(where), hosts=fold(hosts), ring=_RING.format(rounds=rounds) if rounds else ""
-    ), tuple(notes)
+    ring = _RING.format(rounds=rounds) if len(hosts) > 1 else ""
+    return _SCENARIO.format(inventory=json.dumps(where), hosts=fold(hosts), ring=ring), tuple(notes)
 
 
 _SCENARIO = """\
@@ -282,20 +279,5 @@ phases:
 
 _RING = """\
   - name: ring
-    probes: [pairwise: {{rounds: {rounds}}}]   # until each host was measured with its neighbours on every rail
+    probes: [pairwise: {{rounds: {rounds}}}]   # with each other, on every rail
 """
-
-
-def _rounds(pairs: set[frozenset[str]], hosts: Sequence[str], topology: Topology) -> tuple[int, list[str]]:
-    """After how many rounds of ``pairwise`` all these pairs were measured on each plane, and which never are."""
-    left = {
-        (plane.name, pair): plane for plane in planes_of(hosts, topology) for pair in pairs if pair <= {*plane.hosts}
-    }
-    number = 0
-    while left and number < _ROUNDS:
-        for plane in {plane.name: plane for plane in left.values()}.values():
-            tests = under_leaves(plane.leaves) if number == 0 else across_leaves(plane.leaves, (), number - 1)
-            for test in tests:
-                left.pop((plane.name, frozenset({test.a, test.b})), None)
-        number += 1
-    return number, sorted(f"{' and '.join(sorted(pair))} on {name}" for name, pair in left)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -28,10 +27,6 @@ from fabric.runs.tables import TABLES, read_table
 from fabric.runs.told_verdict import MOST_VERDICT_BYTES as MOST_BYTES
 from fabric.runs.told_verdict import VERDICT, ToldVerdict, decision_in, told_verdict
 from fabric.tools.records import BATCH, Record, UnreadableLines, read_records
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
 
 _FILES = {RUN: run_document.MOST_BYTES, VERDICT: MOST_BYTES, TABLES["samples"].file: MOST_TABLE_BYTES}
 """What is read of a run, each with its largest size in bytes."""
@@ -208,27 +203,15 @@ def shares_of(host: str, run: Path) -> Shares:
 
     Kinds that the judge does not compare with their like have none here: a slow pair accuses both of its hosts.
     """
-    import numpy as np
-
+    columns = ["kind", "host", "peer_host", "series", "share"]
     try:
-        table = read_table(run, "samples", ["kind", "host", "peer_host", "series", "share"])
+        table = read_table(run, "samples", columns)
     except StoreError:
-        table = made_again(run)["samples"]
-    (kinds, kind), (names, series) = _coded(table["kind"]), _coded(table["series"])
-    has_it = np.zeros(len(table), bool)
-    for hosts, end in (_coded(table["host"]), _coded(table["peer_host"])):
-        has_it |= end == (hosts.index(host) if host in hosts else len(hosts))
-    share = table["share"].to_numpy()
-    counted = has_it & np.isin(kind, [n for n, one in enumerate(kinds) if one in PEER_KINDS]) & ~np.isnan(share)
-    least = np.full(len(names), np.inf)
-    np.minimum.at(least, series[counted], share[counted])
-    return {names[n]: float(least[n]) if np.isfinite(least[n]) else None for n in np.unique(series[has_it])}
-
-
-def _coded(column: pa.ChunkedArray) -> tuple[list[str], np.ndarray[Any, Any]]:
-    """The different texts of a column, and which of them each row has; -1 where it has none."""
-    found = column.unify_dictionaries().combine_chunks()
-    return found.dictionary.to_pylist(), found.indices.fill_null(-1).to_numpy()
+        table = made_again(run)["samples"].select(columns)
+    frame = table.to_pandas()
+    own = frame[(frame["host"] == host) | (frame["peer_host"] == host)]
+    least = own[own["kind"].isin(PEER_KINDS)].groupby("series", observed=True)["share"].min().dropna().to_dict()
+    return {name: least.get(name) for name in own["series"].unique()}
 
 
 def _names(text: str, part: str) -> bool:

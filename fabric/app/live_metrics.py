@@ -2,20 +2,18 @@
 
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client import CollectorRegistry, Metric, make_wsgi_app
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.registry import Collector
 
 from fabric.app.monitor import FleetSeen
 from fabric.app.status import HostState, RunStatus, Watched
 from fabric.errors import ConfigError
-from fabric.report.exports import Gauged, Gauges, families
-from fabric.report.output import visible
+from fabric.report.exports import Metrics, Told
 
 MOST_PARTS = 100
 """Bad parts with a metric of their own (a choice: more are one cause)."""
@@ -28,14 +26,14 @@ def live_metrics(run: Path) -> Collector:
     """Looks at the run each time it is asked, times in seconds; StoreError where its files cannot be read."""
     watched = Watched(run)
 
-    def look() -> tuple[str, Gauges]:
+    def look() -> tuple[str, Metrics]:
         seen = watched.look()
-        return seen.scenario, _gauges(seen)
+        return seen.scenario, _of_run(seen)
 
-    return Gauged("scenario", look)
+    return Told("scenario", look)
 
 
-def _gauges(seen: RunStatus) -> Gauges:
+def _of_run(seen: RunStatus) -> Metrics:
     at_work = seen.state in ("running", "stopping")
     yield ("fabric_live_running", "1 while the run goes on"), [((), float(at_work))]
     yield ("fabric_live_elapsed_seconds", "How long it has gone on, by its own clock"), [((), seen.at_s)]
@@ -56,38 +54,20 @@ def _gauges(seen: RunStatus) -> Gauges:
     yield ("fabric_live_bad_part_probes", "Probes that failed because of a part, as tools said", "component"), bad
 
 
-class FleetMetrics(Collector):
+def fleet_metrics(fabric: str, now: Callable[[], FleetSeen]) -> Collector:
     """
-    What ``fabric monitor`` knows, by *now*: gauges of hosts, counters of alarms, all with the fabric's name as label.
+    What ``fabric monitor`` knows, by *now*, all with the fabric's name as label.
 
     Ports have a metric only while they are bad, the worst ``MOST_BAD`` of them: a hall has 16,384.
     """
-
-    def __init__(self, fabric: str, now: Callable[[], FleetSeen]) -> None:
-        self._fabric, self._now = visible(fabric), now
-
-    def describe(self) -> list[Metric]:
-        """Nothing: to register it nothing need be known."""
-        return []
-
-    def collect(self) -> Iterator[Metric]:
-        """What is known at this moment."""
-        seen = self._now()
-        yield from families("fabric", self._fabric, _of_fleet(seen))
-        counter = CounterMetricFamily("fabric_monitor_alarms", "Alarms since it began", labels=("fabric", "kind"))
-        for kind, number in seen.alarms.items():
-            counter.add_metric((self._fabric, kind), number)
-        yield counter
-        cpu = CounterMetricFamily("fabric_monitor_cpu_seconds", "What it used itself", labels=("fabric",))
-        cpu.add_metric((self._fabric,), seen.cpu_s)
-        yield cpu
+    return Told("fabric", lambda: (fabric, _of_fleet(now())))
 
 
 MOST_BAD = 1000
 """Ports with a metric of their own (a choice: more are one cause)."""
 
 
-def _of_fleet(seen: FleetSeen) -> Gauges:
+def _of_fleet(seen: FleetSeen) -> Metrics:
     hosts = ("fabric_monitor_hosts", "Hosts whose counters are read, and of which nothing is known", "state")
     yield hosts, [(("read",), seen.hosts), (("silent",), len(seen.silent))]
     worst = sorted(seen.bad.items(), key=lambda one: (-one[1].rank, one[0]))[:MOST_BAD]
@@ -96,6 +76,9 @@ def _of_fleet(seen: FleetSeen) -> Gauges:
     for place, way in enumerate(("sent", "received")):
         sent = (f"fabric_monitor_{way}_bits_per_second", f"What a host {way} in the last ten seconds", "host")
         yield sent, [((host,), both[place] * 1e9) for host, both in seen.gbps.items()]
+    alarms = ("fabric_monitor_alarms_total", "Alarms since it began", "kind")
+    yield alarms, [((kind,), number) for kind, number in seen.alarms.items()]
+    yield ("fabric_monitor_cpu_seconds_total", "What it used itself"), [((), seen.cpu_s)]
 
 
 class _Asked(WSGIRequestHandler):

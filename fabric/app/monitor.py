@@ -381,6 +381,12 @@ class Monitor:
         )
 
 
+def alarm_line(alarm: Alarm) -> str:
+    """When, how bad, of which parts, and what."""
+    word = alarm.outcome.name if alarm.outcome is not Outcome.PASS else "-"
+    return f"{alarm.at:%Y-%m-%d %H:%M:%S}  {word:12}  {shown_parts(alarm.parts)}  {alarm.said}"
+
+
 def closing_line(seen: FleetSeen) -> str:
     """What it was, at the end."""
     bad = Counter(seen.bad.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -111,6 +111,14 @@ def require_run(asked: Asked) -> Asked:
     text = "'again' measures again what failed in an earlier run: say in which, --because RUN"
     lines = [line for key, _, line in asked.scenario.lines if key == AgainSpec.kind] or [0]
     raise ConfigError([Problem(asked.scenario.source, line, text) for line in lines])
+
+
+def backend_of(inventory: Inventory, backend: str | None, faults: Sequence[str]) -> str:
+    """How the hosts are reached: as the command line says, else the inventory; ConfigError for faults of real hosts."""
+    name = backend or inventory.backend
+    if faults and name != "mock":
+        raise ConfigError.at("--fault", f"faults are for the mock backend, not for {name}")
+    return name
 
 
 def refuse_unguarded(scenario: Scenario, backend: str) -> None:

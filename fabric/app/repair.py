@@ -12,21 +12,20 @@ from fabric.config.inventory import load_inventory
 from fabric.errors import ConfigError, FabricError
 from fabric.judge.normal.baseline import LEAST_SAMPLES
 from fabric.judge.normal.series import number_of
-from fabric.judge.ports.health import clean_s, ports_of_run
-from fabric.judge.ports.verdict import wanted_for
-from fabric.judge.repair.accept import Same, accept, alone, same, together
-from fabric.judge.repair.identity import differing, repaired
+from fabric.judge.ports.health import clean_s
+from fabric.judge.repair.accept import Same, same
+from fabric.judge.repair.identity import differing
 from fabric.judge.repair.needs import Measured, needs_of, through
 from fabric.model.fields.wording import nearest, quoted
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
-from fabric.model.repair import Acceptance, Because, Evidence, Need
+from fabric.model.repair import Because, Evidence, Need
 from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect
 from fabric.plan.plan import PhasePlan, plan_scenario
-from fabric.probes.again import AgainSpec, because_of, shortened
+from fabric.probes.again import AgainSpec, shortened
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
@@ -147,39 +146,6 @@ def _often_enough(phase: Phase, because: Because, topology: Topology, room_s: fl
     fewer = [f"for want of time {measured}"] if left else []
     changed = spec.changed(because=replace(because, evidence=evidence, notes=(*because.notes, *fewer)))
     return replace(phase, probes=tuple(changed if one is spec else one for one in phase.probes))
-
-
-def decided(run: ShownRun) -> Acceptance:
-    """
-    The decision of a run that was read back (``analyze.keep_decision`` keeps it beside the run).
-
-    ConfigError for one that is no post-repair validation.
-    """
-    scenario, verdict = run.judged.scenario, run.judged.verdict
-    because = because_of(scenario)
-    if because is None:
-        raise ConfigError.at(run.judged.path, "no post-repair validation: it was not run with --because")
-    directory = Path(run.judged.path)
-    topology, changes = run.inventory.topology, verdict.changes
-    again = {one.name for one in scenario.phases if any(isinstance(spec, AgainSpec) for spec in one.probes)}
-    samples = read_samples(directory, wanted_for(None))
-    measured = Measured(
-        run.probes,
-        run.results,
-        verdict,
-        topology,
-        samples,
-        run.judged.complete,
-        frozenset(again),
-        frozenset(because.hosts),
-    )
-    now = read_identity(directory)
-    before = {host.host: host for host in because.identity} or None
-    found = []
-    for one in (alone(because, name, topology) for name in because.names):
-        ports = ports_of_run(samples, topology, one.hosts, changes)
-        found.append(accept(one, measured, ports, repaired(before, now, one.hosts, one.suspects)))
-    return together(found)
 
 
 def _repaired_hosts(given: Given, run: Path, failed: ShownRun) -> tuple[str, ...]:

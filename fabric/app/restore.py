@@ -1,7 +1,7 @@
 """Take back what runs left behind; the run itself need not be alive, only its journal, or the guards on the hosts."""
 
-from collections.abc import Callable, Collection, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
 from fabric.app.scheduler import give_back_all
@@ -61,22 +61,19 @@ def _given_back(results: Path, run: Path | None = None) -> list[Restored]:
         return [Restored(str(run or results), "", "", str(exc), certain=False)]
 
 
-@contextmanager
-def in_order(say: Callable[[str], None]) -> Iterator[Interruption]:
+def in_order(say: Callable[[str], None]) -> AbstractContextManager[Interruption]:
     """
     Ctrl-C, SIGTERM and SIGHUP break off no undo: they are counted, *say* is told of the first, it goes on to its end.
 
     It does end: each step has a limit.
     """
-
     untold = ["interrupted: what is being taken back is taken back first"]
 
     def note() -> None:
         while untold:
             say(untold.pop())
 
-    with listening(note) as interruption:
-        yield interruption
+    return listening(note)
 
 
 Reach = Callable[[Path, tuple[OpenChange, ...]], tuple[Executor, Inventory]]

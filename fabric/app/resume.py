@@ -3,13 +3,12 @@
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from contextlib import closing
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from fabric.app.prepare import Asked, Given, prepare
+from fabric.app.prepare import Given, prepare
 from fabric.app.repair import filled
 from fabric.app.restore import in_order, restore
 from fabric.app.run import Begun, measured, nothing_held
@@ -20,13 +19,13 @@ from fabric.engine.interruption import STOP
 from fabric.engine.observer import Observer
 from fabric.errors import ConfigError, FabricError, Interrupted, MayBeLive, Problem, StoreError
 from fabric.model.differing import in_words, unlike
-from fabric.model.inventory import Inventory
 from fabric.model.repair import Because
 from fabric.model.text import counted
-from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import Plan, plan_scenario
-from fabric.ports import Executor
+from fabric.ports import MakeExecutor
 from fabric.probes.again import because_of
+from fabric.report.output import jsonable
+from fabric.report.shown_run import ShownRun
 from fabric.runs.events import EVENTS, Progress, all_events, progress_of, read_events
 from fabric.runs.journal import CLOSED, FINAL, refuse_while_open
 from fabric.runs.manifest import JUDGED, leftovers, tickets_of
@@ -36,9 +35,6 @@ from fabric.runs.run_document import PastRun, baselines_from, go_on_command, own
 from fabric.runs.run_lock import holding, refuse_at_work
 from fabric.runs.samples import close_samples
 from fabric.runs.told_verdict import is_told
-
-MakeExecutor = Callable[[str, Inventory, int], Executor]
-"""Builds the executor of a backend by its name, for a seed."""
 
 MOST_DIFFERENCES = 12
 """So many are told; a person needs to see what kind it is, not all (a choice)."""
@@ -50,17 +46,9 @@ _PLACE = re.compile(r"(.*\.source|scenario\.inventory)")
 """Where a file lay, as it was written then, is no difference: what the file holds is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resumable:
-    """A run that can go on, and with what: always what its run.json says. *differs*: what the files say now instead."""
-
-    past: PastRun
-    differs: tuple[str, ...]
-
-
-def look(path: Path, *, force: bool) -> Resumable:
+def look(path: Path, *, force: bool) -> tuple[PastRun, tuple[str, ...]]:
     """
-    Read a run that shall go on; alters nothing.
+    A run that shall go on, always with what its run.json says, and what its files say now instead; alters nothing.
 
     Raises ConfigError when there is no such run, when it has ended, and unless *force* when the scenario, the
     inventory, a baseline or this tool is not what it was; StoreError when it goes on, or its history cannot be read.
@@ -83,7 +71,7 @@ def look(path: Path, *, force: bool) -> Resumable:
         raise ConfigError.at(path, f"{text}: go on with the version that began it")
     if differs and not force:
         raise ConfigError(Problem(str(path), 0, text) for text in (*differs[:MOST_DIFFERENCES], _conclusion(differs)))
-    return Resumable(PastRun(path, document, scenario, inventory, baselines, plan), differs)
+    return PastRun(path, document, scenario, inventory, baselines, plan), differs
 
 
 def _why_over(path: Path) -> str:
@@ -94,59 +82,61 @@ def _why_over(path: Path) -> str:
 
 
 def resume(
-    found: Resumable,
+    past: PastRun,
     *,
     make_executor: MakeExecutor,
     observer: Observer,
     say: Callable[[str], None],
     reports: bool = True,
     reservation: Reservation | None = None,
-) -> JudgedRun:
+) -> ShownRun:
     """
     Take back what is open, then do what is left; *say* is told what was found. Raises as ``app.run``.
 
     Raises MayBeLive when a change of it cannot be seen taken back, or a guard holds one of another run: nothing is
     measured then.
     """
-    past, path = found.past, found.past.path
-    results, inventory = path.parent.parent, past.inventory
+    path, inventory = past.path, past.inventory
+    results = path.parent.parent
     with holding(results, path.parent.name, past.scenario.hosts, run=path.name):
         _take_back(past, results, make_executor, say)
         refuse_while_open(results)
-        executor = make_executor(past.backend, inventory, int(past.document["seed"]))
-        try:
+        with closing(make_executor(past.backend, inventory, int(past.document["seed"]))) as executor:
             nothing_held(executor, past.scenario, inventory, say)
-            directory = _reopened(past, say)
-        except BaseException:
-            executor.close()
-            raise
-        try:
             done = _history(path, past.document)
-            at_s = max(done.at_s, close_samples(path))
-            fields = {"times": done.resumed + 1, "kept": len(done.results), "again": len(done.half_done)}
-            for change_id in _not_told(path):
-                directory.events.append("change", at_s, {"change": change_id, "state": "reverted", "reason": RESUMED})
-            fields |= {"cut_bytes": directory.events.cut_bytes, "utc_s": round(time.time())}
-            directory.events.append("resumed", at_s, fields)
-            directory.flush()
-            if reservation is not None:
-                reservation.take(path, past.scenario.hosts, past.plan)
-        except FabricError:
-            directory.events.abandon()
-            executor.close()
-            raise
-        half = len(done.half_done)
-        again = "1 was half done and begins again" if half == 1 else f"{half:,} were half done and begin again"
-        say(f"{counted(len(done.results), 'probe')} {'is' if len(done.results) == 1 else 'are'} done and kept, {again}")
-        executor.go_on(at_s)
-        return measured(Begun(past, directory, executor, done), observer=observer, reports=reports)
+            directory = _reopened(past, done, say)
+            try:
+                at_s = max(done.at_s, close_samples(path))
+                _note_resumed(directory, done, at_s)
+                if reservation is not None:
+                    reservation.take(path, past.scenario.hosts, past.plan)
+            except FabricError:
+                directory.events.abandon()
+                raise
+            half = len(done.half_done)
+            again = "1 was half done and begins again" if half == 1 else f"{half:,} were half done and begin again"
+            kept = f"{counted(len(done.results), 'probe')} {'is' if len(done.results) == 1 else 'are'} done and kept"
+            say(f"{kept}, {again}")
+            executor.go_on(at_s)
+            begun = Begun(past, directory, executor, replace(done, begun=True))
+            return measured(begun, observer=observer, reports=reports)
+
+
+def _note_resumed(directory: RunDirectory, done: Progress, at_s: float) -> None:
+    """In the history, with the changes that are back meanwhile."""
+    for change_id in _not_told(directory.path):
+        directory.events.append("change", at_s, {"change": change_id, "state": "reverted", "reason": RESUMED})
+    fields = {"times": done.resumed + 1, "kept": len(done.results), "again": len(done.half_done)}
+    fields |= {"cut_bytes": directory.events.cut_bytes, "utc_s": round(time.time())}
+    directory.events.append("resumed", at_s, fields)
+    directory.flush()
 
 
 def _take_back(past: PastRun, results: Path, make_executor: MakeExecutor, say: Callable[[str], None]) -> None:
     """Raises MayBeLive when it cannot be seen that all is back, Interrupted when it is and somebody wants to stop."""
     path = past.path
-    with in_order(say) as interruption:  # the seed: nothing is measured by what only takes back
-        told = restore(path, results=results, make_executor=lambda name, inventory: make_executor(name, inventory, 0))
+    with in_order(say) as interruption:
+        told = restore(path, results=results, make_executor=make_executor)
     for one in told:
         say(f"{'taken back' if one.certain else 'MAY BE LIVE'}: {one.text}")
     if not all(one.certain for one in told):
@@ -163,7 +153,7 @@ def _not_told(path: Path) -> list[str]:
     return [name for name, state in back.items() if state in CLOSED and states.get(name, state) not in FINAL]
 
 
-def _reopened(past: PastRun, say: Callable[[str], None]) -> RunDirectory:
+def _reopened(past: PastRun, done: Progress, say: Callable[[str], None]) -> RunDirectory:
     """
     The directory, ready for more: a torn line is cut off, a wish to stop is forgotten.
 
@@ -171,7 +161,6 @@ def _reopened(past: PastRun, say: Callable[[str], None]) -> RunDirectory:
     of the whole, were this run killed between its end and its reports. All of it can be made again.
     """
     path = past.path
-    done = _history(path, past.document)
     with storing(path / STOP, "cannot remove"):
         (path / STOP).unlink(missing_ok=True)
     directory = RunDirectory(path, added=done.added)
@@ -214,13 +203,15 @@ def _differences(document: Mapping[str, Any], because: Because | None) -> Iterat
         yield "run.json does not say which files it was asked with, so they cannot be compared"
         return
     try:
-        asked = _as_now(given, because)
+        asked = prepare(Given.of(given))
+        if because is not None:  # the evidence is what it was then: the run that failed the host need not be there
+            asked = filled(asked, because)
     except ConfigError as exc:
         yield from (f"cannot be read as then: {problem}" for problem in exc.problems)
         return
     pairs = {
-        **_json(resolved_document(asked.scenario, asked.inventory)),
-        "baselines": _json({name: asdict(baseline) for name, baseline in asked.baselines.items()}),
+        **jsonable(resolved_document(asked.scenario, asked.inventory)),
+        "baselines": jsonable({name: asdict(baseline) for name, baseline in asked.baselines.items()}),
     }
     then = {**document["asked"], "baselines": document["baselines"]}
     for part in ("scenario", "inventory", "baselines"):
@@ -235,18 +226,3 @@ def _conclusion(differs: tuple[str, ...]) -> str:
     many = f"there {'is' if more == 1 else 'are'} {counted(more, 'more difference')}, and a run"
     seen = many if more > 0 else "this run"
     return f"{seen} is one question: run the scenario anew, or go on as it was asked then: --force"
-
-
-def _as_now(given: Mapping[str, Any], because: Because | None) -> Asked:
-    """
-    What the same command line asks for now.
-
-    After a repair the evidence is what it was when the run began: the run that failed the host need not be there.
-    """
-    asked = prepare(Given.of(given))
-    return asked if because is None else filled(asked, because)
-
-
-def _json(value: object) -> Any:
-    """As it looks when it has been written and read."""
-    return orjson.loads(orjson.dumps(value))

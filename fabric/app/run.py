@@ -1,6 +1,6 @@
 """
-Run a plan: measure, judge, report; and ``--on-fail``: a command, or a URL, that is told when the fabric is bad, which
-never holds up or fails a run.
+Run a plan: measure, judge, report; and ``--on-fail``: a command that is told when the fabric is bad, which never holds
+up or fails a run.
 """
 
 import os
@@ -11,9 +11,8 @@ import signal
 import subprocess
 import tempfile
 import threading
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -40,19 +39,16 @@ from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Scenario
-from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor
 from fabric.report.output import jsonable
+from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import SUSPECT
-from fabric.runs.events import EVENTS, History, Progress, history_of, not_begun, read_events
+from fabric.runs.events import EVENTS, Progress, history_of, not_begun, read_events
 from fabric.runs.journal import JOURNAL, Journal, refuse_while_open, say_what_is_open
 from fabric.runs.run_directory import RunDirectory
 from fabric.runs.run_document import PastRun, go_on_command, run_document
 from fabric.runs.run_lock import holding
-
-MakeExecutor = Callable[[Inventory, int], Executor]
-"""Builds the executor of the chosen backend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,27 +65,27 @@ def run(
     asked: Asked,
     *,
     backend: str,
-    make_executor: MakeExecutor,
+    executor: Executor,
     results: Path,
     seed: int,
     observer: Observer,
     reports: bool = True,
     say: Callable[[str], None] = lambda _: None,
     reservation: Reservation | None = None,
-) -> JudgedRun:
+) -> ShownRun:
     """
     Run the plan, then judge it from what was written down; with *reports* make report.html and the like.
 
-    *reservation* is taken before the first probe; its owner gives it back.
+    *executor*, of the *backend*, is closed at the end. *reservation* is taken before the first probe; its owner gives
+    it back.
     Raises ToolError where Slurm does not reserve the hosts, StoreError where another run of this scenario or on one
     of its hosts is going on, MayBeLive before anything is done where an earlier run left a change behind, by our
     journals or by the guards of the hosts, and after an interruption where this one did. *say* is told what is
     worth knowing before the first probe.
     """
     scenario, inventory = asked.scenario, asked.inventory
-    refuse_unguarded(scenario, backend)
-    executor = make_executor(inventory, seed)  # first: what is wrong with it is found before anything is written
-    try:
+    with closing(executor):
+        refuse_unguarded(scenario, backend)
         with holding(results, scenario.name, scenario.hosts) as lock:
             refuse_while_open(results)
             nothing_held(executor, scenario, inventory, say)
@@ -106,10 +102,6 @@ def run(
                 raise
             past = PastRun(directory.path, document, scenario, inventory, asked.baselines, asked.plan)
             return measured(Begun(past, directory, executor), observer=observer, reports=reports)
-    except BaseException:
-        with suppress(StoreError):
-            executor.close()
-        raise
 
 
 def nothing_held(executor: Executor, scenario: Scenario, inventory: Inventory, say: Callable[[str], None]) -> None:
@@ -120,7 +112,7 @@ def nothing_held(executor: Executor, scenario: Scenario, inventory: Inventory, s
         say(note)
 
 
-def measured(begun: Begun, *, observer: Observer, reports: bool) -> JudgedRun:
+def measured(begun: Begun, *, observer: Observer, reports: bool) -> ShownRun:
     """Run what is still to be run, judge all of it; closes the directory and the executor. Raises as ``run``."""
     past, directory, executor = begun.past, begun.directory, begun.executor
     changing = _changing(past)
@@ -129,23 +121,23 @@ def measured(begun: Begun, *, observer: Observer, reports: bool) -> JudgedRun:
         executor = watching(executor, past.path, past.scenario, past.inventory)
         # A thread that dies for want of memory asks this process to stop, as somebody would from outside.
         with heeding_threads(partial(os.kill, os.getpid(), signal.SIGTERM)) as died:
-            by_id, elapsed_s = _measure(begun, executor, changing, observer)
+            _measure(begun, executor, changing, observer)
         stop_watching(executor)
-        plan = reached(past.plan, not_begun(read_events(past.path / EVENTS, "rounds_over")))
-        past = replace(past, plan=plan, history=History(by_id, added=tuple(directory.added)))
+        history = history_of(read_events(past.path / EVENTS))
+        past = replace(past, plan=reached(past.plan, not_begun(history.others)), history=history)
         verdict = concluded(past)
         directory.close()
         over = True
         with suppress(StoreError):
             executor.close()
         changing.journal.close()
-        shown = shown_run(past, verdict, elapsed_s)
+        shown = shown_run(past, verdict)
         write_derived(shown, reports=reports)
     except BaseException as exc:
         with listening(lambda: None):  # another Ctrl-C must not hide that a change may be live
             _ended_early(begun, executor, changing, exc, over=over, memory=out_of_memory(exc) or "".join(died))
         raise
-    return shown.judged
+    return shown
 
 
 def _ended_early(
@@ -179,10 +171,8 @@ def _ended_early(
         raise StoreError(f"{exc}; {then}") from exc
 
 
-def _measure(
-    begun: Begun, executor: Executor, changing: Changing, observer: Observer
-) -> tuple[dict[str, ProbeResult], float]:
-    """Run the plan; every probe's result by id, and how long it took by the executor's clock (seconds)."""
+def _measure(begun: Begun, executor: Executor, changing: Changing, observer: Observer) -> None:
+    """Run the plan; all of it is in the history then."""
     past, directory, progress = begun.past, begun.directory, begun.progress
     topology = past.inventory.topology
     judge = Judge.as_asked(past.scenario.judge, past.baselines, topology)
@@ -194,10 +184,10 @@ def _measure(
     def of_phase(phase_plan: PhasePlan) -> list[Probe]:
         return [*phase_plan.planned, *(one for one in directory.added if one.phase == phase_plan.phase.name)]
 
-    started_s = executor.now()
     if not progress.begun:
-        directory.events.append("run_started", started_s, {"run_id": directory.path.name, "probes": past.plan.probes})
-    finished = run_plan(
+        fields = {"run_id": directory.path.name, "probes": past.plan.probes}
+        directory.events.append("run_started", executor.now(), fields)
+    run_plan(
         past.plan,
         topology=topology,
         executor=executor,
@@ -209,12 +199,8 @@ def _measure(
         progress=progress,
         judge_own=lambda plan, done: own_fails(of_phase(plan), {one.probe_id: one for one in done}, judge=judge),
     )
-    elapsed_s = executor.now() - (progress.began_s if progress.begun else started_s)
     directory.events.append("run_ended", executor.now(), {})
     directory.flush()
-    if past.changes or progress.begun:  # with the very times that the changes are told in
-        return dict(history_of(read_events(directory.path / EVENTS)).results), elapsed_s
-    return {result.probe_id: result for result in finished}, elapsed_s
 
 
 def _changing(past: PastRun) -> Changing:
@@ -237,29 +223,28 @@ def _own_boot_id() -> str:
 
 
 TIMEOUT_S = 60.0
-"""So long may a command take; a URL a sixth of it. A run that ends waits no longer than ``PATIENCE_S`` (choices)."""
+"""So long may the command take. A run that ends waits no longer than ``PATIENCE_S`` (choices)."""
 
 PATIENCE_S = 10.0
 
 
 class OnFail:
     """
-    Tells *target* of the first failure while a run goes on, and of the whole verdict at its end.
+    Tells *command* of the first failure while a run goes on, and of the whole verdict at its end.
 
-    A command gets the JSON on standard input, a URL as the body of a POST. *say* is told where that did not work.
-    Raises ConfigError for a command that is not there and for what is neither.
+    It gets the JSON on standard input. *say* is told where that did not work. Raises ConfigError for a command that is
+    not there.
     """
 
-    def __init__(self, target: str, say: Callable[[str], None]) -> None:
+    def __init__(self, command: str, say: Callable[[str], None]) -> None:
         self._say, self._told = say, False
         self._threads: list[threading.Thread] = []
-        self._url = target if target.startswith(("http://", "https://")) else ""
         try:
-            self._argv = [] if self._url else shlex.split(target)
+            self._argv = shlex.split(command)
         except ValueError as exc:
-            raise ConfigError.at("--on-fail", f"expected a command or a URL: {exc}, got {target!r}") from exc
-        if not self._url and (not self._argv or shutil.which(self._argv[0]) is None):
-            raise ConfigError.at("--on-fail", f"expected http://..., https://... or a command, got {target!r}")
+            raise ConfigError.at("--on-fail", f"expected a command: {exc}, got {command!r}") from exc
+        if not self._argv or shutil.which(self._argv[0]) is None:
+            raise ConfigError.at("--on-fail", f"expected a command that is here, got {command!r}")
 
     def first(self, document: Mapping[str, Any]) -> None:
         """Tell of a failure while the run goes on; only the first is told."""
@@ -288,38 +273,26 @@ class OnFail:
                 self._say(f"--on-fail: not done after {PATIENCE_S:g} s; it is left to itself")
 
     def _tell(self, document: Mapping[str, Any]) -> None:
-        data = orjson.dumps(document)
-        thread = threading.Thread(target=self._told_to, args=(data,), daemon=True, name="on-fail")
+        thread = threading.Thread(target=self._run, args=(orjson.dumps(document),), daemon=True, name="on-fail")
         self._threads.append(thread)
         thread.start()
 
-    def _told_to(self, data: bytes) -> None:
-        try:
-            if self._url:
-                self._posted(data)
-            else:
-                self._run(data)
-        except (OSError, ValueError, subprocess.SubprocessError) as exc:
-            self._say(f"--on-fail: {exc}")
-
-    def _posted(self, data: bytes) -> None:
-        headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(self._url, data, headers)
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S / 6):
-            pass
-
     def _run(self, data: bytes) -> None:
-        with tempfile.TemporaryFile() as file:  # no pipe: who does not read it must not block
-            file.write(data)
-            file.seek(0)
-            ended = subprocess.run(  # the user's own command, without a shell
-                self._argv,
-                stdin=file,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=TIMEOUT_S,
-                check=False,
-                start_new_session=True,
-            )
+        try:
+            with tempfile.TemporaryFile() as file:  # no pipe: who does not read it must not block
+                file.write(data)
+                file.seek(0)
+                ended = subprocess.run(  # the user's own command, without a shell
+                    self._argv,
+                    stdin=file,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    timeout=TIMEOUT_S,
+                    check=False,
+                    start_new_session=True,
+                )
+        except (OSError, subprocess.SubprocessError) as exc:
+            self._say(f"--on-fail: {exc}")
+            return
         if ended.returncode:
             self._say(f"--on-fail: {self._argv[0]} ended with {ended.returncode}")

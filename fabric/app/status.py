@@ -6,7 +6,7 @@ stop.
 import threading
 import time
 from bisect import insort
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -57,12 +57,6 @@ class PhaseProgress:
     errors: int = 0
     over: bool = False
 
-    def count(self, outcome: str, by: int) -> None:
-        """A probe has this outcome (*by* 1), or is measured again and has it no more (-1)."""
-        self.done += by
-        self.failed += by * (outcome == "fail")
-        self.errors += by * (outcome == "error")
-
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
@@ -107,21 +101,6 @@ class RunStatus:
     out: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class _Alike:
-    """The numbers of one measurement on all hosts, in order."""
-
-    values: list[float] = field(default_factory=list)
-
-    def is_slow(self, value: float) -> bool:
-        """Whether it is far below the median of those before it; then it counts, too."""
-        known = len(self.values)
-        slow = known >= _LEAST_ALIKE and value < SLOW * self.values[known // 2]
-        if known < _MOST_ALIKE:
-            insort(self.values, value)
-        return slow
-
-
 class Watched:
     """A run that is looked at, perhaps again and again; each look reads what came since."""
 
@@ -134,7 +113,7 @@ class Watched:
         self._busy: Counter[str] = Counter()
         self._phases: dict[str, PhaseProgress] = {}
         self._outcomes: dict[str, str] = {}  # of each probe that has a result which stands
-        self._alike: dict[tuple[str, ...], _Alike] = {}
+        self._alike: defaultdict[tuple[str, ...], list[float]] = defaultdict(list)  # numbers of one measurement, sorted
         self._named: Counter[str] = Counter()
         self._out: dict[str, str] = {}
         self._phase, self._last = "", "killed"
@@ -253,18 +232,25 @@ class Watched:
                 self._trouble.setdefault(host, HostState.SLOW)
 
     def _count(self, probe: str, outcome: str | None, by: int) -> None:
+        """A probe has this outcome (*by* 1), or is measured again and has it no more (-1)."""
         self._no_number += by * (outcome in _NO_NUMBER)
         phase = self._phases.get(probe.partition("/")[0])
         if phase is not None and outcome is not None:
-            phase.count(outcome, by)
+            phase.done += by
+            phase.failed += by * (outcome == "fail")
+            phase.errors += by * (outcome == "error")
 
     def _is_slow(self, probe: str, measurements: list[list[object]]) -> bool:
+        """Whether it is far below the median of its like before it; then it counts, too."""
         metric, value, unit, size_bytes = measurements[-1]  # the largest message
         if unit != "Gb/s" or not isinstance(value, float):
             return False
         label = probe.rpartition("/")[2]
-        series = (probe.partition("/")[0], label.partition(".r")[0], str(metric), str(size_bytes))
-        return self._alike.setdefault(series, _Alike()).is_slow(value)
+        alike = self._alike[probe.partition("/")[0], label.partition(".r")[0], str(metric), str(size_bytes)]
+        slow = len(alike) >= _LEAST_ALIKE and value < SLOW * alike[len(alike) // 2]
+        if len(alike) < _MOST_ALIKE:
+            insort(alike, value)
+        return slow
 
     def _on_out(self, event: Event) -> None:
         self._out[event["component"]] = str(event["reason"])

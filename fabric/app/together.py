@@ -19,15 +19,15 @@ from fabric.model.outcome import note
 from fabric.model.probe import ProbeResult
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.text import fold
-from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import PhasePlan, Plan
+from fabric.report.shown_run import ShownRun
 from fabric.runs.events import History
 from fabric.runs.run_document import PastRun
 from fabric.runs.samples import LinkSamples
 from fabric.runs.tables import WallClock
 
 
-def judged_together(paths: Sequence[Path], *, baseline_path: Path | None = None) -> JudgedRun:
+def judged_together(paths: Sequence[Path], *, baseline_path: Path | None = None) -> ShownRun:
     """
     The verdict over several runs of one scenario on hosts that none of them shares.
 
@@ -41,19 +41,18 @@ def judged_together(paths: Sequence[Path], *, baseline_path: Path | None = None)
     verdict = concluded(whole, _seen(parts, whole, offsets_s))
     apart = note(f"{len(parts)} runs judged together: between the hosts of two of them nothing was measured")
     first, document = parts[0], {**whole.document, "run_id": f"{parts[0].document['run_id']}+{len(parts) - 1}"}
-    began_s = min((one.history.first or {"at_s": 0.0})["at_s"] + by for one, by in zip(parts, offsets_s, strict=True))
     again = f"fabric analyze {' '.join(str(one.path) for one in parts)}"
     shown = shown_run(
         replace(whole, document=document),
         replace(verdict, reasons=(*verdict.reasons, apart)),
-        whole.history.at_s - began_s,
         again=again if baseline_path is None else f"{again} --baseline {baseline_path}",
         read_bytes=0,
         parts=[one.path for one in parts],
     )
     named = [probe for one in shown.judged.verdict.suspects for probe in one.probes][:1]
     there = (one for one in parts if any(probe in one.results for probe in named))
-    return replace(shown.judged, path=str(next(there, first).path))  # whose commands are to be looked at
+    where = str(next(there, first).path)  # whose commands are to be looked at
+    return replace(shown, judged=replace(shown.judged, path=where))
 
 
 def _refuse_unlike(parts: Sequence[PastRun]) -> None:
@@ -102,10 +101,11 @@ def _whole(parts: Sequence[PastRun], offsets_s: Sequence[float]) -> PastRun:
     for one, by_s in zip(parts, offsets_s, strict=True):
         for name, result in one.results.items():
             results[name] = replace(result, started_s=result.started_s + by_s, ended_s=result.ended_s + by_s)
+    began_s = [(one.history.first or {"at_s": 0.0})["at_s"] + by for one, by in zip(parts, offsets_s, strict=True)]
     history = History(
         results=results,
         others=tuple(event for one in parts for event in one.history.others),
-        first=parts[0].history.first,
+        first={"at_s": min(began_s)},
         at_s=max(one.history.at_s + by_s for one, by_s in zip(parts, offsets_s, strict=True)),
         added=tuple(probe for one in parts for probe in one.history.added),
     )

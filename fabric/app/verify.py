@@ -6,7 +6,9 @@ Certificates of runs: made, signed, and made again to be compared with what they
 """
 
 import hashlib
+import os
 import re
+import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -17,15 +19,10 @@ from typing import Any
 
 import orjson
 
-from fabric.app.analyze import keep_decision, reopened
+from fabric.app.analyze import decided, reopened, write_decision
 from fabric.app.diagnose import read_input
-from fabric.app.repair import decided
-from fabric.errors import ConfigError, ExecutorError, FabricError, Problem, StoreError
-from fabric.hosts.process import run_here
-from fabric.model.command import CommandResult
+from fabric.errors import ConfigError, FabricError, StoreError
 from fabric.model.differing import differing
-from fabric.model.repair import Acceptance
-from fabric.probes.again import because_of
 from fabric.report.certificate import (
     FORMAT,
     JUDGED_WITH,
@@ -52,19 +49,18 @@ NAMESPACE = "fabric-certificate"
 TIMEOUT_S = 60.0
 """Of one call (a choice: a key in a token waits for a finger)."""
 
-_WITH_INPUT = 'exec ssh-keygen "$@" < "$0"'
-_SIGNER = re.compile(rf'Good "{NAMESPACE}" signature with \S+ key (SHA256:\S+)')
-_KEY = re.compile(r"[0-9]+ (SHA256:\S+) ")
+_SIGNER = re.compile(rb'Good "%s" signature with \S+ key (SHA256:\S+)' % NAMESPACE.encode())
+_KEY = re.compile(rb"[0-9]+ (SHA256:\S+) ")
 _PASSPHRASE = "the key has a passphrase: sign with ssh-keygen -Y sign -n fabric-certificate -f KEY certificate.json"
 
 
 def sign(message: bytes, key: Path) -> bytes:
     """The armoured signature of a message; ConfigError for a key that cannot sign it."""
     result = _ssh_keygen(message, "-q", "-Y", "sign", "-n", NAMESPACE, "-f", str(key))
-    if result.exit_status == 0 and result.stdout.startswith("-----BEGIN SSH SIGNATURE-----"):
-        return result.stdout.encode()
-    text = _PASSPHRASE if "passphrase" in result.stderr else f"cannot sign with it: {_said(result)}"
-    raise ConfigError([Problem(str(key), 0, text)])
+    if result.returncode == 0 and result.stdout.startswith(b"-----BEGIN SSH SIGNATURE-----"):
+        return result.stdout
+    text = _PASSPHRASE if b"passphrase" in result.stderr else f"cannot sign with it: {_said(result)}"
+    raise ConfigError.at(key, text)
 
 
 def signer(message: bytes, signature: bytes) -> str | None:
@@ -77,9 +73,9 @@ def signer(message: bytes, signature: bytes) -> str | None:
         file = Path(folder) / "signature"
         file.write_bytes(signature)
         result = _ssh_keygen(message, "-Y", "check-novalidate", "-n", NAMESPACE, "-s", str(file))
-    if result.exit_status == 0 and (found := _SIGNER.match(result.stdout)):
-        return found[1]
-    if "incorrect signature" in result.stderr:
+    if result.returncode == 0 and (found := _SIGNER.match(result.stdout)):
+        return found[1].decode()
+    if b"incorrect signature" in result.stderr:
         return None
     raise StoreError(f"no SSH signature of a certificate: {_said(result)}")
 
@@ -89,28 +85,31 @@ def fingerprint(public: bytes, where: str) -> str:
     found = _KEY.match(_ssh_keygen(public, "-l", "-E", "sha256", "-f", "-").stdout)
     if found is None or len(public.splitlines()) > 1:
         text = f"no public key: expected a line 'ssh-ed25519 AAAA...', got {public[:40].decode('utf-8', 'replace')!r}"
-        raise ConfigError([Problem(where, 0, text)])
-    return found[1]
+        raise ConfigError.at(where, text)
+    return found[1].decode()
 
 
-def _ssh_keygen(message: bytes, *words: str) -> CommandResult:
+def _ssh_keygen(message: bytes, *words: str) -> subprocess.CompletedProcess[bytes]:
     """StoreError where it is not there, or does not answer."""
+    environment = {**os.environ, "SSH_ASKPASS_REQUIRE": "never"}
     try:
-        with TemporaryDirectory(prefix="fabric-") as folder:
-            file = Path(folder) / "message"
-            file.write_bytes(message)
-            argv = ("sh", "-c", _WITH_INPUT, str(file), *words)
-            result = run_here(argv, TIMEOUT_S, (("SSH_ASKPASS_REQUIRE", "never"),))
-    except (OSError, ExecutorError) as exc:
+        return subprocess.run(
+            ("ssh-keygen", *words),
+            input=message,
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            env=environment,
+            start_new_session=True,  # without a terminal on which it could ask for a passphrase
+        )
+    except FileNotFoundError as exc:
+        raise StoreError("ssh-keygen is not there: install OpenSSH, 8.2 or newer") from exc
+    except (OSError, subprocess.SubprocessError) as exc:
         raise StoreError(f"ssh-keygen cannot be run: {exc}") from exc
-    if result.exit_status == 127:
-        raise StoreError("ssh-keygen is not there: install OpenSSH, 8.2 or newer")
-    return result
 
 
-def _said(result: CommandResult) -> str:
-    lines = [line for line in result.stderr.splitlines() if line.strip(" @")]
-    return lines[0].strip()[:200] if lines else f"ssh-keygen ended with {result.exit_status}"
+def _said(result: subprocess.CompletedProcess[bytes]) -> str:
+    lines = [line for line in result.stderr.decode("utf-8", "replace").splitlines() if line.strip(" @")]
+    return lines[0].strip()[:200] if lines else f"ssh-keygen ended with {result.returncode}"
 
 
 NAME, HTML = "certificate.json", "certificate.html"
@@ -190,11 +189,11 @@ def make_certificate(run: Path, *, key: Path | None) -> tuple[Path, str]:
         raise ConfigError.at(path, f"{text}; until then: fabric report {path}")
     if key is not None:
         sign(b"", key)  # one that cannot be used is told before anything is judged
-    shown, decision = _judged(path)
+    shown = reopened(path)
     directory = Path(shown.judged.path)
     with storing(directory):
-        _tidy(directory, shown, decision)
-        document = _document(shown, decision, manifest(directory))
+        _tidy(directory, shown)
+        document = _document(shown, manifest(directory))
         data = encoded(document)
         signature = None if key is None else sign(data, key)
         (directory / SIGNATURE).unlink(missing_ok=True)  # an older one is of another text
@@ -241,13 +240,13 @@ def _compared(directory: Path, stated: _Stated, found: Verified) -> None:
         found.open.append(f"this run goes on ({holder.text}): ask again when it has ended")
         return
     try:
-        shown, decision = _judged(directory)
-        again = _document(shown, decision, stated.files)
+        shown = reopened(directory)
+        again = _document(shown, stated.files)
     except FabricError as exc:
         found.open.append(f"the run cannot be judged again: {exc}")
         return
     _says_the_same(stated, again, found)
-    beside = _beside(shown, decision) if stated.of_this_version else {}
+    beside = _beside(shown) if stated.of_this_version else {}
     found.problems += [f"{name}: {text} ({_AGAIN[name]})" for name, text in beside.items() if text]
     found.notes += _not_covered(directory, beside)
 
@@ -267,9 +266,9 @@ def _says_the_same(stated: _Stated, again: Mapping[str, Any], found: Verified) -
         found.problems += lines or [f"{stated.file.name}: not as it was written: other spaces, order, or a name twice"]
 
 
-def _beside(shown: ShownRun, decision: Acceptance | None) -> dict[str, str]:
+def _beside(shown: ShownRun) -> dict[str, str]:
     """What the verdict and the decision beside it say otherwise than the run's files; empty text where nothing is."""
-    directory = Path(shown.judged.path)
+    directory, decision = Path(shown.judged.path), decided(shown)
     made: dict[str, Mapping[str, Any]] = {VERDICT: verdict_document(shown.judged)}
     if decision is not None:
         made[DECISION] = acceptance_document(decision)
@@ -305,29 +304,24 @@ def _not_covered(directory: Path, checked: Iterable[str]) -> list[str]:
     )
 
 
-def _judged(run: Path) -> tuple[ShownRun, Acceptance | None]:
-    shown = reopened(run)
-    return shown, decided(shown) if because_of(shown.judged.scenario) else None
-
-
-def _document(shown: ShownRun, decision: Acceptance | None, files: Sequence[SourceFile]) -> dict[str, Any]:
+def _document(shown: ShownRun, files: Sequence[SourceFile]) -> dict[str, Any]:
     """As a reader of the file sees it; each of the *files* once, in order of path."""
     identity = read_identity(Path(shown.judged.path)) or {}
     parts = [asdict(host) for host in identity.values()]
     ordered = [one for _, one in sorted({one.path: one for one in files}.items())]
-    document = certificate_document(shown, decision, ordered, parts, judged_with=own_version())
+    document = certificate_document(shown, decided(shown), ordered, parts, judged_with=own_version())
     found: dict[str, Any] = orjson.loads(encoded(document))
     return found
 
 
-def _tidy(directory: Path, shown: ShownRun, decision: Acceptance | None) -> None:
+def _tidy(directory: Path, shown: ShownRun) -> None:
     """Raises OSError."""
     remove_durably(leftovers(directory))
-    wrong = {name for name, text in _beside(shown, decision).items() if text}
+    wrong = {name for name, text in _beside(shown).items() if text}
     if VERDICT in wrong:
         write_durably(directory / VERDICT, verdict_bytes(shown.judged))
-    if decision is not None:
-        keep_decision(directory, acceptance_document(decision))
+    if DECISION in wrong:
+        write_decision(shown, directory)
 
 
 def _digest_line(data: bytes) -> bytes:

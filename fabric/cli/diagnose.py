@@ -7,17 +7,13 @@ import click
 
 from fabric.cli.options import PATH, Number, answer, json_option
 
-_FORMATS = ("auto", "csv", "nccl-tests", "perftest")
 _TOOLS = ("nccl-tests", "perftest")
-
-MOST_BYTES = 64 << 20
-"""Of one file to parse (a choice: two days of one host are some MB)."""
 
 
 @click.command("diagnose")
 @click.argument("files", nargs=-1, required=True, type=PATH)
 @click.option("--inventory", type=PATH, help="Says which hosts share a leaf: an inventory file.")
-@click.option("--format", "format_name", type=click.Choice(_FORMATS), default="auto", show_default=True)
+@click.option("--format", "format_name", type=click.Choice(("auto", "csv", *_TOOLS)), default="auto", show_default=True)
 @click.option(
     "--limit",
     "limit_gbps",
@@ -52,7 +48,7 @@ def diagnose_command(files: tuple[Path, ...], floor_percent: float, *, as_json: 
 @json_option
 def parse_command(tool: str, files: tuple[Path, ...], *, as_json: bool) -> int:
     """Read TOOL's output from FILES and say what is in it; with --json one document (a list for several files)."""
-    from fabric.app.diagnose import read_input
+    from fabric.app.diagnose import MOST_BYTES, read_input
     from fabric.report.diagnosis import parsed_document, parsed_text
 
     texts = [read_input(file, MOST_BYTES).decode("utf-8", "replace") for file in files]

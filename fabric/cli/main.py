@@ -94,10 +94,9 @@ class _Lazy(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Say the nearest word when a command is misspelt."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from difflib import get_close_matches
+            from fabric.model.fields.wording import nearest
 
-            near = get_close_matches(args[0], COMMANDS, n=1)
-            hint = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(COMMANDS)}"
+            hint = nearest(args[0], COMMANDS) or f"; there are: {', '.join(COMMANDS)}"
             raise click.UsageError(f"no command '{args[0]}'{hint}")
         return super().resolve_command(ctx, args)
 
@@ -193,7 +192,8 @@ def _of_others(exc: BaseException) -> str:
 
     if isinstance(exc, PermissionError) and exc.filename:
         return f"error: {exc.filename}: {exc.strerror}"
-    if (package := _missing(exc)) is not None:
+    package = (exc.name or "").partition(".")[0] if isinstance(exc, ModuleNotFoundError) else ""
+    if package not in ("", "fabric"):
         return f"error: the Python package {package} is not installed here; {_INSTALL}"
     if short := out_of_memory(exc):
         return f"error: {short}"
@@ -204,12 +204,6 @@ def _asked(exc: click.ClickException) -> str:
     """The command that was called, ``fabric baseline record``; ``fabric`` where it is not known."""
     ctx = exc.ctx if isinstance(exc, click.UsageError) else None
     return ctx.command_path if ctx is not None else "fabric"
-
-
-def _missing(exc: BaseException) -> str | None:
-    """The package of somebody else that is missing, None when that is not what is wrong."""
-    name = (exc.name or "").partition(".")[0] if isinstance(exc, ModuleNotFoundError) else ""
-    return name if name not in ("", "fabric") else None
 
 
 def _say_json(error: str, exit_code: int, problems: Sequence[str]) -> None:

@@ -36,12 +36,13 @@ if TYPE_CHECKING:
 @json_option
 def plan_command(given: Given, backend: str | None, *, repair: AfterRepair, reserve: bool, as_json: bool) -> int:
     """Show what SCENARIO would run; touches no host. --schema prints the JSON Schema of scenario files."""
+    from fabric.app.prepare import backend_of, refuse_unguarded
     from fabric.report.plan import plan_document, plan_text
     from fabric.report.told import print_coloured
 
     collect_seldom()
     asked = asked_for(given, repair, outline=True)
-    backend_of(asked, backend)
+    refuse_unguarded(asked.scenario, backend_of(asked.inventory, backend, given.faults))
     settings, plan = asked.inventory.changes, asked.plan
     gpus = sum(len(asked.inventory.topology.hosts[name].platform.gpus) for name in asked.scenario.hosts)
     hours = gpus * plan.duration_s / 3600  # nobody else can have them meanwhile
@@ -84,21 +85,6 @@ def asked_for(given: Given, repair: AfterRepair, *, outline: bool = False) -> As
     from fabric.app.repair import prepare_repair
 
     return prepare_repair(given, run_path(because), quick=quick, links=links)
-
-
-def backend_of(asked: Asked, backend: str | None) -> str:
-    """
-    How the hosts are reached: as the command line says, else the inventory.
-
-    ConfigError for faults of real hosts, and for changes that nothing there would undo.
-    """
-    from fabric.app.prepare import refuse_unguarded
-
-    name = asked.inventory.backend if backend is None else backend
-    if asked.given.faults and name != "mock":
-        raise ConfigError.at("--fault", f"faults are for the mock backend, not for {name}")
-    refuse_unguarded(asked.scenario, name)
-    return name
 
 
 def _schema(ctx: click.Context, wanted: bool) -> None:

@@ -24,11 +24,12 @@ from fabric.report.output import say, visible, warn
 from fabric.runs.run_directory import run_path
 
 if TYPE_CHECKING:
-    from fabric.model.verdict import JudgedRun
+    from fabric.ports import Nodes
+    from fabric.report.shown_run import ShownRun
 
 
 @click.command("report")
-@click.argument("runs", metavar="RUN", nargs=-1, type=PATH)
+@click.argument("run", required=False, type=PATH)
 @click.option("--probe", metavar="ID", help="Print what the commands of this probe printed, instead.")
 @click.option("--html", is_flag=True, help="Make report.html, junit.xml, metrics.prom and summary.md again.")
 @click.option("--open", "open_it", is_flag=True, help="The same, and show report.html in a browser.")
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 @act_option
 @json_option
 def report_command(
-    runs: tuple[Path, ...],
+    run: Path | None,
     probe: str | None,
     *,
     html: bool,
@@ -64,11 +65,9 @@ def report_command(
 
         print_json(verdict_schema())
         return 0
-    if not runs:
+    if run is None:
         raise click.UsageError("which run? Name its directory: results/<scenario>/latest")
-    if len(runs) > 1:
-        raise click.UsageError("one run at a time; two are compared by: fabric compare RUN_A RUN_B")
-    run = run_path(runs[0])
+    run = run_path(run)
     _refuse_beside(act, (probe, html, open_it, figures, as_csv, certificate, key))
     if certificate or key is not None:
         return _certify(run, key)
@@ -86,11 +85,10 @@ def report_command(
     from fabric.app.analyze import analyze
 
     _tell_who_is_at_work(run)
-    judged = analyze(run)
-    refuse_simulated(act, judged.backend)
-    code = show(judged, as_json=as_json)
-    if act is not None:
-        act_on(run, act)
+    found = analyze(run)
+    nodes = nodes_for(act, found.judged.backend)
+    code = show(found, as_json=as_json)
+    act_on(run, nodes)
     return code
 
 
@@ -100,28 +98,28 @@ def _refuse_beside(act: str | None, others: Iterable[object]) -> None:
         raise click.UsageError("--act goes with the verdict alone: leave out what is made or printed instead")
 
 
-def refuse_simulated(act: str | None, backend: str, *, reserve: bool = False) -> None:
-    """Said before anything is measured or printed."""
-    if act is not None and backend == "mock":
+def nodes_for(act: str | None, backend: str) -> Nodes | None:
+    """Whose nodes are told of a verdict; what cannot be told is refused before anything is measured or printed."""
+    if act is None:
+        return None
+    if backend == "mock":
         raise ConfigError.at("--act", "the run is simulated: no real host is drained")
-    if act is not None:
-        from fabric.app.scheduler import nodes_of
+    from fabric.app.scheduler import nodes_of
 
-        nodes_of(act)  # refuses what could not be told, before hours are measured
-    if reserve and backend == "mock":
-        raise ConfigError.at("--reserve", "the run is simulated: no real host is reserved")
+    return nodes_of(act)
 
 
-def act_on(run: Path, how: str) -> None:
+def act_on(run: Path, nodes: Nodes | None) -> None:
     """Tell the scheduler of a run's verdict, and on stderr what came of it; the exit code stays that of the run."""
-    from fabric.app.scheduler import act, nodes_of
+    from fabric.app.scheduler import act
 
+    if nodes is None:
+        return
     try:
-        nodes = nodes_of(how)
         for line in act(run, nodes=nodes):
             warn(visible(f"{nodes.name.lower()}: {line}"))
     except (StoreError, ToolError) as exc:
-        warn(visible(f"{how}: nothing was done: {exc}"))
+        warn(visible(f"{nodes.name.lower()}: nothing was done: {exc}"))
 
 
 def _tell_who_is_at_work(run: Path) -> None:
@@ -142,35 +140,24 @@ def _certify(run: Path, key: Path | None) -> int:
     return EXIT_CODES[result]
 
 
-def show(judged: JudgedRun, *, as_json: bool) -> int:
+def show(run: ShownRun, *, as_json: bool) -> int:
     """Print a judged run and give its exit code; of a post-repair validation the decision."""
-    from fabric.probes.again import because_of
-    from fabric.report.told import print_coloured, verdict_text
-    from fabric.report.verdict_json import exit_code, verdict_document
-
-    if because_of(judged.scenario):
-        return _show_decision(judged, as_json=as_json)
-    if as_json:
-        print_json(verdict_document(judged))
-    else:
-        print_coloured(verdict_text(judged))
-    return exit_code(judged.verdict)
-
-
-def _show_decision(judged: JudgedRun, *, as_json: bool) -> int:
-    from fabric.app.analyze import keep_decision, reopened
-    from fabric.app.repair import decided
+    from fabric.app.analyze import decided
     from fabric.report.decision import OUTCOMES, acceptance_document, acceptance_text
+    from fabric.report.told import print_coloured, verdict_text
     from fabric.report.verdict_json import EXIT_CODES, MAY_BE_LIVE, exit_code, verdict_document
 
-    path = Path(judged.path)
-    found = decided(reopened(path))
-    keep_decision(path, acceptance_document(found))
-    code = MAY_BE_LIVE if exit_code(judged.verdict) == MAY_BE_LIVE else EXIT_CODES[OUTCOMES[found.decision]]
+    judged, decision, more = run.judged, decided(run), {}
+    code = exit_code(judged.verdict)
+    if decision is not None:
+        code = code if code == MAY_BE_LIVE else EXIT_CODES[OUTCOMES[decision.decision]]
+        more = {"exit_code": code, "acceptance": acceptance_document(decision)}
     if as_json:
-        print_json({**verdict_document(judged), "exit_code": code, "acceptance": acceptance_document(found)})
+        print_json({**verdict_document(judged), **more})
+    elif decision is not None:
+        say(acceptance_text(decision, judged.verdict.suspects, path=judged.path))
     else:
-        say(acceptance_text(found, judged.verdict.suspects, path=judged.path))
+        print_coloured(verdict_text(judged))
     return code
 
 
@@ -193,16 +180,9 @@ def _drawn(path: Path, folder: Path) -> int:
 
 def _made(path: Path, *, open_it: bool) -> int:
     """The reports of a run that is judged again."""
-    from fabric.app import analyze
-    from fabric.app.analyze import reopened
-    from fabric.app.repair import decided
-    from fabric.probes.again import because_of
-    from fabric.report.decision import acceptance_document
+    from fabric.app.analyze import make_reports, reopened
 
-    run = reopened(path)
-    if because_of(run.judged.scenario):  # its page begins with the decision
-        analyze.keep_decision(path, acceptance_document(decided(run)))
-    page = analyze.make_reports(run)
+    page = make_reports(reopened(path))
     say(str(page))
     if open_it:
         click.launch(str(page.resolve()))  # where there is no browser, the path was printed
@@ -299,8 +279,7 @@ def compare_command(first: Path, second: Path, *, as_json: bool) -> int:
     from fabric.app.compare import compare
     from fabric.report.several_runs import EXIT_CODES, compare_document, compare_text
 
-    found = compare(run_path(first), run_path(second))
-    told = (found.first, found.second, found.comparison, found.notes)
-    return answer(
-        compare_document(*told), [compare_text(*told)], as_json=as_json, code=EXIT_CODES[found.comparison.change]
-    )
+    first, second = run_path(first), run_path(second)
+    comparison, notes = compare(first, second)
+    told = (str(first), str(second), comparison, notes)
+    return answer(compare_document(*told), [compare_text(*told)], as_json=as_json, code=EXIT_CODES[comparison.change])

@@ -23,8 +23,8 @@ from fabric.cli.options import (
     results_option,
     scenario_options,
 )
-from fabric.cli.plan import asked_for, backend_of
-from fabric.cli.report import act_on, refuse_simulated, show
+from fabric.cli.plan import asked_for
+from fabric.cli.report import act_on, nodes_for, show
 from fabric.errors import ConfigError
 from fabric.model.outcome import Outcome
 from fabric.report.output import visible, warn
@@ -32,8 +32,8 @@ from fabric.report.output import visible, warn
 if TYPE_CHECKING:
     from fabric.app.prepare import Asked, Given
     from fabric.app.run import OnFail
-    from fabric.model.verdict import JudgedRun
     from fabric.plan.plan import Plan
+    from fabric.report.shown_run import ShownRun
     from fabric.runs.run_document import PastRun
 
 
@@ -60,9 +60,9 @@ _how_it_is_run = bundled(
     click.option("--yes", is_flag=True, help="Alter a real fabric without asking."),
     click.option(
         "--on-fail",
-        metavar="CMD|URL",
+        metavar="CMD",
         help="Told of the first failure (a slow part: when its phase ends), and of the verdict if it is FAIL: JSON "
-        "on standard input, or POST.",
+        "on standard input.",
     ),
     act_option,
     reserve_option,
@@ -78,16 +78,17 @@ def run_command(
     given: Given, backend: str | None, results: Path, seed: int, *, repair: AfterRepair, how: HowRun
 ) -> int:
     """Run SCENARIO, judge it, name the bad part; the exit code says how it ended."""
+    from fabric.app.prepare import backend_of, refuse_unguarded
     from fabric.app.run import run
     from fabric.config.baselines import out_of_reach_line
     from fabric.engine.interruption import interrupt_when_told_to_end
-    from fabric.wiring import backend_named
+    from fabric.wiring import make_executor
 
     interrupt_when_told_to_end()  # what runs on hosts is ended, what was measured is kept
     asked = asked_for(given, repair)
-    name = backend_of(asked, backend)
-    refuse_simulated(how.act, name, reserve=how.reserve)
-    make_executor = backend_named(name)
+    name = backend_of(asked.inventory, backend, given.faults)
+    refuse_unguarded(asked.scenario, name)
+    executor = make_executor(name, asked.inventory, seed)  # what is wrong with it is told before anything is written
     _tell(out_of_reach_line(asked.scenario, asked.inventory, asked.baselines))
     for line in asked.warnings:
         _tell(line)
@@ -95,8 +96,8 @@ def run_command(
         asked = replace(asked, given=replace(asked.given, yes=True))
     collect_seldom()
 
-    measure = partial(run, asked, backend=name, make_executor=make_executor, results=results, seed=seed, say=_tell)
-    return _carried_out(how, measure, asked, results)
+    measure = partial(run, asked, backend=name, executor=executor, results=results, seed=seed, say=_tell)
+    return _carried_out(how, measure, asked, results, name)
 
 
 @click.command("resume")
@@ -115,24 +116,15 @@ def resume_command(run: Path, *, force: bool, how: HowRun) -> int:
     from fabric.wiring import make_executor
 
     interrupt_when_told_to_end()
-
-    def say(text: str) -> None:
-        if not how.as_json:
-            warn(visible(text))
-
-    found = look(run, force=force)
-    past = found.past
-    refuse_simulated(how.act, past.backend, reserve=how.reserve)
-    for text in found.differs:
-        say(f"gone on all the same: {text}")
-    if note := out_of_reach_line(past.scenario, past.inventory, past.baselines):
-        say(f"note: {note}")
+    past, differs = look(run, force=force)
+    for text in differs:
+        _say(f"gone on all the same: {text}")
+    _tell(out_of_reach_line(past.scenario, past.inventory, past.baselines))
     if past.backend != "mock":
         _agree(past.plan, yes=how.yes)
 
-    return _carried_out(
-        how, partial(resume, found, make_executor=make_executor, say=say), past, past.path.parent.parent
-    )
+    measure = partial(resume, past, make_executor=make_executor, say=_say)
+    return _carried_out(how, measure, past, past.path.parent.parent, past.backend)
 
 
 def _told_of(run: Asked | PastRun, hook: OnFail | None, results: Path) -> dict[str, Any]:
@@ -151,7 +143,9 @@ def _told_of(run: Asked | PastRun, hook: OnFail | None, results: Path) -> dict[s
     }
 
 
-def _carried_out(how: HowRun, measure: Callable[..., JudgedRun], asked: Asked | PastRun, results: Path) -> int:
+def _carried_out(
+    how: HowRun, measure: Callable[..., ShownRun], asked: Asked | PastRun, results: Path, backend: str
+) -> int:
     """
     Measured, shown, and told to those who are to hear of it: the scheduler first, for jobs begin meanwhile, and while
     the hosts are reserved.
@@ -162,25 +156,30 @@ def _carried_out(how: HowRun, measure: Callable[..., JudgedRun], asked: Asked | 
     from fabric.report.verdict_json import verdict_document
 
     hook = None if how.on_fail is None else OnFail(how.on_fail, _tell)
+    nodes = nodes_for(how.act, backend)
+    if how.reserve and backend == "mock":
+        raise ConfigError.at("--reserve", "the run is simulated: no real host is reserved")
     if how.reserve:
         minutes(asked.plan)  # refuses what could not run, before anything is begun
-    with Reservation(lambda text: warn(visible(text))) as reservation:
+    with Reservation(_say) as reservation:
         with ConsoleProgress(quiet=how.as_json, **_told_of(asked, hook, results)) as progress:
             taken = reservation if how.reserve else None
-            judged = measure(observer=progress, reports=not how.no_html, reservation=taken)
-        code = show(judged, as_json=how.as_json)
-        if how.act is not None:
-            act_on(Path(judged.path), how.act)
+            found = measure(observer=progress, reports=not how.no_html, reservation=taken)
+        code, judged = show(found, as_json=how.as_json), found.judged
+        act_on(Path(judged.path), nodes)
     if hook is not None and judged.verdict.outcome is Outcome.FAIL:
         hook.end({name: value for name, value in verdict_document(judged).items() if name in _TOLD})
     return code
 
 
-def _tell(note: str | None) -> None:
-    """A note on standard error, where it is in nobody's way."""
+def _say(text: str) -> None:
+    """On standard error, where it is in nobody's way."""
+    warn(visible(text))
 
+
+def _tell(note: str | None) -> None:
     if note is not None:
-        warn(visible(f"note: {note}"))
+        _say(f"note: {note}")
 
 
 def _agree(plan: Plan, *, yes: bool) -> bool:

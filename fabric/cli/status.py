@@ -65,8 +65,8 @@ def watch_command(run: Path | None, results: Path, every_s: int, port: int | Non
 
         serve(live_metrics(run), port, address)
     if not sys.stdout.isatty():
-        if port is not None:
-            _wait(watched, every_s)
+        for _ in _looks(watched, every_s) if port is not None else ():
+            pass  # it is served until the run ends
         say(click.unstyle("\n".join(screen(watched.look(), width=100))))
         return 0
     _live(watched, every_s)
@@ -84,11 +84,13 @@ def newest(results: Path) -> Path:
     return max(runs, key=lambda path: (path.name, path.parent.name))
 
 
-def _wait(watched: Watched, every_s: float) -> None:
-    """Until it ends, or somebody interrupts."""
+def _looks(watched: Watched, every_s: float) -> Iterator[RunStatus]:
+    """One after the other until the run ends, or somebody interrupts."""
     with suppress(KeyboardInterrupt):
-        while watched.look().state in ("running", "stopping"):
+        while (seen := watched.look()).state in ("running", "stopping"):
+            yield seen
             threading.Event().wait(every_s)
+        yield seen
 
 
 def _live(watched: Watched, every_s: float) -> None:
@@ -96,18 +98,11 @@ def _live(watched: Watched, every_s: float) -> None:
     from rich.live import Live
     from rich.text import Text
 
-    console, pause = Console(highlight=False), threading.Event()
+    console = Console(highlight=False)
     with Live(console=console, auto_refresh=False) as live:
-        while True:
-            seen = watched.look()
+        for seen in _looks(watched, every_s):
             lines = screen(seen, width=console.width)[: max(4, console.height - 1)]
             live.update(Text.from_ansi("\n".join(lines)), refresh=True)
-            if seen.state not in ("running", "stopping"):
-                return
-            try:
-                pause.wait(every_s)
-            except KeyboardInterrupt:
-                return
 
 
 def screen(seen: RunStatus, *, width: int) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 from prometheus_client import Metric, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from fabric.model.change import ChangeResult
@@ -29,23 +29,18 @@ _BITS_PER_SECOND = 1e9  # base units, as Prometheus asks for; a bandwidth of our
 
 
 Rows = Iterable[tuple[tuple[str, ...], float]]
-Gauges = Iterable[tuple[tuple[str, ...], Rows]]
+Metrics = Iterable[tuple[tuple[str, ...], Rows]]
 """Of each its name, what it is and its labels; then what was found: values of the labels, and the number."""
 
 
-def families(label: str, of: str, gauges: Gauges) -> Iterator[Metric]:
-    """Each of them as Prometheus has it, with one *label* more, whose value is *of*."""
-    for (name, text, *labels), found in gauges:
-        made = GaugeMetricFamily(name, text, labels=(label, *labels))
-        for values, number in found:
-            made.add_metric(tuple(map(visible, (of, *values))), number)
-        yield made
+class Told(Collector):
+    """
+    Metrics of what each *look* finds, all with one *label* more, of which it finds the value too.
 
+    One whose name ends with ``_total`` is a counter, all others are gauges.
+    """
 
-class Gauged(Collector):
-    """Gauges of what each *look* finds, all with one *label* more, of which it finds the value too."""
-
-    def __init__(self, label: str, look: Callable[[], tuple[str, Gauges]]) -> None:
+    def __init__(self, label: str, look: Callable[[], tuple[str, Metrics]]) -> None:
         self._label, self._look = label, look
 
     def describe(self) -> list[Metric]:
@@ -54,15 +49,21 @@ class Gauged(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """One look."""
-        yield from families(self._label, *self._look())
+        of, metrics = self._look()
+        for (name, text, *labels), found in metrics:
+            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            made = kind(name, text, labels=(self._label, *labels))
+            for values, number in found:
+                made.add_metric(tuple(map(visible, (of, *values))), number)
+            yield made
 
 
 def metrics_text(run: ShownRun) -> str:
     """The text format that node_exporter reads; its own samples only, no time stamps."""
-    return generate_latest(Gauged("scenario", lambda: (run.judged.scenario.name, _gauges(run)))).decode()
+    return generate_latest(Told("scenario", lambda: (run.judged.scenario.name, _gauges(run)))).decode()
 
 
-def _gauges(run: ShownRun) -> Gauges:
+def _gauges(run: ShownRun) -> Metrics:
     """Of the last run of a scenario."""
     judged, verdict, suspects = run.judged, run.judged.verdict, run.judged.verdict.suspects
     outcome = ("fabric_run_outcome", "1 for the outcome of the last run, 0 for the others", "outcome")

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from fabric.model.text import fold
+from fabric.model.text import fold, some
 from fabric.report import templates
-from fabric.report.output import columns, jsonable, some
+from fabric.report.output import columns, jsonable
 from fabric.sim.faults import LinkFault
 from fabric.sim.net.named_clos import NamedClos
 from fabric.sim.net.route import AR_ALPHA, AR_ETA

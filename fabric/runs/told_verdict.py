@@ -16,7 +16,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.repair import Decision
 from fabric.model.verdict import Suspect
 from fabric.runs.events import EVENTS
-from fabric.runs.plain_file import MIB, read_plain, storing, write_durably
+from fabric.runs.plain_file import MIB, read_plain, storing
 
 VERDICT = "verdict.json"
 
@@ -174,12 +174,3 @@ def decision_in(directory: Path) -> Decision | None:
     with suppress(StoreError):
         return found.decision if (found := told_decision(directory)) else None
     return None
-
-
-def tell_decision(directory: Path, document: Mapping[str, Any]) -> None:
-    """Write acceptance.json unless it says just this already. Raises OSError."""
-    data = orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n"
-    with suppress(OSError):
-        if read_plain(directory / DECISION, MOST_DECISION_BYTES) == data:
-            return
-    write_durably(directory / DECISION, data)

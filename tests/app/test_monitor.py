@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.measured_rack import rack_topology
-from fabric.app.live_metrics import FleetMetrics
+from fabric.app.live_metrics import fleet_metrics
 from fabric.app.monitor import BURST_S, Alarm, Fleet, FleetSeen, Monitor, burst_text, closing_line, shown_parts
 from fabric.hosts.mock import MockExecutor
 from fabric.model.command import Command
@@ -128,7 +128,7 @@ def test_openmetrics_name_bad_ports_and_what_hosts_carry() -> None:
     seen = replace(seen, bad={"gpu001/mlx5_0:port": Outcome.FAIL}, alarms={"counter": 2}, gbps={"gpu001": (1.0, 2.0)})
     samples = {
         (one.name, one.labels.get("component") or one.labels.get("host") or one.labels.get("state")): one.value
-        for metric in FleetMetrics("hall", lambda: seen).collect()
+        for metric in fleet_metrics("hall", lambda: seen).collect()
         for one in metric.samples
     }
     assert samples["fabric_monitor_bad_port", "gpu001/mlx5_0:port"] == 1.0

@@ -11,9 +11,9 @@ import orjson
 import pytest
 from click.testing import CliRunner, Result
 
-from fabric.app import analyze
 from fabric.app.prepare import Given
 from fabric.cli.main import main
+from fabric.runs.plain_file import write_durably
 from fabric.runs.run_lock import holding
 from fabric.runs.told_verdict import DECISION as FILE
 from tests.scenario.repaired_rack import BAD, HEALTHY, POST_REPAIR, checked
@@ -88,25 +88,6 @@ def test_a_page_that_is_made_again_decides_first(rejected: Path, tmp_path: Path)
     assert "REJECT</span> gpu003" in above(run)
 
 
-@pytest.mark.slow
-def test_a_page_that_is_older_than_the_decision_is_made_again(rejected: Path, tmp_path: Path) -> None:
-    """The decision was made, and then the disk was full: the page still asks for it."""
-    run = shutil.copytree(rejected, tmp_path / rejected.name)
-    (run / "report.html").write_text("an old page")
-    os.utime(run / "report.html", ns=(0, 0))
-    report(run)
-    assert "REJECT</span> gpu003" in above(run)
-
-
-def test_a_decision_without_a_page_makes_none(rejected: Path, tmp_path: Path) -> None:
-    run = shutil.copytree(rejected, tmp_path / rejected.name)
-    for name in ("report.html", FILE):
-        (run / name).unlink()
-    report(run)
-    assert (run / FILE).exists()
-    assert not (run / "report.html").exists()
-
-
 @pytest.fixture
 def full_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 64 KiB, on which a report finds no place."""
@@ -125,19 +106,12 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_full_disk_is_an_error_and_leaves_the_old_report_and_nothing_else(full_disk: Path) -> None:
     page = full_disk / "report.html"
-    analyze.write_text(page, "old")
+    write_durably(page, b"old")
     with pytest.raises(OSError, match="No space left") as caught:
-        analyze.write_text(page, "x" * 200_000)
+        write_durably(page, b"x" * 200_000)
     assert caught.value.errno == errno.ENOSPC
     assert page.read_text() == "old"
     assert [path.name for path in full_disk.iterdir()] == ["report.html"]
-
-
-def test_what_cannot_take_its_place_is_removed(tmp_path: Path) -> None:
-    (tmp_path / "report.html").mkdir()
-    with pytest.raises(OSError, match="directory"):
-        analyze.write_text(tmp_path / "report.html", "new")
-    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
 WORDS = (

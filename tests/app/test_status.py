@@ -150,9 +150,9 @@ def test_a_report_of_a_run_that_goes_on_writes_nothing_beside_it(tmp_path: Path)
     run = killed(tmp_path, "finished", 3)
     with holding(tmp_path / "results", "small", ["gpu001"], run=run.name):
         before = sorted(run.iterdir())
-        assert analyze(run).goes_on
+        assert analyze(run).judged.goes_on
         assert sorted(run.iterdir()) == before
-    assert not analyze(run).goes_on
+    assert not analyze(run).judged.goes_on
     assert status(run).judged
 
 

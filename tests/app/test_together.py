@@ -48,7 +48,7 @@ def measured(fleet: Path, hosts: str, *faults: str) -> Path:
 def test_healthy_parts_pass_together_and_it_is_said_what_nobody_measured(fleet: Path) -> None:
     runs = [measured(fleet, hosts) for hosts in PARTS]
     before = {path: path.stat().st_mtime_ns for run in runs for path in run.rglob("*")}
-    found = judged_together(runs)
+    found = judged_together(runs).judged
     assert found.verdict.outcome is Outcome.PASS
     assert len(found.scenario.hosts) == 12
     assert len({run.name for run in runs}) == 2

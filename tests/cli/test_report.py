@@ -62,10 +62,6 @@ def test_schema_needs_no_run() -> None:
     assert json.loads(fabric("report", "--schema").output)["properties"]["format"] == {"const": 1}
 
 
-def test_two_runs_are_compared_by_compare(run: Path) -> None:
-    assert "fabric compare" in str(fabric("report", run, run).exception)
-
-
 def test_no_run_is_a_usage_error() -> None:
     assert "which run" in str(fabric("report").exception)
 

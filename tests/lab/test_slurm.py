@@ -183,7 +183,7 @@ wanted = asked(Path("scenarios/self-check.yaml"), inventory=Path("inventory/pod-
 def say(text): print(text, flush=True)
 print("ready", flush=True)
 with Reservation(say) as reservation:
-    run_asked(wanted, backend="mock", make_executor=BACKENDS["mock"], results=Path(sys.argv[1]), seed=1,
+    run_asked(wanted, backend="mock", executor=BACKENDS["mock"](wanted.inventory, 1), results=Path(sys.argv[1]), seed=1,
               observer=ConsoleProgress(quiet=True), reports=False, reservation=reservation)
 """
 

@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-from fabric.app.analyze import keep_decision, reopened
+from fabric.app.analyze import decided, reopened
 from fabric.app.prepare import Asked, Given
-from fabric.app.repair import decided, prepare_repair
+from fabric.app.repair import prepare_repair
 from fabric.model.inventory import TimedFault
 from fabric.model.repair import Acceptance
-from fabric.report.decision import acceptance_document
 from tests import builders
 from tests.places import INVENTORY, SCENARIOS
 
@@ -47,6 +46,4 @@ def validated(
     if flap is not None:
         asked = builders.with_timed(asked, flap)
     path = measured(asked, because.parents[1], seed=seed)
-    found = decided(reopened(path))
-    keep_decision(path, acceptance_document(found))
-    return path, found
+    return path, decided(reopened(path))

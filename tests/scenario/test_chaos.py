@@ -60,7 +60,7 @@ def test_a_run_ends_blames_those_befallen_and_measures_all_others(
     # What a tool itself says of a port, of a host that is back and whose links still train, is a measurement.
     failed = [one.reason for one in bad.values() if one.outcome is Outcome.FAIL and "state is Down" not in one.reason]
     assert failed == [], befalling
-    assert analyze(Path(ran.judged.path), baseline_path=None, rewrite=False).verdict == ran.judged.verdict
+    assert analyze(Path(ran.judged.path)).judged.verdict == ran.judged.verdict
 
 
 def test_lost_sessions_alone_cost_nothing(asked: Asked, tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def test_rounds_end_by_the_clock_and_what_is_left_is_not_missed(tmp_path: Path) 
     assert [name for name, _ in phases_begun(tmp_path)] == ["soak-r1", "soak-r2"]
     assert judged.verdict.outcome is Outcome.PASS
     assert {one.probe_id.split("/")[0] for one in judged.verdict.probes} == {"soak-r1", "soak-r2"}
-    assert analyze(run_of(tmp_path), baseline_path=None, rewrite=False).verdict == judged.verdict
+    assert analyze(run_of(tmp_path)).judged.verdict == judged.verdict
     found = status(run_of(tmp_path))
     assert (found.state, found.done) == ("ended", found.planned)
 

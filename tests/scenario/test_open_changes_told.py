@@ -112,7 +112,7 @@ def test_resume_takes_back_and_then_heeds_the_interruption(tmp_path: Path, monke
 
 def test_a_report_of_a_killed_run_tells_what_only_its_journal_knows(tmp_path: Path) -> None:
     path = left(tmp_path)
-    verdict = analyze(path, baseline_path=None, rewrite=False).verdict
+    verdict = analyze(path).judged.verdict
     assert [(one.change.change_id, one.state) for one in verdict.changes] == [(CHANGE, "open")]
     assert exit_code(verdict) == 4
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.analyze import reopened
+from fabric.app.analyze import decided, reopened
 from fabric.app.prepare import Given
-from fabric.app.repair import decided, prepare_repair
+from fabric.app.repair import prepare_repair
 from fabric.app.resume import look
 from fabric.errors import ConfigError
 from tests.builders import gone_on

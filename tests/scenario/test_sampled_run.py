@@ -71,7 +71,7 @@ def test_a_cable_that_flaps_between_two_probes_is_a_suspect(tmp_path: Path) -> N
     assert judged.verdict.outcome is Outcome.FAIL
     assert "gpu002/mlx5_3:port" in [suspect.component for suspect in judged.verdict.suspects]
     assert "gpu002/mlx5_3 link_downed" in page(reopened(Path(judged.path)))
-    again = analyze(Path(judged.path), baseline_path=None, rewrite=False)
+    again = analyze(Path(judged.path)).judged
     assert again.verdict == judged.verdict
 
 
