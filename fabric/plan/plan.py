@@ -129,6 +129,16 @@ class PhasePlan:
         """How many probes of each kind."""
         return dict(Counter(probe.kind for probe in self.planned))
 
+    @property
+    def busiest_host(self) -> tuple[str, int, float]:
+        """The host with most to do: its name, its number of probes, and their durations added up, seconds."""
+        work_s: dict[str, list[float]] = {}
+        for probe in self.planned:
+            for host in probe.hosts:
+                work_s.setdefault(host, []).append(probe.duration_s)
+        host = max(work_s, key=lambda name: sum(work_s[name]), default="")
+        return host, len(work_s.get(host, ())), sum(work_s.get(host, ()))
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

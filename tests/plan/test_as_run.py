@@ -59,6 +59,7 @@ def numbers(plan: Plan) -> list[object]:
         (
             one.phase,
             one.probes_by_kind,
+            one.busiest_host,
             one.notes,
             one.schedule.makespan_s,
             one.schedule.rounds,
