@@ -51,9 +51,9 @@ phases:
       - all_to_all: {{sizes: [4G], halves: true}}
   - name: pairs
     needs: [intra-host]
-    localise: {{rounds: 5, budget: 20m, paths: {paths}}}
+    localise: {{rounds: 10, budget: 20m, paths: {paths}}}
     probes:
-      - pairwise: {{size: 64K, duration: 3s, queue_pairs: 2}}
+      - pairwise: {{size: 64K, duration: 3s, queue_pairs: 1}}
 """
 
 

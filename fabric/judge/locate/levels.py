@@ -8,7 +8,7 @@ from math import ceil, log
 
 import numpy as np
 
-from fabric.judge.locate.structure import FLOOR, HEAVY, LIGHT, NEAR, Bools, Floats, Ints, Normal, student
+from fabric.judge.locate.structure import FLOOR, HEAVY, LIGHT, Bools, Floats, Ints, Normal, student
 
 LEAST_NOISE = 0.002
 """The noise is never taken to be less: below it clocks and rounding count."""
@@ -16,14 +16,18 @@ LEAST_NOISE = 0.002
 PLACED = 0.06
 """Real classes of hosts that no file mentions are 4 to 6 % apart: levels are no farther where leaves are known."""
 
-LEVEL_COST = 3.0
-"""Nats of a further level, beside half the logarithm of the samples."""
+OF_PLACE = PLACED + FLOOR
+"""Groups of hosts that are slower by more are no places, but bad."""
 
 _WIDTHS = (0.004, 0.015)  # of the kernel: quiet and noisy fabrics
 _LEAST_SHARE = 0.08  # of the samples in a level
 _MOST_LEVELS = 4
 _FAR = 4.0  # natural log: what is farther below the highest is no level
-_FAR_COST = 4.0  # nats of a level that is far below
+_LEVEL_COST, _USUAL_GAP, _MOST_GAP_COST = (
+    2.0,
+    0.04,
+    8.0,
+)  # nats of a level; how far real ones are apart; nats of any gap
 _MOST_HOSTS = 128  # among which groups are looked for
 _PRIOR_NOISE, _PRIOR_COUNT = 0.01, 4.0  # few samples say little of their spread: 1 % counts as four of them
 _DISTINCT = 3.0  # times the noise that levels are apart: nearer ones are one that is wider
@@ -75,9 +79,7 @@ def structures(
         leaf = across.astype(np.int64)
     yield from _several_levels(y, telling, placed=across is not None)
     if leaf is not None:
-        found = _classed(y, telling, leaf, 2.0, _LEAVES)
-        far = float(np.ptp(found.top)) > NEAR  # more likely a fault between the leaves
-        yield replace(found, cost=found.cost + far * _FAR_COST)
+        yield _classed(y, telling, leaf, 2.0, _LEAVES)
     for groups, cost in groupings:
         size = int(groups.max()) + 1
         between = (groups[a] != groups[b]).astype(np.int64)
@@ -109,19 +111,29 @@ def _several_levels(every: Floats, telling: Bools, *, placed: bool) -> Iterator[
             if any(len(some) == len(other) and np.abs(some - other).max() < width / 2 for other in seen):
                 continue
             seen.append(some)
-            found = _fitted(f"{count} levels", _cost(some, len(every)), every, telling, everything, [some])
+            found = _fitted(f"{count} levels", 0.0, every, telling, everything, [some])
             if (-np.diff(found.level[0]) > _DISTINCT * found.noise[0]).all():
-                yield found
+                yield from (_highest(found, fewer, len(every)) for fewer in range(count, 0, -1))
     for begun, middle in ((_NOISY, seen[0][:1]), (_LOUD, np.array([np.median(y[y > y.max() - _FAR])]))):
         level, weight, noise = _settled(y, middle, begun)
         noisy = Normal("noisy", 0.0, everything, level[None], weight[None], np.array([noise]))
         yield _tailed(noisy, every, telling)
 
 
-def _cost(levels: Floats, samples: int) -> float:
-    """Nats of every level but the first."""
-    far = int((levels[0] - levels[1:] > NEAR).sum())
-    return (len(levels) - 1) * (log(samples) / 2 + LEVEL_COST) + far * _FAR_COST
+def _highest(normal: Normal, count: int, samples: int) -> Normal:
+    """The *count* highest of the levels of a single class alone: what is below them is faults."""
+    level, weight = normal.level[:, :count], normal.weight[:, :count]
+    cost = cost_of_levels(level[0, 0] - level[0, 1:], samples)
+    return replace(normal, name=f"{count} levels", cost=cost, level=level, weight=weight / weight.sum())
+
+
+def cost_of_levels(gaps: Floats, samples: int) -> float:
+    """
+    Nats of levels that are so far (*gaps*, natural log) from the usual one, as so many *samples* tell.
+
+    Half the logarithm of these each (Schwarz 1978), and the rarer the farther: an exponential prior.
+    """
+    return len(gaps) * (log(samples) / 2 + _LEVEL_COST) + float(np.minimum(gaps / _USUAL_GAP, _MOST_GAP_COST).sum())
 
 
 def levels_of(y: Floats, *, width: float, least_share: float = _LEAST_SHARE) -> Floats:
@@ -226,9 +238,8 @@ def _classed(
     present, key = np.unique(key, return_inverse=True)
     telling = telling | ~np.isin(key, key[telling])
     levels = [_upper(y[telling & (key == n)]) for n in range(len(present))]
-    highest = max(float(level[0]) for level in levels)
-    cost += (len(levels) - 1) * (log(len(y)) / 2 + LEVEL_COST)
-    cost += sum(_FAR_COST for level in levels if highest - float(level[0]) > NEAR)
+    below = np.sort([float(level[0]) for level in levels])
+    cost += cost_of_levels(below[-1] - below[:-1], len(y))
     wider = np.flatnonzero(np.isin(present, wide))
     found = _fitted("classes", cost, y, telling, key.astype(np.int64), levels, groups, wider)
     return replace(found, names=tuple(names[n] for n in present.tolist()))
@@ -243,28 +254,28 @@ def _between(one: int, other: int) -> str:
     return f"within group {one + 1}" if one == other else f"between groups {one + 1} and {other + 1}"
 
 
-def are_classes(y: Floats, a: Ints, b: Ints, groups: Ints, apart: float) -> bool:
+def are_classes(y: Floats, a: Ints, b: Ints, groups: Ints) -> bool:
     """
     Whether groups are no faults: placement makes the way between them slow, or all pairs of a fifth of the hosts.
 
-    Those that are slower among themselves by more than *apart*, or that are fewer, are bad.
+    Those that are slower among themselves by more than places differ, or that are fewer, are bad.
     """
     inside = [y[(groups[a] == n) & (groups[b] == n)] for n in range(int(groups.max()) + 1)]
     level = np.array([_settled(one, _upper(one))[0][0] if len(one) else -np.inf for one in inside])
     slow = level < level.max() - FLOOR
     size = np.bincount(groups)
-    return bool((level >= level.max() - apart).all() and (size[slow] >= FIFTH * len(groups)).all())
+    return bool((level >= level.max() - OF_PLACE).all() and (size[slow] >= FIFTH * len(groups)).all())
 
 
-def groupings(y: Floats, a: Ints, b: Ints, hosts: int, *, apart: float = NEAR) -> list[Groups]:
-    """The likeliest groups that the hosts fall into by what they reach; of one level more than *apart* is a fault."""
+def groupings(y: Floats, a: Ints, b: Ints, hosts: int) -> list[Groups]:
+    """The likeliest groups that the hosts fall into by what they reach."""
     if len(y) < 2 * hosts or hosts < 2 * _LEAST_GROUP:
         return []
     least = _likely(y, a, b, np.zeros(hosts, dtype=np.int64)) - _FAR_BEHIND
     found: list[tuple[float, Ints, float]] = []
     for groups in {one.tobytes(): one for one in _begun(y, a, b, hosts)}.values():
         size = np.bincount(groups)
-        if size.min() >= _LEAST_GROUP and len(size) > 1 and are_classes(y, a, b, groups, apart):
+        if size.min() >= _LEAST_GROUP and len(size) > 1 and are_classes(y, a, b, groups):
             cost = group_cost(groups)
             found.append((_likely(y, a, b, groups) - cost, groups, cost))
     found.sort(key=lambda one: -one[0])

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import exp, log
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,9 +19,9 @@ from fabric.judge.locate.cells import Cells
 from fabric.judge.locate.description import describe, open_parts
 from fabric.judge.locate.levels import (
     FIFTH,
-    LEVEL_COST,
     PLACED,
     Groups,
+    cost_of_levels,
     groupings,
     level_and_noise,
     refitted,
@@ -39,6 +40,9 @@ DOUBTFUL = 0.5
 
 DRAWN = "it is slow over ways alone that each test draws: measure it under its leaf"
 """Why a host or a leaf may be no fault although all across its leaf is slow."""
+
+NEARLY = "pairs that reach less by chance or by place explain it nearly as well: measure it again"
+"""Why nobody may be at fault where levels of what is normal explain as much."""
 
 TWICE = "two slow tests may be chance: measure it again"
 """Why a part that fewer than three samples show may be no fault."""
@@ -64,6 +68,16 @@ ALL = "all pairs"
 
 _Levelled = tuple[Floats, Description]
 """The levels of planes, and the best description with them."""
+
+
+class _Kind(NamedTuple):
+    """Of a description: whether no class has several levels, and whether a part is blamed."""
+
+    plain: bool
+    blames: bool
+
+
+_Tried = dict[_Kind, _Levelled]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,50 +157,55 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list
     """
     joint = Joint.of(planes)
     least, levels = _OF_FLOOR * floor, _own_levels(joint)
-    best, plain = _tried(joint, levels, least)
+    tried = _tried(joint, levels, least)
+    best, blaming, doubt = _best(tried.values()), [one for kind, one in tried.items() if kind.blames], ""
+    plain = _best([one for kind, one in tried.items() if kind.plain] or [best])
+    if not best[1].effects and blaming and _best(blaming)[1].score > best[1].score - CERTAIN:
+        best, doubt = _best(blaming), NEARLY  # that nobody is bad is not said where it is hardly likelier
     settled = _settled(joint.with_paths(best[1]), *best, least)
     # Or a lower level is what is between two hosts each.
     if best is not plain and (between := joint.with_paths(plain[1])) is not joint:
         other = _settled(between, *plain, least)
         settled = other if other[2].score > settled[2].score and between.names_path(other[2]) else settled
     joint, own, found = settled
-    return _split(joint, own, joint.y - own[joint.plane], found, floor)
+    return _split(joint, own, joint.y - own[joint.plane], found, floor, doubt)
 
 
-def _tried(joint: Joint, levels: Sequence[Floats], least: float) -> tuple[_Levelled, _Levelled]:
+def _tried(joint: Joint, levels: Sequence[Floats], least: float) -> _Tried:
     """
-    The best description of all, and the best in which no class has several levels.
+    The best description of each kind.
 
     What lost more than places differ is a fault, and hides what is normal and where the hosts stand that it slowed:
     both are sought again in what is left, until nothing is better. Or what is faulty of some hosts is where they stand.
     """
-    apart = PLACED + FLOOR if joint.across is not None else NEAR
     y, left = joint.y - levels[-1][joint.plane], np.ones(len(joint.y), dtype=np.bool_)
-    groups = groupings(y, joint.a, joint.b, len(joint.hosts), apart=apart)
-    best, plain = _best_two(_described(joint, levels, groups, least, left))
+    groups = groupings(y, joint.a, joint.b, len(joint.hosts))
+    tried = _best_by_kind(_described(joint, levels, groups, least, left))
     for _ in range(_MOST_TURNS):
-        before, (own, found) = best, best
+        best = _best(tried.values())
+        own, found = best
         y, left = joint.y - own[joint.plane], found.explained < NEAR
-        groups = joint.grouped([one.part for one in found.effects], y, apart)
+        groups = joint.grouped([one.part for one in found.effects], y)
         if not left.all():
-            groups += groupings(y[left], joint.a[left], joint.b[left], len(joint.hosts), apart=apart)
+            groups += groupings(y[left], joint.a[left], joint.b[left], len(joint.hosts))
         elif not groups:
             break
-        best, plain = _best_two(chain((best, plain), _described(joint, levels, groups, least, left)))
-        if best is before:
+        tried = _best_by_kind(chain(tried.values(), _described(joint, levels, groups, least, left)))
+        if _best(tried.values()) is best:
             break
-    return best, plain
+    return tried
 
 
-def _best_two(tried: Iterable[_Levelled]) -> tuple[_Levelled, _Levelled]:
-    """The best of all, and the best in which no class has several levels."""
-    found: dict[bool, _Levelled] = {}
-    for one in tried:
-        plain = one[1].normal.is_plain
-        if plain not in found or one[1].score > found[plain][1].score:
-            found[plain] = one
-    best = max(found.values(), key=lambda one: one[1].score)
-    return best, found.get(True, best)
+def _best_by_kind(every: Iterable[_Levelled]) -> _Tried:
+    found: _Tried = {}
+    for one in every:
+        kind = _Kind(one[1].normal.is_plain, bool(one[1].effects))
+        found[kind] = _best((found.get(kind, one), one))
+    return found
+
+
+def _best(of: Iterable[_Levelled]) -> _Levelled:
+    return max(of, key=lambda one: one[1].score)
 
 
 def _settled(joint: Joint, own: Floats, found: Description, least: float) -> tuple[Joint, Floats, Description]:
@@ -206,7 +225,7 @@ def _described(
     """
     for own in levels:
         y = joint.y - own[joint.plane]
-        cost, beside = np.count_nonzero(own) * (log(len(y)) / 2 + LEVEL_COST), joint.beside_of(own)
+        cost, beside = cost_of_levels(np.abs(own[own != 0.0]), len(y)), joint.beside_of(own)
         for normal in structures(y, joint.a, joint.b, groups, joint.across, telling):
             if (normal.top < normal.top.max() + _LOST).any():  # where all is lost nothing is normal
                 continue
@@ -229,10 +248,10 @@ def _own_levels(joint: Joint) -> list[Floats]:
     return [np.zeros(len(seen)), apart] if apart.any() else [apart]
 
 
-def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: float) -> list[Fitted]:
-    """What was found, plane by plane."""
+def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: float, doubt: str) -> list[Fitted]:
+    """What was found, plane by plane; *doubt* is of all that is blamed."""
     normal = found.normal
-    blamed = _blamed(joint, y, found)
+    blamed = _blamed(joint, y, found, [doubt or one for one in _doubts(joint, found, y)])
     noise = float(np.median(normal.noise[normal.of_class]))
     ratio, explained = np.exp(y - normal.expected(y)), 1 - np.exp(-found.explained)
     maybe = open_parts(found, y, joint.cells, _OF_FLOOR * floor)
@@ -288,12 +307,12 @@ def _rivals(blamed: Blamed, joint: Joint, place: int) -> tuple[int, ...]:
     return tuple(component for component in found if component not in own)
 
 
-def _blamed(joint: Joint, y: Floats, found: Description) -> list[Blamed]:
+def _blamed(joint: Joint, y: Floats, found: Description, doubts: Sequence[str]) -> list[Blamed]:
     """Every faulty part, with the nats taken off that are explained by how far healthy hosts are apart."""
     spread = _spread(joint, found, y)
     sides = np.unique(np.concatenate(joint.sides))
     blamed = []
-    for effect, doubt in zip(found.effects, _doubts(joint, found, y), strict=True):
+    for effect, doubt in zip(found.effects, doubts, strict=True):
         of_host = effect.part in sides or joint.family[effect.part] == WHOLE_HOST
         healthy = _healthy(effect, y, found.normal, joint.cells, spread if of_host else 0.0)
         gain, others = effect.gain - healthy, [other for _, other in effect.rivals]

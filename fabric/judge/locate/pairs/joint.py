@@ -124,7 +124,7 @@ class Joint:
                 return True
         return False
 
-    def grouped(self, faulty: Sequence[int], y: Floats, apart: float) -> list[Groups]:
+    def grouped(self, faulty: Sequence[int], y: Floats) -> list[Groups]:
         """
         The hosts of which parts are said to be *faulty* as a group of their own, where they may just stand elsewhere.
 
@@ -139,7 +139,7 @@ class Joint:
                 else:
                     tells[self.cells.of(part)] = False
         several = 1 < groups.sum() < len(groups)
-        classes = several and are_classes(y[tells], self.a[tells], self.b[tells], groups, apart)
+        classes = several and are_classes(y[tells], self.a[tells], self.b[tells], groups)
         return [(groups, group_cost(groups))] if classes else []
 
     def things(self, part: int) -> int:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks.real_pairs import healthy, planted, read
+from benchmarks.real_pairs import healthy, judged, planted, read
 from fabric.judge.locate.pairs.diagnose import diagnose
-from fabric.model.diagnosis import PairRow
+from fabric.model.diagnosis import Diagnosis, PairRow
 from fabric.model.outcome import Outcome
 from fabric.model.probe import NamedPart
 from tests.judge.locate.pairs.made import GOOD_GBPS, all_pairs, hosts, row
@@ -332,6 +333,28 @@ def test_bad_hosts_are_found_in_them_and_nobody_else() -> None:
     total = sum(rows.values(), Counter[str]())
     assert total["wrong"] == 0
     assert total["exact"] >= 0.95 * total["cases"]
+
+
+def slowed(bad: Sequence[str], missing: float = 0.0, seed: int = 0) -> Diagnosis:
+    """One set, some pairs of which are missing, with bad hosts at nine tenths."""
+    random = np.random.default_rng(seed)
+    rows = [row for row in SETS["cluster01-sendrecv-g1"] if random.random() >= missing]
+    return judged([(a, b, 0.9 * gbps if {a, b}.intersection(bad) else gbps) for a, b, gbps in rows])
+
+
+@pytest.mark.parametrize("seed", [3, 6, 9])
+def test_two_slow_hosts_of_ten_are_no_second_level_of_pairs(seed: int) -> None:
+    """A level that nobody stands behind explains a third of all pairs, too; that hosts are slow says more."""
+    found = slowed(["cnode3-003", "cnode3-006"], 0.3, seed)
+    assert {one.component for one in found.suspects if one.outcome is Outcome.FAIL} == {"cnode3-003", "cnode3-006"}
+
+
+@pytest.mark.parametrize("bad", [("006", "008", "011"), ("002", "004", "011"), ("005", "007", "011")])
+def test_what_hosts_and_levels_explain_alike_is_no_pass(bad: tuple[str, ...]) -> None:
+    """Three of ten hosts may be bad, or stand elsewhere: nobody FAILs, all three are to be measured again."""
+    found = slowed([f"cnode3-{number}" for number in bad])
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert {one.component for one in found.suspects} == {f"cnode3-{number}" for number in bad}
 
 
 def with_down_ports(*hosts: str) -> Ran:
