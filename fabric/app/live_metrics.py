@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from fabric.app.monitor import FleetSeen
 from fabric.app.status import HostState, RunStatus, Watched
 from fabric.errors import ConfigError
-from fabric.report.exports import Metrics, Told
+from fabric.report.exports import LookedMetrics, Metrics
 
 MOST_PARTS = 100
 """Bad parts with a metric of their own (a choice: more are one cause)."""
@@ -30,7 +30,7 @@ def live_metrics(run: Path) -> Collector:
         seen = watched.look()
         return seen.scenario, _of_run(seen)
 
-    return Told("scenario", look)
+    return LookedMetrics("scenario", look)
 
 
 def _of_run(seen: RunStatus) -> Metrics:
@@ -60,7 +60,7 @@ def fleet_metrics(fabric: str, now: Callable[[], FleetSeen]) -> Collector:
 
     Ports have a metric only while they are bad, the worst ``MOST_BAD`` of them: a hall has 16,384.
     """
-    return Told("fabric", lambda: (fabric, _of_fleet(now())))
+    return LookedMetrics("fabric", lambda: (fabric, _of_fleet(now())))
 
 
 MOST_BAD = 1000

@@ -19,7 +19,7 @@ from fabric.model.topology import Platform, Topology
 from fabric.probes.pairwise import PairSpec
 from fabric.probes.perftest_pair import LINK_TYPES, AnsweredSide
 from fabric.probes.shapes import Name, int_param
-from fabric.tools.perftest.command import Side, latency_otherwise, parse_latency, write_lat
+from fabric.tools.perftest.command import CommandSide, latency_otherwise, parse_latency, write_lat
 
 TYPICAL, P99, LARGEST = "latency_typical", "latency_p99", "latency_max"
 UNIT = "us"
@@ -64,7 +64,7 @@ class LatencySpec(PairSpec):
         }
 
     @classmethod
-    def words(cls, probe: Probe, platform: Platform, gpu: int | None, side: Side) -> tuple[str, ...]:
+    def words(cls, probe: Probe, platform: Platform, gpu: int | None, side: CommandSide) -> tuple[str, ...]:
         """As many messages as are asked for; buffers are in host memory."""
         return write_lat(side, iterations=int_param(probe, "iterations"))
 

@@ -34,7 +34,7 @@ from fabric.model.probe import Answered, ParamValue, Probe, Reading
 from fabric.model.topology import Host, Platform, Rnic, Topology
 from fabric.probes.perftest_pair import PerftestSpec
 from fabric.probes.shapes import Name, QueuePairs, Seconds, int_param, repeated, through_switch
-from fabric.tools.perftest.command import Side
+from fabric.tools.perftest.command import CommandSide
 
 NO_LEAF = ""
 """The leaf of hosts of which the inventory says none: they are one group."""
@@ -311,7 +311,7 @@ class BidirectionalSpec(PairSpec):
         return {"direction": "both_ways"}
 
     @classmethod
-    def words(cls, probe: Probe, platform: Platform, gpu: int | None, side: Side) -> tuple[str, ...]:
+    def words(cls, probe: Probe, platform: Platform, gpu: int | None, side: CommandSide) -> tuple[str, ...]:
         """As of ``pairwise``, told that both send; the peer's name, with which the client's words end, stays last."""
         words = super().words(probe, platform, gpu, side)
         at = words.index("--report_gbits")

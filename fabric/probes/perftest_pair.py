@@ -12,7 +12,7 @@ from fabric.model.scenario import LimitKey, ProbeSpec, Uses
 from fabric.model.topology import Host, Platform, Rnic, Topology
 from fabric.probes.shapes import InHost, MessageSize, QueuePairs, Seconds, int_param, last_line
 from fabric.tools import perftest
-from fabric.tools.perftest.command import Side, asked, cut, otherwise, write_bw
+from fabric.tools.perftest.command import CommandSide, asked, cut, otherwise, write_bw
 from fabric.tools.perftest.failures import blames_fabric, failure_kind
 
 SETUP_S = 2.0
@@ -89,7 +89,7 @@ class PerftestSpec(ProbeSpec):
         return rnic.nearest_gpus[0] if on_gpu else None, rnic.numa
 
     @classmethod
-    def words(cls, probe: Probe, platform: Platform, gpu: int | None, side: Side) -> tuple[str, ...]:
+    def words(cls, probe: Probe, platform: Platform, gpu: int | None, side: CommandSide) -> tuple[str, ...]:
         """The tool and its options; *gpu*: on which one the buffers shall be."""
         return write_bw(
             side,
@@ -117,7 +117,7 @@ class PerftestSpec(ProbeSpec):
             platform, port = host.platform, int_param(probe, "port")
             rnic = platform.rnic_by_device[device]
             gpu, numa = cls.buffers(probe, platform, rnic)
-            place = Side(
+            place = CommandSide(
                 device=device,
                 ib_port=rnic.port,
                 port=port,

@@ -33,7 +33,7 @@ Metrics = Iterable[tuple[tuple[str, ...], Rows]]
 """Of each its name, what it is and its labels; then what was found: values of the labels, and the number."""
 
 
-class Told(Collector):
+class LookedMetrics(Collector):
     """
     Metrics of what each *look* finds, all with one *label* more, of which it finds the value too.
 
@@ -60,7 +60,7 @@ class Told(Collector):
 
 def metrics_text(run: ShownRun) -> str:
     """The text format that node_exporter reads; its own samples only, no time stamps."""
-    return generate_latest(Told("scenario", lambda: (run.judged.scenario.name, _gauges(run)))).decode()
+    return generate_latest(LookedMetrics("scenario", lambda: (run.judged.scenario.name, _gauges(run)))).decode()
 
 
 def _gauges(run: ShownRun) -> Metrics:

@@ -25,7 +25,7 @@ from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
 from fabric.tools import nccl, perftest
 from fabric.tools.nccl.collective import Collective
-from fabric.tools.perftest.command import Side, asked, cut, otherwise, write_bw
+from fabric.tools.perftest.command import CommandSide, asked, cut, otherwise, write_bw
 from tests.places import CAPTURES
 
 BLAMED = ("status 12", "wrong elements", "out of bounds")
@@ -136,7 +136,9 @@ def test_real_outputs_of_ib_write_bw_answer_their_own_command(
 ) -> None:
     """But for an option of theirs that is never given here: each field is where it is looked for."""
     device, size_bytes, duration_s, queue_pairs, cuda_gpu = options
-    side = Side(program_path="ib_write_bw", device=device, port=18515, peer="h", size_bytes=size_bytes, numa_node=0)
+    side = CommandSide(
+        program_path="ib_write_bw", device=device, port=18515, peer="h", size_bytes=size_bytes, numa_node=0
+    )
     argv = write_bw(side, duration_s=duration_s, queue_pairs=queue_pairs, cuda_gpu=cuda_gpu)
     (test,) = perftest.parse((CAPTURES / f"{name}.txt").read_text()).tests
     wanted = asked(argv, "Ethernet")

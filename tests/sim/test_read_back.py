@@ -19,7 +19,7 @@ from fabric.sim.phy.quality import line_kind, link_quality
 from fabric.sim.tools.nccl_tests.model import PLATFORMS, AllReduce, all_reduce_us
 from fabric.sim.world import World
 from fabric.tools import nccl, perftest
-from fabric.tools.perftest.command import Side, write_bw
+from fabric.tools.perftest.command import CommandSide, write_bw
 from fabric.tools.perftest.failures import blames_fabric
 from tests.checks.asked import EVERYTHING, answer, found
 from tests.places import CAPTURES, INVENTORY
@@ -31,7 +31,9 @@ def perftest_pair(kit, *faults, gpu=None):
     """Both sides of a loopback, from the argv that the tool driver builds."""
     lines = []
     for at_s, peer in ((0.0, None), (1.0, "127.0.0.1")):
-        side = Side(program_path="ib_write_bw", device="mlx5_0", port=18600, peer=peer, size_bytes=8 << 20, numa_node=0)
+        side = CommandSide(
+            program_path="ib_write_bw", device="mlx5_0", port=18600, peer=peer, size_bytes=8 << 20, numa_node=0
+        )
         argv = write_bw(side, duration_s=5, queue_pairs=2, cuda_gpu=gpu)
         lines.append((at_s, "gpu001", " ".join(argv)))
     return kit.played(kit.world(*faults, noise_cv=0.01), lines)

@@ -8,7 +8,7 @@ import pytest
 
 from fabric.tools import perftest
 from fabric.tools.perftest import command
-from fabric.tools.perftest.command import Side
+from fabric.tools.perftest.command import CommandSide
 from tests.builders import accepted
 from tests.places import GOLDEN
 
@@ -16,7 +16,9 @@ FOLDER = GOLDEN / "perftest"
 MIB = 8 * (1 << 20) / 1e9  # MiB/s in Gb/s
 
 
-SIDE = Side(program_path="ib_write_bw", device="mlx5_0", port=18600, peer="127.0.0.1", size_bytes=8 << 20, numa_node=0)
+SIDE = CommandSide(
+    program_path="ib_write_bw", device="mlx5_0", port=18600, peer="127.0.0.1", size_bytes=8 << 20, numa_node=0
+)
 
 
 def write_bw(**changed):

@@ -126,10 +126,11 @@ def _sizes(probe: Probe) -> tuple[int | None, ...]:
 
 
 def _value(result: ProbeResult | None, size_bytes: int | None) -> float | None:
-    """The lower of its numbers, as ``series.number_of`` takes it; None when it was not measured."""
+    """The lower of its bandwidths, as ``series.number_of`` takes it; None when none was measured."""
     if result is None or result.outcome is not None:
         return None
-    found = [m.value for m in result.measurements if size_bytes is None or m.size_bytes == size_bytes]
+    measured = (m for m in result.measurements if m.unit == BANDWIDTH_UNIT)
+    found = [m.value for m in measured if size_bytes is None or m.size_bytes == size_bytes]
     return min(found) if found else None
 
 

@@ -167,8 +167,8 @@ def _judged(
 def _serials(parts: Iterable[str], after: Mapping[str, HostIdentity]) -> str:
     found = []
     for name in sorted(parts):
-        host, part = Part.of(name).place
-        one = after[host].by_part.get(part)
+        part = Part.of(name)
+        one = after[part.host].by_part.get(part.inside)
         found.append((one and (one.serial or one.unique)) or "?")
     return ", ".join(found)
 

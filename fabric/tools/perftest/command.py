@@ -12,7 +12,7 @@ _TITLE = "RDMA_Write BW"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class CommandSide:
     """
     Where one side runs; without *peer* it is the server. Its program is bound to *numa_node*.
 
@@ -35,7 +35,13 @@ class Side:
 
 
 def write_bw(
-    side: Side, *, duration_s: int, queue_pairs: int, cuda_gpu: int | None, dmabuf: bool = False, gpus: str = "cuda"
+    side: CommandSide,
+    *,
+    duration_s: int,
+    queue_pairs: int,
+    cuda_gpu: int | None,
+    dmabuf: bool = False,
+    gpus: str = "cuda",
 ) -> tuple[str, ...]:
     """
     One side of ib_write_bw. Raises ValueError for a value it cannot carry.
@@ -55,7 +61,7 @@ def write_bw(
     return _argv(side, measured, last)
 
 
-def write_lat(side: Side, *, iterations: int) -> tuple[str, ...]:
+def write_lat(side: CommandSide, *, iterations: int) -> tuple[str, ...]:
     """
     One side of ib_write_lat. Raises ValueError for a value it cannot carry.
 
@@ -65,7 +71,7 @@ def write_lat(side: Side, *, iterations: int) -> tuple[str, ...]:
     return _argv(side, measured, ["--CPU-freq"])
 
 
-def _argv(side: Side, measured: Sequence[str], last: Sequence[str]) -> tuple[str, ...]:
+def _argv(side: CommandSide, measured: Sequence[str], last: Sequence[str]) -> tuple[str, ...]:
     numa_node, gid_index = whole(side.numa_node, "NUMA node", at_least=0, at_most=1023), side.gid_index
     return (
         *(program(side.numactl_path), f"--cpunodebind={numa_node}", f"--membind={numa_node}"),
@@ -86,7 +92,7 @@ def _argv(side: Side, measured: Sequence[str], last: Sequence[str]) -> tuple[str
 _BY_RDMA_CM = frozenset({"-R", "--rdma_cm"})
 
 
-def _class(side: Side) -> tuple[str, ...]:
+def _class(side: CommandSide) -> tuple[str, ...]:
     """perftest refuses a type of service without rdma_cm, and ignores a class with it (perftest_parameters.c:1908)."""
     if side.traffic_class is None:
         return ()
