@@ -74,6 +74,7 @@ def _row(one: Weighed) -> tuple[str, ...]:
 
 
 _MOST_REASONS = 3
+_LONGEST_REASON = 240
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +106,10 @@ def decision_of(run: ShownRun) -> ShownDecision | None:
         return ShownDecision(untold)
     each = told.each or {hosts: told.decision}
     decided = _decided((decision.value, name) for name, decision in each.items())
-    shown = told.reasons[:_MOST_REASONS]
+    shown = tuple(_cut(reason) for reason in told.reasons[:_MOST_REASONS])
     quick = "; quick: bit errors are not covered" if because.quick else ""
     line = f"{', '.join(decided)} after repair{quick}"
-    beside = [f"but know: {note}" for note in told.notes[:_MOST_REASONS] if note not in told.reasons]
+    beside = [f"but know: {_cut(note)}" for note in told.notes[:_MOST_REASONS] if note not in told.reasons]
     return ShownDecision(line, (*shown, *beside), told.decision)
 
 
@@ -119,3 +120,7 @@ def run_exit_code(run: ShownRun) -> int:
     if code == MAY_BE_LIVE or found is None or found.decision is None:
         return code
     return EXIT_CODES[OUTCOMES[found.decision]]
+
+
+def _cut(reason: str) -> str:
+    return reason if len(reason) <= _LONGEST_REASON else f"{reason[: _LONGEST_REASON - 1]}…"
