@@ -133,3 +133,18 @@ def test_too_few_to_know_the_spread_is_no_answer(rack: Topology) -> None:
     found = compare((probes[:2], results), (probes[:2], run(rack, seed=2)[1]))
     assert found.change is Difference.INCONCLUSIVE
     assert {row.note for row in found.rows} == {"too few to know the spread"}
+
+
+def test_latencies_are_no_bandwidths(rack: Topology) -> None:
+    """Twice the latency is not BETTER: it is not compared."""
+
+    def latencies(of: Run) -> Run:
+        probes, results = of
+        return probes, {
+            name: replace(one, measurements=tuple(replace(m, metric="typical", unit="us") for m in one.measurements))
+            for name, one in results.items()
+        }
+
+    found = compare(latencies(run(rack, seed=1)), latencies(run(rack, seed=2, factor=lambda _: 2.0)))
+    assert found.change is Difference.INCONCLUSIVE
+    assert not with_change(found, Difference.BETTER)

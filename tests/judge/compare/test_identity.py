@@ -64,6 +64,11 @@ def test_of_a_link_either_end_and_the_cable_may_be_replaced() -> None:
     assert repaired(BEFORE, after("mlx5_0:port"), ["a"], [suspect("a/mlx5_0")]).what is Repair.WRONG_PART
 
 
+def test_of_a_wrong_part_the_serial_numbers_are_each_part_s_own() -> None:
+    found = repaired(BEFORE, after("mlx5_1"), ["a"], [suspect("a/mlx5_0:port", "link")])
+    assert "a/mlx5_0:port is still SN SN-mlx5_0, SN-mlx5_0:port" in found.lines[0]
+
+
 def test_what_could_not_be_told_apart_is_as_right() -> None:
     named = [suspect("a/mlx5_0", "rnic", "a/gpu0")]
     assert repaired(BEFORE, after("gpu0"), ["a"], named).what is Repair.RIGHT_PART
