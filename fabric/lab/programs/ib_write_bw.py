@@ -13,6 +13,7 @@ import contextlib
 import fcntl
 import json
 import os
+import random
 import select
 import socket
 import struct
@@ -44,8 +45,7 @@ HEAD = """\
  Max inline data : 0[B]
  rdma_cm QPs\t : OFF
  Data ex. method : Ethernet
-{rule}
- #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]"""
+{rule}"""
 
 
 def options() -> argparse.Namespace:
@@ -103,11 +103,11 @@ def serve(asked: argparse.Namespace, own: str) -> int:
         data.listen(asked.qp)
         print("\n" + "*" * 36 + "\n* Waiting for client to connect... *\n" + "*" * 36, flush=True)
         meeting, _ = listener.accept()
-        exchange(meeting, own, data.getsockname()[1])
+        here, there = exchange(meeting, asked, own, data.getsockname()[1])
         line = take(data, meeting)
     if not line:
         return fail(" Couldn't read remote address")
-    table(asked, json.loads(line))
+    table(asked, here, there, json.loads(line))
     return 0
 
 
@@ -139,7 +139,7 @@ def write(asked: argparse.Namespace, own: str) -> int:
     """Connect, write for the duration, and tell the server what came of it."""
     try:
         meeting = socket.create_connection((asked.peer, asked.port), timeout=MEET_S)
-        there = exchange(meeting, own, 0)
+        here, there = exchange(meeting, asked, own, 0)
     except (OSError, ValueError):
         return fail(f" Couldn't connect to {asked.peer}:{asked.port}")
     pairs = []
@@ -150,14 +150,15 @@ def write(asked: argparse.Namespace, own: str) -> int:
     except OSError:
         row = None
     if row is None:
-        head(asked)
+        head(asked, here, there)
+        print(" #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]", flush=True)
         return fail(
             " Completion with error at client\n"
             " Failed status-transport retry counter exceeded (12): wr_id 0 syndrom 0x81\n"
             " Failed to complete run_iter_bw function successfully"
         )
     meeting.sendall(json.dumps(row).encode() + b"\n")
-    table(asked, row)
+    table(asked, here, there, row)
     return 0
 
 
@@ -203,24 +204,35 @@ def queued(number: int) -> int:
     return waiting
 
 
-def exchange(meeting: socket.socket, own: str, port: int) -> Told:
-    """Tell the other side where our data port is; what it tells of its own."""
-    meeting.sendall(json.dumps({"address": own, "port": port}).encode() + b"\n")
-    told: Told = json.loads(meeting.makefile().readline())
-    return told
+def exchange(meeting: socket.socket, asked: argparse.Namespace, own: str, port: int) -> tuple[Told, Told]:
+    """Tell the other side who we are; both sides' own words."""
+    here: Told = {"address": own, "port": port, "qpn": [random.randrange(1 << 24) for _ in range(asked.qp)]}
+    here |= {"psn": [random.randrange(1 << 24) for _ in range(asked.qp)]}
+    meeting.sendall(json.dumps(here).encode() + b"\n")
+    return here, json.loads(meeting.makefile().readline())
 
 
-def head(asked: argparse.Namespace) -> None:
-    """Everything above the row; there are no addresses of queue pairs."""
-    print(HEAD.format(rule=RULE, device=asked.ib_dev, pairs=asked.qp, gid=asked.gid_index), flush=True)
+def head(asked: argparse.Namespace, here: Told, there: Told) -> None:
+    """Everything above the table."""
+    print(HEAD.format(rule=RULE, device=asked.ib_dev, pairs=asked.qp, gid=asked.gid_index))
+    for side, told in (("local", here), ("remote", there)):
+        gid = ":".join(
+            f"{int(part):02d}" for part in ("0 " * 10 + "255 255 " + told["address"].replace(".", " ")).split()
+        )
+        for qpn, psn in zip(told["qpn"], told["psn"], strict=True):
+            print(f" {side} address: LID 0000 QPN 0x{qpn:04x} PSN 0x{psn:x} RKey 0x000100 VAddr 0x007f0000000000")
+            print(f" GID: {gid}")
+    print(RULE)
 
 
-def table(asked: argparse.Namespace, row: Told) -> None:
+def table(asked: argparse.Namespace, here: Told, there: Told, row: Told) -> None:
     """The whole page: head, one row, rule."""
-    head(asked)
+    head(asked, here, there)
+    unit, per_s = ("Gb/sec", 8e-9) if asked.report_gbits else ("MiB/sec", 1 / (1 << 20))
     rate = row["bytes"] / row["seconds"]
     iterations = max(1, row["bytes"] // asked.size)
-    counted = f" {asked.size:<10} {iterations:<15}0.00               {rate * 8e-9:.6f}"
+    print(f" #bytes     #iterations    BW peak[{unit}]    BW average[{unit}]   MsgRate[Mpps]")
+    counted = f" {asked.size:<10} {iterations:<15}0.00               {rate * per_s:.6f}"
     print(f"{counted} \t\t     {rate / asked.size / 1e6:.6f}")
     print(RULE)
 
