@@ -38,6 +38,9 @@ from fabric.model.diagnosis import LinkClass
 DOUBTFUL = 0.5
 """Confidence is never more where it may be no fault at all."""
 
+ELSEWHERE = "hosts that stand elsewhere are as much slower on real clusters"
+"""Why hosts that are a little slower may be no fault, or the leaf of a fifth of them where one rail was measured."""
+
 DRAWN = "it is slow over ways alone that each test draws: measure it under its leaf"
 """Why a host or a leaf may be no fault although all across its leaf is slow."""
 
@@ -56,6 +59,7 @@ CLASS_HOSTS = 32
 _OFTEN = 0.5  # of its samples a part must hold down
 _ALIKE = 0.05  # spread of a loss (natural log) that is the same each time
 _OF_FLOOR = 2 / 3  # a fault of just the floor is then found, not missed every other time
+_PLACES = log(1 / (1 - PLACED))
 _NEAR_GAP, _MOST_GAP = 0.008, 0.08  # between classes by placement (real clusters: 4 to 6 %)
 _LOST = log(NOTHING) / 2  # natural log, of a level: nearer to nothing than to others
 _SAME_LEVEL = 0.01  # levels of planes so near are one
@@ -396,7 +400,7 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
     quiet = (found.normal.weight > 0) & (found.normal.noise < FLOOR)[:, None]
     level = found.normal.level[quiet]
     gaps = [high - low for high in level for low in level if 0 < high - low < _MOST_GAP]
-    least = max(gaps) + _NEAR_GAP if gaps else log(1 / (1 - PLACED)) if not placed and hosts < CLASS_HOSTS else 0.0
+    least = max(gaps) + _NEAR_GAP if gaps else _PLACES if not placed and hosts < CLASS_HOSTS else 0.0
     behind = found.normal.expected(y) - y
     doubts = []
     for one in found.effects:
@@ -408,8 +412,9 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
         if of_place and alike > max(1, FIFTH * things):
             doubts.append(f"{alike} of {things} lose as much: a class (make, wiring, place), not faults")
         elif one in small and family[one.part] in _HOST_FAMILIES and one.loss < least:
-            more = "" if placed else ": give an inventory"
-            doubts.append(f"hosts that stand elsewhere are as much slower on real clusters{more}")
+            doubts.append(ELSEWHERE if placed else f"{ELSEWHERE}: give an inventory")
+        elif family[one.part] == FAMILY["leaf"] and one.loss < _PLACES and len(joint.planes) == 1 >= FIFTH * things:
+            doubts.append(f"{ELSEWHERE}: measure other rails")
         elif _may_be_drawn(one, joint, behind):
             doubts.append(DRAWN)
         elif shows.mean() < _OFTEN and not _is_one_way(one, joint):

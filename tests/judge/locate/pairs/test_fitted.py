@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fabric.judge.locate.pairs.fitted import Fitted, fit, fit_together
+from fabric.judge.locate.pairs.fitted import ELSEWHERE, Fitted, fit, fit_together
 from fabric.judge.locate.pairs.in_verdict import classes_said
 from fabric.judge.locate.pairs.samples import PairSamples
 from fabric.judge.locate.structure import UNKNOWN
@@ -108,7 +108,10 @@ def together(planes: list[Fitted]) -> list[Fitted]:
 def test_one_of_two_leaves_that_is_a_little_slow_is_named() -> None:
     """Three pairs in four cross it: only the other rails show that those are the slow ones."""
     planes = [rail(over_leaf0, seed=0), *(rail(good, seed=seed) for seed in range(1, 3))]
-    assert named(planes)[0] == []
+    (alone,) = planes[0].blamed
+    assert not alone.certain
+    assert alone.doubt == f"{ELSEWHERE}: measure other rails"
+    assert [[blamed.certain for blamed in one.blamed] for one in together(planes)] == [[True], [], []]
     assert named(together(planes)) == [["r0-leaf0"], [], []]
 
 
