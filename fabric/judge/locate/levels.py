@@ -23,11 +23,8 @@ _WIDTHS = (0.004, 0.015)  # of the kernel: quiet and noisy fabrics
 _LEAST_SHARE = 0.08  # of the samples in a level
 _MOST_LEVELS = 4
 _FAR = 4.0  # natural log: what is farther below the highest is no level
-_LEVEL_COST, _USUAL_GAP, _MOST_GAP_COST = (
-    2.0,
-    0.04,
-    8.0,
-)  # nats of a level; how far real ones are apart; nats of any gap
+_LEVEL_COST = 2.0  # nats of a further level, wherever it is
+_USUAL_GAP, _MOST_GAP_COST = 0.04, 8.0  # how far levels of real clusters are apart (natural log); nats of any gap
 _MOST_HOSTS = 128  # among which groups are looked for
 _PRIOR_NOISE, _PRIOR_COUNT = 0.01, 4.0  # few samples say little of their spread: 1 % counts as four of them
 _DISTINCT = 3.0  # times the noise that levels are apart: nearer ones are one that is wider

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import exp, floor, log, log10
 
 import numpy as np
@@ -12,6 +13,7 @@ from fabric.judge.locate.pairs.fitted import DOUBTFUL, Blamed, Fitted
 from fabric.judge.locate.structure import HEAVY, UNKNOWN, Bools, Ints
 from fabric.model.outcome import Outcome
 from fabric.model.text import gbps_text
+from fabric.model.text import some as first_of
 from fabric.model.verdict import Suspect
 
 _TEXT = {
@@ -62,6 +64,9 @@ FAR_HEAVY = 8.0
 
 NAMES_MOST = 6
 """Names in a line."""
+
+some = partial(first_of, most=NAMES_MOST)
+"""The first of names, and how many more there are."""
 
 _TELLS = 3.0  # sigmas between two losses that one sample tells apart
 _ODDS_LEAST, _ODDS_MOST = 1.5, 1e6  # what odds are said as a number (choices)
@@ -232,9 +237,3 @@ def likelier(margin: float) -> str:
         digits = max(floor(log10(odds)) - 1, 0)
         said = f"about {round(odds / 10**digits) * 10**digits:,} times likelier than the next explanation"
     return f"{said} (margin {margin:.1f} nats)"
-
-
-def some(names: Sequence[str]) -> str:
-    """The first of *names*, and how many more there are."""
-    more = len(names) - NAMES_MOST
-    return ", ".join(names[:NAMES_MOST]) + (f" and {more} more" if more > 0 else "")

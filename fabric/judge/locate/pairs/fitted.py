@@ -413,7 +413,7 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
             doubts.append(f"{alike} of {things} lose as much: a class (make, wiring, place), not faults")
         elif one in small and family[one.part] in _HOST_FAMILIES and one.loss < least:
             doubts.append(ELSEWHERE if placed else f"{ELSEWHERE}: give an inventory")
-        elif family[one.part] == FAMILY["leaf"] and one.loss < _PLACES and len(joint.planes) == 1 >= FIFTH * things:
+        elif one.loss < _PLACES and _is_large_leaf(one, joint):
             doubts.append(f"{ELSEWHERE}: measure other rails")
         elif _may_be_drawn(one, joint, behind):
             doubts.append(DRAWN)
@@ -424,6 +424,12 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
         else:
             doubts.append("")
     return doubts
+
+
+def _is_large_leaf(effect: FaultyPart, joint: Joint) -> bool:
+    """Whether it is a leaf of a fifth of all hosts or more, of which no other rail tells."""
+    large = FIFTH * joint.things(effect.part) <= 1
+    return joint.family[effect.part] == FAMILY["leaf"] and large and len(joint.planes) == 1
 
 
 def _is_one_way(effect: FaultyPart, joint: Joint) -> bool:
