@@ -189,7 +189,7 @@ def _tried(joint: Joint, levels: Sequence[Floats], least: float) -> _Tried:
         best = _best(tried.values())
         own, found = best
         y, left = joint.y - own[joint.plane], found.explained < NEAR
-        groups = joint.grouped([one.part for one in found.effects], y)
+        groups = joint.grouped([one.part for one in found.effects], y, found.normal.groups)
         if not left.all():
             groups += groupings(y[left], joint.a[left], joint.b[left], len(joint.hosts))
         elif not groups:

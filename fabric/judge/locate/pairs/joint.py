@@ -124,23 +124,28 @@ class Joint:
                 return True
         return False
 
-    def grouped(self, faulty: Sequence[int], y: Floats) -> list[Groups]:
+    def grouped(self, faulty: Sequence[int], y: Floats, known: Ints | None) -> list[Groups]:
         """
-        The hosts of which parts are said to be *faulty* as a group of their own, where they may just stand elsewhere.
+        Where the hosts of which parts are said to be *faulty* may just stand: in a group of their own, or another one.
 
-        What passes through *faulty* parts that are of no host says nothing of that.
+        *known*: the group of each host that they were compared in. What passes through *faulty* parts that are of no
+        host says nothing of that.
         """
-        groups, tells = np.zeros(len(self.hosts), dtype=np.int64), np.ones(len(y), dtype=np.bool_)
+        hosts, tells = np.zeros(len(self.hosts), dtype=np.bool_), np.ones(len(y), dtype=np.bool_)
         for part in faulty:
             of_hosts = [(place, int(self.components[place].hosts[component])) for place, component in self.places[part]]
             for place, host in of_hosts:
                 if host != UNKNOWN:
-                    groups[self.hosts.index(self.planes[place].hosts[host])] = 1
+                    hosts[self.hosts.index(self.planes[place].hosts[host])] = True
                 else:
                     tells[self.cells.of(part)] = False
-        several = 1 < groups.sum() < len(groups)
-        classes = several and are_classes(y[tells], self.a[tells], self.b[tells], groups)
-        return [(groups, group_cost(groups))] if classes else []
+        tried = [hosts.astype(np.int64)] if 1 < hosts.sum() < len(hosts) else []
+        if known is not None:
+            for host in np.flatnonzero(hosts):
+                others = (group for group in range(int(known.max()) + 1) if group != known[host])
+                tried += [np.where(np.arange(len(known)) == host, group, known) for group in others]
+        classes = [one for one in tried if are_classes(y[tells], self.a[tells], self.b[tells], one)]
+        return [(groups, group_cost(groups)) for groups in classes]
 
     def things(self, part: int) -> int:
         """Of how many of its family a part is one; both directions of a thing are one."""

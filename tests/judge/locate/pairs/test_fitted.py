@@ -226,12 +226,17 @@ def test_hosts_that_stand_elsewhere_are_a_group_also_where_leaves_are_known(seed
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("seed", "crowd", "spine"), [(201, 0.2, 0.0), (202, 0.2, 0.0), (201, 0.2, 0.4), (202, 0.2, 0.4), (212, 0.06, 0.4)]
+    ("seed", "crowd", "spine"),
+    [(201, 0.2, 0.0), (202, 0.2, 0.0), (201, 0.2, 0.4), (202, 0.2, 0.4), (212, 0.06, 0.4), (335, 0.17, 0.26)],
 )
 def test_contention_between_groups_is_nobodys_fault_beside_a_bad_spine_too(
     seed: int, crowd: float, spine: float
 ) -> None:
-    """It may take a fifth of what is between them; and a spine that is far behind does not hide who stands where."""
+    """
+    It may take a fifth of what is between them; and a spine that is far behind does not hide who stands where.
+
+    In the last case the hosts of a leaf seem to be a group, and one of them to be bad: it stands with the others.
+    """
     found = certain_in(rails(seed, spine=spine, crowd=crowd, spines=("s0", "s1")))
     assert found == ({"s0"} if spine else set())
 
