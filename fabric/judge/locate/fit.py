@@ -120,7 +120,7 @@ class Fit:
         return chosen
 
     def faults(self) -> list[FaultyPart]:
-        """One for each part that any loss fits, with its gain."""
+        """One for each part that any loss fits, with its gain; where losses are faint, that gains anything."""
         cells = len(self._cells)
         shows = np.bincount(self._local, self._slow, minlength=cells) > 0
         best = np.where(shows, -NO_FIT, np.where(self._count > 0, -NOT_SHOWN, 0.0))
@@ -147,10 +147,10 @@ class Fit:
         best = np.where(~shows & (rho == 0), -self._clear(loss, rho), best)
         whole = np.bincount(self._place, best, minlength=len(self._parts)) + self._of_others()
         whole -= self._costs
-        return [
-            self._fault(number, float(whole[number]), loss, spread, rho)
-            for number in np.unique(self._place[rho > 0]).tolist()
-        ]
+        numbers = np.unique(self._place[rho > 0])
+        if self._data.matrix.faint:
+            numbers = numbers[whole[numbers] > 0]
+        return [self._fault(number, float(whole[number]), loss, spread, rho) for number in numbers.tolist()]
 
     def _of_others(self) -> Floats:
         """Of many rounds: what is gained as others dip the less often when the dips of a part are its own."""

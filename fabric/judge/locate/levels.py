@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from math import ceil, log
 
 import numpy as np
@@ -279,6 +280,18 @@ def groupings(y: Floats, a: Ints, b: Ints, hosts: int) -> list[Groups]:
     return [(groups, cost) for score, groups, cost in found[:_MOST_TRIED] if score >= least]
 
 
+def moved(groups: Ints, hosts: Ints, y: Floats, a: Ints, b: Ints) -> list[Groups]:
+    """The likeliest groups in which one of *hosts* is with others than now, where that is likelier than now."""
+    best, found = _likely(y, a, b, groups), None
+    for host, group in product(hosts.tolist(), range(int(groups.max()) + 1)):
+        other = groups.copy()
+        other[host] = group
+        score = _likely(y, a, b, other)
+        if score > best and are_classes(y, a, b, other):
+            best, found = score, other
+    return [] if found is None else [(found, group_cost(found))]
+
+
 def group_cost(groups: Ints) -> float:
     """Nats that it takes to say which group each host is in."""
     return _HOST_COST * len(groups) * log(int(groups.max()) + 1) + 4
@@ -289,7 +302,11 @@ def _likely(y: Floats, a: Ints, b: Ints, groups: Ints) -> float:
     size = int(groups.max()) + 1
     key = np.minimum(groups[a], groups[b]) * size + np.maximum(groups[a], groups[b])
     crowded = [n for n in range(size * size) if n // size != n % size]
-    normal = _classed(y, np.ones(len(y), dtype=np.bool_), key, 0.0, [""] * size**2, groups, crowded)
+    return likelihood(y, _classed(y, np.ones(len(y), dtype=np.bool_), key, 0.0, [""] * size**2, groups, crowded))
+
+
+def likelihood(y: Floats, normal: Normal) -> float:
+    """Its logarithm, of samples of which nothing is bad and some dip."""
     dips = _DIPS * np.where(y < normal.top.max(), 1 / 3, 1e-9)
     return float(np.log((1 - _DIPS) * normal.density(y, normal.of_class) + dips).sum())
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from math import exp, log
+from math import exp, inf, log
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from fabric.judge.locate.levels import (
     cost_of_levels,
     groupings,
     level_and_noise,
+    likelihood,
     refitted,
     structures,
 )
@@ -194,7 +195,7 @@ def _tried(joint: Joint, levels: Sequence[Floats], least: float) -> _Tried:
             groups += groupings(y[left], joint.a[left], joint.b[left], len(joint.hosts))
         elif not groups:
             break
-        tried = _best_by_kind(chain(tried.values(), _described(joint, levels, groups, least, left)))
+        tried = _best_by_kind(chain(tried.values(), _described(joint, levels, groups, least, left, found.score)))
         if _best(tried.values()) is best:
             break
     return tried
@@ -220,28 +221,30 @@ def _settled(joint: Joint, own: Floats, found: Description, least: float) -> tup
 
 
 def _described(
-    joint: Joint, levels: Sequence[Floats], groups: Sequence[Groups], least: float, telling: Bools
+    joint: Joint, levels: Sequence[Floats], groups: Sequence[Groups], least: float, telling: Bools, best: float = -inf
 ) -> Iterator[_Levelled]:
     """
     By each structure of what is normal, also of these *groups*: the levels of the planes, and the faulty parts.
 
-    The *telling* samples say what is normal.
+    The *telling* samples say what is normal. *best*: what others scored.
     """
     for own in levels:
         y = joint.y - own[joint.plane]
         cost, beside = cost_of_levels(np.abs(own[own != 0.0]), len(y)), joint.beside_of(own)
-        for normal in structures(y, joint.a, joint.b, groups, joint.across, telling):
+        every = structures(y, joint.a, joint.b, groups, joint.across, telling)
+        for normal in sorted(every, key=lambda one: one.cost - likelihood(y, one)):
             if (normal.top < normal.top.max() + _LOST).any():  # where all is lost nothing is normal
                 continue
             far = (normal.level + normal.noise[:, None] < normal.top.max() - NEAR) & (normal.weight > 0)
             if beside is not None and far.any():
                 continue  # half of what others reach is a cable that is shared, and no place
             priced = replace(normal, cost=normal.cost + cost)
-            found = describe(y, priced, joint.cells, floor=least, beside=beside, told=False)
+            found = describe(y, priced, joint.cells, floor=least, beside=beside, told=False, least=best)
+            best = max(best, found.score)
             yield own, found
             if found.effects and normal.groups is None:  # what is normal was seen with the faults in it
                 again = refitted(found.normal, y, found.explained == 0)
-                yield own, describe(y, again, joint.cells, floor=least, beside=beside, told=False)
+                yield own, describe(y, again, joint.cells, floor=least, beside=beside, told=False, least=best)
 
 
 def _own_levels(joint: Joint) -> list[Floats]:

@@ -16,7 +16,7 @@ import numpy as np
 from fabric.judge.locate.candidates import CORES, SPINES
 from fabric.judge.locate.cells import Cells, Entries
 from fabric.judge.locate.company import as_shares
-from fabric.judge.locate.levels import FIFTH, Groups, are_classes, group_cost
+from fabric.judge.locate.levels import FIFTH, Groups, are_classes, group_cost, moved
 from fabric.judge.locate.pairs.components import BUNDLES, EXTRA, FAMILY, NO_PAIRS, WHOLE_HOST, Components, components_of
 from fabric.judge.locate.pairs.samples import PairSamples
 from fabric.judge.locate.structure import UNKNOWN, Bools, Description, Floats, Ints
@@ -139,13 +139,12 @@ class Joint:
                     hosts[self.hosts.index(self.planes[place].hosts[host])] = True
                 else:
                     tells[self.cells.of(part)] = False
-        tried = [hosts.astype(np.int64)] if 1 < hosts.sum() < len(hosts) else []
+        alone = hosts.astype(np.int64)
+        several = 1 < hosts.sum() < len(hosts) and are_classes(y[tells], self.a[tells], self.b[tells], alone)
+        found = [(alone, group_cost(alone))] if several else []
         if known is not None:
-            for host in np.flatnonzero(hosts):
-                others = (group for group in range(int(known.max()) + 1) if group != known[host])
-                tried += [np.where(np.arange(len(known)) == host, group, known) for group in others]
-        classes = [one for one in tried if are_classes(y[tells], self.a[tells], self.b[tells], one)]
-        return [(groups, group_cost(groups)) for groups in classes]
+            found += moved(known, np.flatnonzero(hosts), y[tells], self.a[tells], self.b[tells])
+        return found
 
     def things(self, part: int) -> int:
         """Of how many of its family a part is one; both directions of a thing are one."""
