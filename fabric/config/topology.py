@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
+from itertools import product
 from typing import Annotated
 
 from pydantic.json_schema import JsonSchemaValue
@@ -247,8 +248,9 @@ def _login(entry: SwitchesEntry, name: str) -> Login | None:
 def uplinks(
     entries: Iterable[tuple[KeyPath, SwitchesEntry]], known: Mapping[str, Switch], problems: Problems
 ) -> tuple[Uplinks, ...]:
-    """The cables between switches, lower tiers first; both ends must be there, on different tiers."""
+    """The cables between switches, lower tiers first; ends are of different tiers, and one of them lists a cable."""
     found: dict[str, list[Uplinks]] = {tier: [] for tier in TIERS}
+    joined: set[tuple[str, str]] = set()
     cables = 0
     for path, entry in entries:
         if entry.uplinks is None:
@@ -267,6 +269,10 @@ def uplinks(
         lowest = min(own, max(others, default=own))
         if lowest < own:  # written from above
             lower, upper = upper, lower
+        pairs = set(product(lower, upper))
+        if twice := sorted(joined & pairs):
+            problems.add(here, f"the cables between {' and '.join(twice[0])} are listed at their other end, too")
+        joined |= pairs
         found[TIERS[lowest]].append(Uplinks(lower, upper, entry.uplinks.count, entry.uplinks.line_rate_gbps))
     return tuple(uplinks for tier in TIERS for uplinks in found[tier])
 

@@ -76,6 +76,12 @@ BAD = [
         ["25: expected switches of another tier, got leaf again"],
     ),
     (
+        "cables listed at both ends",
+        "tier: spine",
+        'tier: spine, uplinks: {to: "leaf[0-1]", count: 2, line_rate_gbps: 400}',
+        ["26: the cables between leaf0 and spine0 are listed at their other end, too"],
+    ),
+    (
         "leaves and rails",
         'leaves: "leaf{rail}"',
         "leaves: [leaf0, leaf1, leaf0]",
