@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from math import ceil, log
@@ -36,6 +36,7 @@ _WIDE = 0.06  # where contention is sought: real clusters spread what is between
 _LEAST_IN_LEVEL, _FEW = 4, 16  # samples; of fewer than the second one is enough
 _MOST_TURNS, _SETTLED = 30, 0.01  # until the noise changes less than this share
 _ENOUGH = 1 << 16  # samples of a class: they say its noise to within 0.3 % of it
+_ENOUGH_OF_HOST = 256  # samples of a host, and of all of them _ENOUGH, that say where it stands
 _LEAST_GROUP = 3
 _LEAST_SAMPLES = 6
 _LEAD = 3.0  # nats from which light tails are taken
@@ -43,6 +44,7 @@ _HOST_COST = 0.9  # nats of a host's group, times ln of their number
 _DIPS = 0.1  # of samples, while groups are sought (real clusters: 5 to 25 %)
 _BEST = 0.8  # of a host's samples are below what it reaches at best: it is not what one tail says
 _FAR_BEHIND = 10.0  # nats behind no groups: faults that hide them do not make up for more
+_ALIKE = 0.03  # of the noise: levels, and noises, that differ by less are the same
 _MOST_TRIED, _MOST_SPLITS, _FEW_SPLITS = 3, 8, 2
 _FEW_HOSTS = 32  # of which more splits are tried
 
@@ -116,6 +118,23 @@ def _several_levels(every: Floats, telling: Bools, *, placed: bool) -> Iterator[
         level, weight, noise = _settled(y, middle, begun)
         noisy = Normal("noisy", 0.0, everything, level[None], weight[None], np.array([noise]))
         yield _tailed(noisy, every, telling)
+
+
+def unlike(found: Iterable[Normal]) -> Iterator[Normal]:
+    """Without those that are as one before them, to within a part of the noise."""
+    kept: list[Normal] = []
+    for one in found:
+        if not any(_are_alike(one, other) for other in kept):
+            kept.append(one)
+            yield one
+
+
+def _are_alike(one: Normal, other: Normal) -> bool:
+    if one.level.shape != other.level.shape or one.degrees != other.degrees or one.cost < other.cost:
+        return False
+    near = _ALIKE * one.noise
+    alike = (abs(one.level - other.level) < near[:, None]).all() and (abs(one.noise - other.noise) < near).all()
+    return bool(alike) and np.array_equal(one.of_class, other.of_class)
 
 
 def _highest(normal: Normal, count: int, samples: int) -> Normal:
@@ -269,6 +288,8 @@ def groupings(y: Floats, a: Ints, b: Ints, hosts: int) -> list[Groups]:
     """The likeliest groups that the hosts fall into by what they reach."""
     if len(y) < 2 * hosts or hosts < 2 * _LEAST_GROUP:
         return []
+    some = slice(None, None, 1 + len(y) // max(_ENOUGH, _ENOUGH_OF_HOST * hosts))
+    y, a, b = y[some], a[some], b[some]
     least = _likely(y, a, b, np.zeros(hosts, dtype=np.int64)) - _FAR_BEHIND
     found: list[tuple[float, Ints, float]] = []
     for groups in {one.tobytes(): one for one in _begun(y, a, b, hosts)}.values():

@@ -9,9 +9,10 @@ thousands apart to others.
 
 import csv
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from operator import itemgetter
 
 from fabric.model.diagnosis import PROBLEMS_MOST, PairRow, PairTable
 from fabric.model.fields.wording import nearest
@@ -30,7 +31,7 @@ _HOST = re.compile(r"[^\s,/:]{1,253}")
 _LOOKED_AT = 1 << 16  # characters in which the first line is looked for to tell the format; a choice
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Heading:
     """The first line that is neither empty nor a comment; *columns* by name (positions), *factor* to Gb/s."""
 
@@ -39,6 +40,11 @@ class _Heading:
     columns: Mapping[str, int]
     factor: float
     problems: tuple[str, ...]
+
+    @cached_property
+    def picked(self) -> Callable[[list[str]], tuple[str, ...]]:
+        """The cells of ``COLUMNS`` out of those of a row and an empty one, which is that of a column that is absent."""
+        return itemgetter(*(self.columns.get(name, -1) for name in COLUMNS))
 
 
 def _heading(text: str) -> _Heading | None:
@@ -109,13 +115,14 @@ def _row(first: _Heading, cells: list[str], line: int) -> PairRow:
         more = len(cells) > len(first.columns)
         hint = "; is one a number with a decimal comma? write it with a point" if more else ""
         raise ValueError(f"expected {len(first.columns)} cells as in the first line, got {len(cells)}{hint}")
-    of = {name: cells[place] for name, place in first.columns.items()}.get
-    a, b = _host("a", of("a", "")), _host("b", of("b", ""))
+    a, b, value, kind, size, rail, via = first.picked([*cells, ""])
+    a, b = _host("a", a), _host("b", b)
     if a == b:
         raise ValueError(f"expected two different hosts, got {a!r} twice")
-    gbps = _number(of("value", "").strip()) * first.factor
-    rail, via = of("rail", "").strip() or None, of("via", "").strip() or None
-    return PairRow(a, b, gbps, line, of("kind", "").strip(), _size_bytes(of("size", "")), rail, via, directed=True)
+    gbps = _number(value.strip()) * first.factor
+    return PairRow(
+        a, b, gbps, line, kind.strip(), _size_bytes(size), rail.strip() or None, via.strip() or None, directed=True
+    )
 
 
 @lru_cache(maxsize=1 << 14)  # a file of a million rows has a thousand hosts

@@ -27,6 +27,7 @@ from fabric.judge.locate.levels import (
     likelihood,
     refitted,
     structures,
+    unlike,
 )
 from fabric.judge.locate.matrix import SIGMAS
 from fabric.judge.locate.pairs.components import FAMILY, WHOLE_HOST, Components
@@ -163,17 +164,18 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list
     joint = Joint.of(planes)
     least, levels = _OF_FLOOR * floor, _own_levels(joint)
     tried = _tried(joint, levels, least)
-    best, blaming, doubt = _best(tried.values()), [one for kind, one in tried.items() if kind.blames], ""
+    best, blaming, nobody = _best(tried.values()), [one for kind, one in tried.items() if kind.blames], -inf
     plain = _best([one for kind, one in tried.items() if kind.plain] or [best])
     if not best[1].effects and blaming and _best(blaming)[1].score > best[1].score - CERTAIN:
-        best, doubt = _best(blaming), NEARLY  # that nobody is bad is not said where it is hardly likelier
+        nobody = _settled(joint, *best, least)[2].score
+        best = _best(blaming)  # that nobody is bad is not said where it is hardly likelier
     settled = _settled(joint.with_paths(best[1]), *best, least)
     # Or a lower level is what is between two hosts each.
     if best is not plain and (between := joint.with_paths(plain[1])) is not joint:
         other = _settled(between, *plain, least)
         settled = other if other[2].score > settled[2].score and between.names_path(other[2]) else settled
     joint, own, found = settled
-    return _split(joint, own, joint.y - own[joint.plane], found, floor, doubt)
+    return _split(joint, own, joint.y - own[joint.plane], found, floor, NEARLY if nobody > found.score else "")
 
 
 def _tried(joint: Joint, levels: Sequence[Floats], least: float) -> _Tried:
@@ -187,14 +189,14 @@ def _tried(joint: Joint, levels: Sequence[Floats], least: float) -> _Tried:
     groups = groupings(y, joint.a, joint.b, len(joint.hosts))
     tried = _best_by_kind(_described(joint, levels, groups, least, left))
     for _ in range(_MOST_TURNS):
-        best = _best(tried.values())
+        best, before = _best(tried.values()), left
         own, found = best
         y, left = joint.y - own[joint.plane], found.explained < NEAR
         groups = joint.grouped([one.part for one in found.effects], y, found.normal.groups)
+        if not groups and (left == before).all():
+            break
         if not left.all():
             groups += groupings(y[left], joint.a[left], joint.b[left], len(joint.hosts))
-        elif not groups:
-            break
         tried = _best_by_kind(chain(tried.values(), _described(joint, levels, groups, least, left, found.score)))
         if _best(tried.values()) is best:
             break
@@ -231,7 +233,7 @@ def _described(
     for own in levels:
         y = joint.y - own[joint.plane]
         cost, beside = cost_of_levels(np.abs(own[own != 0.0]), len(y)), joint.beside_of(own)
-        every = structures(y, joint.a, joint.b, groups, joint.across, telling)
+        every = unlike(structures(y, joint.a, joint.b, groups, joint.across, telling))
         for normal in sorted(every, key=lambda one: one.cost - likelihood(y, one)):
             if (normal.top < normal.top.max() + _LOST).any():  # where all is lost nothing is normal
                 continue
