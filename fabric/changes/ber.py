@@ -182,9 +182,8 @@ class Ber(LastingFault):
 
     def _alteration(self, end: End, cable: CableEnd, context: Context) -> Procedure[Alteration]:
         host, device, indexes = _place(end, context)
-        tool = context.program(host, "mlxreg")
         indexes, seen = yield from register(context, host, device, "PTER", indexes)
-        get = mlxreg.get(device, "PTER", indexes, tool=tool)
+        get = mlxreg.get(device, "PTER", indexes)
         wanted = self.pter
         _allowed(end, seen, wanted["error_type_admin"])
         time = round(injection_s(self.for_s, context.settings.lease) / mlxreg.TIME_UNIT_S)
@@ -196,8 +195,8 @@ class Ber(LastingFault):
         as_before = mlxreg.equals("error_type_admin", before["error_type_admin"])
         return Alteration(
             host=host,
-            apply=(mlxreg.write(device, "PTER", indexes, values(wanted, time), tool=tool),),
-            undo=(mlxreg.write(device, "PTER", indexes, values(before, 0), tool=tool),),
+            apply=(mlxreg.write(device, "PTER", indexes, values(wanted, time)),),
+            undo=(mlxreg.write(device, "PTER", indexes, values(before, 0)),),
             checks=(Check(get, (mlxreg.equals("error_type_oper", 0), as_before)),),
             prior=f"{end}: {'bit errors of before' if before['error_type_admin'] else 'no bit errors'}",
             devices=cable.devices_of(host),

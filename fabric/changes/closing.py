@@ -68,16 +68,15 @@ def _in_band(cable: CableEnd, context: Context) -> Procedure[Alteration]:
         raise Refused(f"{cable.component}: ibportstate closes InfiniBand ports only (by: mlxlink or ip)")
     end = yield from end_to_close(cable, context)
     via, words = context.need_via(), context.in_band()
-    tool = context.program(via, "ibportstate")
-    look_again = infiniband.port_info(end.lid, end.port, through=words, tool=context.program(via, "smpquery"))
+    look_again = infiniband.port_info(end.lid, end.port, through=words)
     port = yield from queried(end, context)
     if not port.active:
         raise Refused(f"{cable.component}: {end} is {port} already")
     lower = cable.lower
     return Alteration(
         host=via,
-        apply=(infiniband.port(end.lid, end.port, up=False, through=words, tool=tool),),
-        undo=(infiniband.port(end.lid, end.port, up=True, through=words, tool=tool),),
+        apply=(infiniband.port(end.lid, end.port, up=False, through=words),),
+        undo=(infiniband.port(end.lid, end.port, up=True, through=words),),
         checks=(Check(look_again, (infiniband.NOT_DISABLED,)),),
         prior=_prior(end, str(port), cable.upper if end == lower else lower),
         devices=cable.devices_of(via),
@@ -90,10 +89,9 @@ _Way = Procedure[tuple[Seen, Argv, tuple[Argv, ...], tuple[Check, ...]]]
 
 
 def _by_mlxlink(end: AdapterEnd, context: Context) -> _Way:
-    tool = context.program(end.host, "mlxlink")
     seen = _seen_by_mlxlink((yield from _mlxlink(end, context)))
-    apply, undo = (mlxlink.port_state(end.device, up=up, tool=tool) for up in (False, True))
-    return seen, apply, (undo,), (Check(mlxlink.show(end.device, tool=tool), (_NOT_CLOSED,)),)
+    apply, undo = (mlxlink.port_state(end.device, up=up) for up in (False, True))
+    return seen, apply, (undo,), (Check(mlxlink.show(end.device), (_NOT_CLOSED,)),)
 
 
 def _by_ip(end: AdapterEnd, context: Context) -> _Way:
@@ -104,17 +102,16 @@ def _by_ip(end: AdapterEnd, context: Context) -> _Way:
     """
     if not context.ethernet(end.name):
         raise Refused(f"{end.name}: ip link closes no InfiniBand port (by: ibportstate or mlxlink)")
-    tool = context.program(end.host, "ip")
     name = sysfs.read_netdev(*(yield from plainly(end.host, sysfs.netdev(end.device, end.port))))
-    show = interfaces.show(name, tool=tool)
+    show = interfaces.show(name)
     found = interfaces.read(*(yield from plainly(end.host, show)))[0]
     seen = Seen(f"{found.name} {found.state}", up=found.up and found.carrier, closed=not found.up)
-    apply, undo = (interfaces.switch(name, up=up, tool=tool) for up in (False, True))
+    apply, undo = (interfaces.switch(name, up=up) for up in (False, True))
     back, checks = [undo], [Check(show, (interfaces.switched_on(name),))]
     for what in interfaces.FORGOTTEN:
-        asked = interfaces.forgotten(name, what, tool=tool)
+        asked = interfaces.forgotten(name, what)
         there = interfaces.read_forgotten(what, *(yield from plainly(end.host, asked)))
-        back += [interfaces.given_back(name, what, words, tool=tool) for words in there]
+        back += [interfaces.given_back(name, what, words) for words in there]
         checks += [Check(asked, tuple(map(interfaces.told_again, there)))] if there else []
     return seen, apply, tuple(back), tuple(checks)
 
@@ -125,7 +122,7 @@ def _prior(end: End, state: str, other: End | None) -> str:
 
 
 def _mlxlink(end: AdapterEnd, context: Context) -> Procedure[Text]:
-    return (yield from context.look(end.host, mlxlink.show(end.device, tool=context.program(end.host, "mlxlink"))))
+    return (yield from context.look(end.host, mlxlink.show(end.device)))
 
 
 def _seen_by_mlxlink(said: Text) -> Seen:
@@ -147,7 +144,7 @@ def refuse_kept_up(by: str, end: AdapterEnd, context: Context) -> Procedure[None
     Where there is no mlxconfig, nothing is known: then what is read back after the change decides.
     """
     setting = mlxlink.keep_link_up(ethernet=context.ethernet(end.name), port=end.port)
-    argv = mlxlink.ask_setting(end.device, setting, tool=context.program(end.host, "mlxconfig"))
+    argv = mlxlink.ask_setting(end.device, setting)
     said = yield from context.look(end.host, argv)
     if _absent(said):
         return

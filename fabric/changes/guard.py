@@ -14,6 +14,7 @@ from fabric.changes.procedure import Procedure, ask, pause_for
 from fabric.errors import ChangeError, FabricError, Refused
 from fabric.model.change import Alteration, Argv, Check, Lease
 from fabric.model.command import CommandResult
+from fabric.tools.driver import as_root
 
 MAX_TEXT_BYTES = 120_000
 """The most that fits into one argument of a command on Linux is 131072 bytes (MAX_ARG_STRLEN)."""
@@ -375,8 +376,3 @@ def _unmet(check: Check, answer: CommandResult) -> str:
         if not any(re.search(pattern, line) for line in lines):
             return f"{what}: no line matches {pattern}"
     return ""
-
-
-def as_root(argv: Argv, *, sudo: bool) -> Argv:
-    """A command that needs root, through sudo where the account has none."""
-    return ("sudo", "-n", *argv) if sudo else argv

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
 
-from fabric.changes.guard import as_root, missing
+from fabric.changes.guard import missing
 from fabric.changes.procedure import ASK_S, Procedure, Text, plainly
 from fabric.errors import NotInForce, Refused
 from fabric.model.change import Alterations, Argv, Change, ChangeSettings, ChangeSpec
 from fabric.model.part import Part
 from fabric.model.topology import Topology
 from fabric.tools import infiniband
+from fabric.tools.driver import as_root
 
 FABRIC = "fabric"
 """The component that a fabric-wide change is said to touch."""
@@ -41,11 +42,6 @@ class Context:
     def look(self, host: str, argv: Argv, *, timeout_s: float = ASK_S) -> Procedure[Text]:
         """Run a command that only reads, as root; raises as ``plainly``."""
         return (yield from plainly(host, as_root(argv, sudo=self.settings.sudo), timeout_s=timeout_s))
-
-    def program(self, host: str, name: str) -> str:
-        """What a program is called on a host."""
-        found = self.topology.hosts.get(host)
-        return name if found is None else found.platform.program(name)
 
     def need_via(self) -> str:
         """The host from which switches are reached; Refused when there is none."""

@@ -88,10 +88,9 @@ def register(
     context: Context, host: str, device: str, name: str, indexes: mlxreg.Fields
 ) -> Procedure[tuple[mlxreg.Fields, mlxreg.Fields]]:
     """The INDEX fields of a register that the host's mlxreg knows, and all fields. Raises ToolError as ``look``."""
-    tool = context.program(host, "mlxreg")
     while True:
         try:
-            return indexes, mlxreg.read(*(yield from context.look(host, mlxreg.get(device, name, indexes, tool=tool))))
+            return indexes, mlxreg.read(*(yield from context.look(host, mlxreg.get(device, name, indexes))))
         except ToolError as exc:
             known = mlxreg.without_unknown(indexes, str(exc))
             if known is None:
@@ -122,7 +121,7 @@ def cable_of(component: str, context: Context) -> Procedure[CableEnd]:
 def fabric_ports(context: Context) -> Procedure[tuple[PortLine, ...]]:
     """Every port of the fabric as ``via`` sees it; Refused when there is no ``via``."""
     via = context.need_via()
-    argv = infiniband.all_ports(through=context.in_band(), tool=context.program(via, "iblinkinfo"))
+    argv = infiniband.all_ports(through=context.in_band())
     return infiniband.read_ports(*(yield from context.look(via, argv, timeout_s=FABRIC_S)))
 
 
@@ -226,7 +225,7 @@ def link_counters(end: End, context: Context, *, bit_errors: bool) -> Procedure[
     if isinstance(end, SwitchEnd):
         return (yield from _switch_counters(end, context))
     if bit_errors:
-        argv = mlxlink.show(end.device, counters=True, tool=context.program(end.host, "mlxlink"))
+        argv = mlxlink.show(end.device, counters=True)
         counters = mlxlink.read(*(yield from context.look(end.host, argv))).counters
     else:
         counters = sysfs.read_counters(*(yield from plainly(end.host, sysfs.counters(end.device, end.port))))
@@ -236,9 +235,8 @@ def link_counters(end: End, context: Context, *, bit_errors: bool) -> Procedure[
 def _switch_counters(end: SwitchEnd, context: Context) -> Procedure[dict[str, float]]:
     """Extended counters, which are wide; where they lack the errors, the short ones."""
     via = context.need_via()
-    tool = context.program(via, "perfquery")
     for extended in (True, False):
-        argv = infiniband.counters(end.lid, end.port, extended=extended, through=context.in_band(), tool=tool)
+        argv = infiniband.counters(end.lid, end.port, extended=extended, through=context.in_band())
         counters = infiniband.read_counters(*(yield from context.look(via, argv)))
         if any(name in counters for name in infiniband.ERRORS.values()):
             break
@@ -353,8 +351,7 @@ def seen_end(end: End, context: Context) -> Procedure[Seen]:
 def queried(end: SwitchEnd, context: Context) -> Procedure[infiniband.PortState]:
     """A switch's port as ``via`` sees it. Raises ToolError when it cannot be read, Refused when there is no ``via``."""
     via = context.need_via()
-    tool = context.program(via, "smpquery")
-    argv = infiniband.port_info(end.lid, end.port, through=context.in_band(), tool=tool)
+    argv = infiniband.port_info(end.lid, end.port, through=context.in_band())
     return infiniband.read_port(*(yield from context.look(via, argv)))
 
 

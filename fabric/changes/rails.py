@@ -52,7 +52,7 @@ def check_rails(
     if untouchable:
         raise Refused(f"{change.component}: {untouchable} is for management (changes: management in the inventory)")
     for host in change.hosts if BUSY not in allow else ():
-        yield from _need_idle(host, context, ours_run=ours_run)
+        yield from _need_idle(host, ours_run=ours_run)
     if change.is_fault and "/" in change.component and ISOLATE not in allow:
         return (yield from _other_paths(change, context))
     return None
@@ -73,34 +73,33 @@ def managed(change: Change, alterations: Alterations, settings: ChangeSettings) 
     return next((name for name in settings.management if name.casefold() in folded), None)
 
 
-def _need_idle(host: str, context: Context, *, ours_run: bool) -> Procedure[None]:
+def _need_idle(host: str, *, ours_run: bool) -> Procedure[None]:
     """No process on its GPUs, and no job of the batch system; a tool that is not there has nothing to say."""
-    found = yield from _on_gpus(host, context, but_ours=ours_run)
+    found = yield from _on_gpus(host, but_ours=ours_run)
     if found and ours_run:  # one of ours that ends just now has lost its name already: who works stays
-        found &= yield from _on_gpus(host, context, but_ours=True)
+        found &= yield from _on_gpus(host, but_ours=True)
     if found:
         raise Refused(f"{host}: its GPUs are in use (processes {', '.join(sorted(found)[:8])})", allow=BUSY)
     squeue = ("squeue", "-h", "-w", word(host, "host"), "-o", "%i")
-    jobs = " ".join((yield from _told(host, squeue, "jobs run there", context))).split()
+    jobs = " ".join((yield from _told(host, squeue, "jobs run there"))).split()
     if jobs:
         raise Refused(f"{host}: jobs run there ({', '.join(jobs[:8])})", allow=BUSY)
 
 
-def _on_gpus(host: str, context: Context, *, but_ours: bool) -> Procedure[set[str]]:
+def _on_gpus(host: str, *, but_ours: bool) -> Procedure[set[str]]:
     """The processes on its GPUs; *but_ours*: without those that are called as the probes' programs are."""
     asked = "pid,process_name" if but_ours else "pid"
     smi = ("nvidia-smi", f"--query-compute-apps={asked}", "--format=csv,noheader")
-    rows = [line.partition(",") for line in (yield from _told(host, smi, "its GPUs are in use", context))]
+    rows = [line.partition(",") for line in (yield from _told(host, smi, "its GPUs are in use"))]
     return {pid.strip() for pid, _, name in rows if pid.strip().isdigit() and not OURS.search(name.strip())}
 
 
-def _told(host: str, argv: Argv, what: str, context: Context) -> Procedure[list[str]]:
+def _told(host: str, argv: Argv, what: str) -> Procedure[list[str]]:
     """The lines that a tool prints, none where it is not there; Refused when it cannot tell whether *what*."""
-    tool, *words = argv
-    stdout, stderr, status = yield from plainly(host, (context.program(host, tool), *words))
+    stdout, stderr, status = yield from plainly(host, argv)
     if status in (0, _NOT_FOUND) or "No devices were found" in stdout:
         return stdout.splitlines() if status == 0 else []
-    raise Refused(f"{host}: whether {what} cannot be seen ({tool}: {complaint(stdout, stderr)})", allow=BUSY)
+    raise Refused(f"{host}: whether {what} cannot be seen ({argv[0]}: {complaint(stdout, stderr)})", allow=BUSY)
 
 
 def _other_paths(change: Change, context: Context) -> Procedure[frozenset[str]]:

@@ -31,14 +31,13 @@ SELECTS = {
 
 def look_at_register(name: str, rnic: Rnic, wanted: Values, context: Context) -> Procedure[Shown]:
     """Fields of the register of one RNIC; refused where the firmware does not let one be chosen."""
-    tool = context.program(name, "mlxreg")
-    get = mlxreg.get(rnic.device, REGISTER, {}, tool=tool)
+    get = mlxreg.get(rnic.device, REGISTER, {})
     fields = mlxreg.read(*(yield from context.look(name, get)))
     fixed = next((field for field in wanted if mlxreg.need(fields, SELECTS[field]) != 1), None)
 
     def put(values: Values) -> Argv:
         chosen = dict.fromkeys((SELECTS[field] for field in values), 1)
-        return mlxreg.write(rnic.device, REGISTER, {}, {**values, **chosen}, tool=tool)
+        return mlxreg.write(rnic.device, REGISTER, {}, {**values, **chosen})
 
     def check(values: Values) -> Check:
         return Check(get, tuple(mlxreg.equals(field, value) for field, value in values.items()))

@@ -208,7 +208,7 @@ def _asked(context: Context) -> Procedure[Text]:
     """``sminfo`` from ``via``, else from the first manager's own host."""
     host = context.settings.via or context.settings.subnet_managers[0].host
     words = () if context.settings.via is None else context.in_band()
-    argv = infiniband.subnet_manager(through=words, tool=context.program(host, "sminfo"))
+    argv = infiniband.subnet_manager(through=words)
     return (yield from context.look(host, argv))
 
 

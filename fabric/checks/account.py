@@ -36,24 +36,24 @@ _TROUBLES = (
 )  # fmt: skip
 
 
-def _ask_root(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
+def _ask_root(_host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
     """``sudo -l PROGRAM`` runs nothing: it says whether it would."""
     if not _programs(needs):
         return ()
     if not needs.sudo:
         return (STATUS,)
-    return (WHO, _where(host, needs), *(_may(host, name) for name in _programs(needs)))
+    return (WHO, _where(needs), *(_may(name) for name in _programs(needs)))
 
 
 def _read_root(looked: Looked) -> Iterator[Finding]:
     """What is refused, with the lines for sudoers; what is not there; that we are not root where we must be."""
-    host, needs = looked.host, looked.needs
+    needs = looked.needs
     if not needs.sudo:
         yield from _as_we_are(looked.answers[STATUS])
         return
     refused: list[str] = []
     for name in _programs(needs):
-        answer = looked.answers[_may(host, name)]
+        answer = looked.answers[_may(name)]
         text = answer.text.lower()
         if answer.absent:
             yield problem("sudo is not there", _WHY, "install it, or log in as root")
@@ -80,18 +80,17 @@ def _programs(needs: HostNeeds) -> tuple[str, ...]:
     return (("sh",) if needs.alters.guarded else ()) + needs.alters.programs
 
 
-def _may(host: Host, name: str) -> Argv:
-    return ("sudo", "-n", "-l", host.platform.program(name))
+def _may(name: str) -> Argv:
+    return ("sudo", "-n", "-l", name)
 
 
-def _where(host: Host, needs: HostNeeds) -> Argv:
-    return ("ls", *(path for name in _programs(needs) for path in _candidates(host, name)))
+def _where(needs: HostNeeds) -> Argv:
+    return ("ls", *(path for name in _programs(needs) for path in _candidates(name)))
 
 
-def _candidates(host: Host, name: str) -> list[str]:
+def _candidates(name: str) -> list[str]:
     """Where a program may be, in the order in which sudo looks for it."""
-    program = host.platform.program(name)
-    return [program] if program.startswith("/") else [f"{folder}/{program}" for folder in _FOLDERS]
+    return [name] if name.startswith("/") else [f"{folder}/{name}" for folder in _FOLDERS]
 
 
 def _as_we_are(answer: HostAnswer) -> Iterator[Finding]:
@@ -104,11 +103,11 @@ def _as_we_are(answer: HostAnswer) -> Iterator[Finding]:
 
 
 def _refusal(looked: Looked, refused: list[str]) -> Finding:
-    there = looked.answers[_where(looked.host, looked.needs)].stdout.split()
+    there = looked.answers[_where(looked.needs)].stdout.split()
     paths: list[str] = []
     unplaced: list[str] = []
     for name in refused:
-        known = [path for path in _candidates(looked.host, name) if path in there]
+        known = [path for path in _candidates(name) if path in there]
         (paths if known else unplaced).append(known[0] if known else name)
     said = looked.answers[WHO].stdout.strip()
     account = said if _ACCOUNT.fullmatch(said) else "ACCOUNT"

@@ -23,6 +23,7 @@ from fabric.model.topology import Host, Topology
 from fabric.ports import Executor
 from fabric.runs.run_document import write_identity
 from fabric.tools import host_parts, infiniband, interfaces, mlxlink, sysfs
+from fabric.tools.driver import as_root
 from fabric.tools.host_parts import GpuTopology, Vpd
 from fabric.tools.infiniband import PortLine, switch_name
 from fabric.tools.sysfs import RdmaDevice
@@ -44,9 +45,9 @@ def commands(host: Host) -> tuple[Argv, ...]:
     """What one host is asked; nothing about parts that its platform does not have."""
     asked: list[Argv] = []
     if host.platform.rnics:
-        asked += [_files(host), _vpd(host), *(_module(host, rnic.device) for rnic in host.platform.rnics)]
+        asked += [_files(host), host_parts.RNICS, *(mlxlink.module(rnic.device) for rnic in host.platform.rnics)]
     if host.platform.gpus:
-        asked.append(_gpus(host))
+        asked.append(host_parts.GPUS)
     return tuple(asked)
 
 
@@ -61,7 +62,7 @@ def _rnic_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIde
     if not host.platform.rnics:
         return []
     devices = parsed(answers[_files(host)], sysfs.read_identity, "RNICs", unread) or {}
-    vpd = parsed(answers[_vpd(host)], host_parts.read_rnics, "serial numbers of RNICs", unread) or {}
+    vpd = parsed(answers[host_parts.RNICS], host_parts.read_rnics, "serial numbers of RNICs", unread) or {}
     parts = []
     for rnic in host.platform.rnics:
         if device := devices.get(rnic.device):
@@ -70,7 +71,7 @@ def _rnic_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIde
             parts.append(PartIdentity(rnic.device, "rnic", *numbers))
         elif devices:
             unread.append(f"{rnic.device}: no such device")
-        module = parsed(answers[_module(host, rnic.device)], mlxlink.read_module, f"module of {rnic.device}", unread)
+        module = parsed(answers[mlxlink.module(rnic.device)], mlxlink.read_module, f"module of {rnic.device}", unread)
         if module is not None:
             parts.append(
                 PartIdentity(f"{rnic.device}:port", "module", module.serial, module.part_number, module.firmware)
@@ -84,7 +85,7 @@ def _gpu_parts(host: Host, answers: Answers, unread: list[str]) -> Sequence[Part
     if host.platform.amd:
         unread.append("GPUs: serial numbers of AMD's are not read")
         return []
-    found = parsed(answers[_gpus(host)], host_parts.read_gpus, "GPUs", unread)
+    found = parsed(answers[host_parts.GPUS], host_parts.read_gpus, "GPUs", unread)
     if found is None:
         return []
     if len(found) != len(host.platform.gpus):  # the driver numbers those that are there: the others' names would shift
@@ -95,18 +96,6 @@ def _gpu_parts(host: Host, answers: Answers, unread: list[str]) -> Sequence[Part
 
 def _files(host: Host) -> Argv:
     return sysfs.identity([rnic.device for rnic in host.platform.rnics])
-
-
-def _vpd(host: Host) -> Argv:
-    return host_parts.ask_rnics(host.platform.program("lspci"))
-
-
-def _module(host: Host, device: str) -> Argv:
-    return mlxlink.module(device, host.platform.program("mlxlink"))
-
-
-def _gpus(host: Host) -> Argv:
-    return host_parts.ask_gpus(host.platform.program("nvidia-smi"))
 
 
 _NODES: Argv = ("cat", "/sys/devices/system/node/online")
@@ -142,8 +131,7 @@ def discover(
 
     *listed*: ports of InfiniBand subnets as somebody else has listed them; then nobody is asked for them.
     """
-    asked: list[Argv] = [sysfs.DEVICES, _NODES]
-    first = ask_all(executor, {name: (*asked, _matrix(host)) for name, host in hosts.items()})
+    first = ask_all(executor, dict.fromkeys(hosts, (sysfs.DEVICES, _NODES, host_parts.TOPOLOGY)))
     devices = {name: _devices(answers[sysfs.DEVICES]) for name, answers in first.items()}
     further = {
         name: (sysfs.identity(there), sysfs.places(there), *((interfaces.NEIGHBOURS,) if there else ()))
@@ -152,12 +140,12 @@ def discover(
     }
     second = ask_all(executor, further)
     answers = {name: {**first[name], **second.get(name, {})} for name in hosts}
-    no_smi = [name for name, host in hosts.items() if answers[name][_matrix(host)].exit_status == NOT_FOUND]
+    no_smi = [name for name in hosts if answers[name][host_parts.TOPOLOGY].exit_status == NOT_FOUND]
     for name, more in ask_all(executor, dict.fromkeys(no_smi, (host_parts.AMD_NUMA,))).items():
         answers[name] |= more
     found = {name: _host(host, answers[name], devices[name]) for name, host in hosts.items()}
     unread: list[str] = []
-    lines = listed or _walked(executor, hosts, found, unread, m_key=m_key, sudo=sudo)
+    lines = listed or _walked(executor, found, unread, m_key=m_key, sudo=sudo)
     silent: dict[str, list[str]] = {}
     heard = list(_heard(found, second, silent))
     cables, switches, strangers = cables_of(lines, found)
@@ -168,10 +156,6 @@ def discover(
         frozenset(strangers),
         (*unread, *(f"{fold(names)}: {reason}" for reason, names in silent.items())),
     )
-
-
-def _matrix(host: Host) -> Argv:
-    return host_parts.topology(tool=host.platform.program("nvidia-smi"))
 
 
 def _devices(answer: HostAnswer) -> tuple[str, ...]:
@@ -210,7 +194,7 @@ def _host(host: Host, answers: Answers, devices: Sequence[str]) -> FoundHost:
     amd, gpus = answers.get(host_parts.AMD_NUMA), None
     of_nvidia = amd is None or amd.exit_status == NOT_FOUND
     if of_nvidia:
-        gpus = parsed(answers[_matrix(host)], host_parts.read_topology, "GPUs (nvidia-smi topo -m)", unread)
+        gpus = parsed(answers[host_parts.TOPOLOGY], host_parts.read_topology, "GPUs (nvidia-smi topo -m)", unread)
     if amd and not gpus:
         gpus = parsed(amd, host_parts.read_amd_numa, "GPUs (rocm-smi)", unread)
     gpus = gpus or GpuTopology()
@@ -233,13 +217,7 @@ def _is_describable(rnic: FoundRnic) -> bool:
 
 
 def _walked(
-    executor: Executor,
-    hosts: Mapping[str, Host],
-    found: Mapping[str, FoundHost],
-    unread: list[str],
-    *,
-    m_key: str | None,
-    sudo: bool,
+    executor: Executor, found: Mapping[str, FoundHost], unread: list[str], *, m_key: str | None, sudo: bool
 ) -> list[PortLine]:
     """
     The ports of every InfiniBand subnet: a walk begins at the first port that none has seen.
@@ -253,9 +231,7 @@ def _walked(
         is_open = rnic.active and rnic.link_layer == "infiniband" and rnic.guid not in seen
         if not is_open or failed[rnic.device] >= 3 or done >= WALKS_MOST:
             continue
-        through, tool = infiniband.through(rnic.device, rnic.port, m_key), hosts[host].platform.program("iblinkinfo")
-        words = infiniband.all_ports(through=through, tool=tool)
-        argv = ("sudo", "-n", *words) if sudo else words
+        argv = as_root(infiniband.all_ports(through=infiniband.through(rnic.device, rnic.port, m_key)), sudo=sudo)
         asked = ask_all(executor, {host: (argv,)}, timeout_s=WALK_S, output_most_bytes=WALK_MOST_BYTES)
         ports = parsed(asked[host][argv], infiniband.read_ports, f"cables as seen from {host}/{rnic.device}", unread)
         if ports is None:

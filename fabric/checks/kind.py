@@ -20,7 +20,7 @@ from fabric.model.scenario import ProbeSpec, Scenario
 from fabric.model.topology import Host, Platform
 from fabric.ports import Executor
 from fabric.tools import infiniband, management
-from fabric.tools.driver import complaint, plain
+from fabric.tools.driver import as_root, complaint, plain
 
 Argv = tuple[str, ...]
 Read = TypeVar("Read")
@@ -194,8 +194,8 @@ def _reaching(context: Context) -> Iterator[tuple[str, ...]]:
     settings, via = context.settings, context.need_via()
     platform = context.topology.hosts[via].platform
     if platform.link_layer == "infiniband":
-        asked = infiniband.subnet_manager(through=context.in_band(), tool=platform.program("sminfo"))
-        yield (*(("sudo", "-n") if settings.sudo else ()), *asked)
+        asked = infiniband.subnet_manager(through=context.in_band())
+        yield as_root(asked, sudo=settings.sudo)
     if (ufm := management.UfmAccess.of(settings)) is not None:
         yield management.list_unhealthy(ufm)
 

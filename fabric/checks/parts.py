@@ -8,6 +8,7 @@ from fabric.errors import ToolError
 from fabric.model.finding import Finding
 from fabric.model.topology import Host, Rnic
 from fabric.tools import mlxlink, sysfs
+from fabric.tools.driver import as_root
 from fabric.tools.infiniband import PortState
 
 GPU_LIST = ("nvidia-smi", "--query-gpu=index,name,mig.mode.current,persistence_mode", "--format=csv,noheader")
@@ -292,7 +293,7 @@ def _ask_loopback(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
     """Each RNIC; through sudo where changes go through it and use mlxlink anyway."""
     if not needs.measured or not host.platform.rnics:
         return ()
-    return (LIST, *(_show(host, needs, rnic) for rnic in host.platform.rnics))
+    return (LIST, *(_show(needs, rnic) for rnic in host.platform.rnics))
 
 
 def _read_loopback(looked: Looked) -> Iterator[Finding]:
@@ -302,7 +303,7 @@ def _read_loopback(looked: Looked) -> Iterator[Finding]:
     for rnic in looked.host.platform.rnics:
         if there is not None and rnic.device not in there:
             continue  # it is missing: check "rnics" says so
-        answer = looked.answers[_show(looked.host, looked.needs, rnic)]
+        answer = looked.answers[_show(looked.needs, rnic)]
         match = _MODE.search(answer.text)
         mode = quoted(match[1]) if match else ""
         if not mode:
@@ -320,9 +321,8 @@ def _read_loopback(looked: Looked) -> Iterator[Finding]:
         yield (unknown if unseen[0].lost else warning)(f"loopback mode was not looked at: {seen}", why, advice)
 
 
-def _show(host: Host, needs: HostNeeds, rnic: Rnic) -> Argv:
-    root = ("sudo", "-n") if needs.sudo and "mlxlink" in needs.alters.programs else ()
-    return (*root, *mlxlink.show(rnic.device, tool=host.platform.program("mlxlink")))
+def _show(needs: HostNeeds, rnic: Rnic) -> Argv:
+    return as_root(mlxlink.show(rnic.device), sudo=needs.sudo and "mlxlink" in needs.alters.programs)
 
 
 LOOPBACK = HostCheck("loopback", _ask_loopback, _read_loopback)

@@ -21,6 +21,7 @@ from fabric.model.sampling import Value
 from fabric.model.topology import Rnic, Topology
 from fabric.runs.samples import End
 from fabric.tools import ethtool, infiniband, interfaces, management, mlxlink, nvue, sysfs
+from fabric.tools.driver import as_root
 from fabric.tools.infiniband import PortLine, switch_name
 from fabric.tools.interfaces import Neighbour
 from fabric.tools.mlxlink import Optics
@@ -100,7 +101,7 @@ class View(ABC):
 
     def as_root(self, argv: tuple[str, ...]) -> tuple[str, ...]:
         """With sudo where the inventory says so."""
-        return (*(("sudo", "-n") if self.inventory.changes.sudo else ()), *argv)
+        return as_root(argv, sudo=self.inventory.changes.sudo)
 
     def one_port(self, end: End, host: str, argv: tuple[str, ...], read: Callable[..., Optics]) -> OpticsAsk:
         """Asked on *host*, and read by a tool's reader."""
@@ -146,15 +147,13 @@ class Subnet(View):
     def questions(self) -> dict[str, Ask]:
         """What grows on a good fabric is asked for seldom."""
         rnic, changes = self._rnics[self.asker], self.inventory.changes
-        program = self.inventory.topology.hosts[self.asker].platform.program
         through = infiniband.through(rnic.device, rnic.port, changes.m_key)
         without = () if self.whole else infiniband.BUSY
-        tool = program("ibqueryerrors")
         asked = {
-            _LINKS: self.question(infiniband.all_ports(through=through, tool=program("iblinkinfo"))),
-            _ERRORS: self.question(infiniband.errors(without=without, through=through, tool=tool)),
+            _LINKS: self.question(infiniband.all_ports(through=through)),
+            _ERRORS: self.question(infiniband.errors(without=without, through=through)),
         }
-        return asked | ({_DATA: self.question(infiniband.data(through=through, tool=tool))} if self.whole else {})
+        return asked | ({_DATA: self.question(infiniband.data(through=through))} if self.whole else {})
 
     def optics(self) -> Iterable[OpticsAsk]:
         """Every port that is up: an RNIC's on its own host, a switch's through the fabric; and UFM of all at once."""
@@ -167,12 +166,11 @@ class Subnet(View):
                 continue
             host = topology.hosts.get(end[0])
             if host is not None:
-                argv = mlxlink.optics(end[1], tool=host.platform.program("mlxlink"))
+                argv = mlxlink.optics(end[1])
                 yield self.one_port(end, host.name, argv, mlxlink.read_optics)
             elif line.end.port <= _PORTS_MOST:
-                tool = topology.hosts[self.asker].platform.program("mlxlink")
                 # LIDs are those of its subnet alone
-                argv = mlxlink.optics_in_band(line.end.lid, line.end.port, rnic.device, rnic.port, tool=tool)
+                argv = mlxlink.optics_in_band(line.end.lid, line.end.port, rnic.device, rnic.port)
                 yield self.one_port(end, self.asker, argv, mlxlink.read_optics)
 
     def _telemetry(self, said: Text) -> dict[End, Optics]:
@@ -346,10 +344,10 @@ class HostView(View):
         """Port by port, on the host itself; at which light a module warns ethtool alone says."""
         for device, interface in self._up:
             end = self.asker, device
-            argv = mlxlink.optics(device, tool=self._platform.program("mlxlink"))
+            argv = mlxlink.optics(device)
             yield self.one_port(end, self.asker, argv, mlxlink.read_optics)
             if interface:
-                argv = ethtool.module(interface, tool=self._platform.program("ethtool"))
+                argv = ethtool.module(interface)
                 yield self.one_port(end, self.asker, argv, ethtool.read_module)
 
 

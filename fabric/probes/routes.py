@@ -18,6 +18,7 @@ from fabric.model.topology import Topology
 from fabric.probes.pairwise import Plane
 from fabric.probes.shapes import int_param
 from fabric.tools import infiniband
+from fabric.tools.driver import as_root
 
 KIND = "routes"
 
@@ -106,11 +107,8 @@ class RoutesSpec(ProbeSpec):
         host = topology.hosts[probe.hosts[0]]
         lid, m_key = int_param(probe, "lid"), str(probe.params.get("m_key", "")) or None
         through = infiniband.through(str(probe.params["device"]), int_param(probe, "device_port"), m_key)
-        if lid:
-            words = infiniband.routes(lid, through=through, tool=host.platform.program("ibroute"))
-        else:
-            words = infiniband.all_ports(through=through, tool=host.platform.program("iblinkinfo"))
-        argv = (*(("sudo", "-n") if probe.params["sudo"] else ()), *words)
+        words = infiniband.routes(lid, through=through) if lid else infiniband.all_ports(through=through)
+        argv = as_root(words, sudo=bool(probe.params["sudo"]))
         return ProbeCommands((), Command(host.name, argv, _deadline_s(probe.params), output_cap_bytes=_CAP_BYTES))
 
     @classmethod

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fabric.model.sampling import DROPS, JUDGED, NEARLY_FULL, TRAFFIC, SampleSettings
 from fabric.model.topology import Platform
 from fabric.ports import Source
+from fabric.tools.driver import as_root
 
 SLOWLY = 5
 """What changes all the time, or is dear to ask, is read so many times less often (choice)."""
@@ -133,7 +134,7 @@ def sources_of(
     platform: Platform, settings: SampleSettings, *, sudo: bool = False
 ) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
     """What is read every time on a host of this make, and what only ``SLOWLY``; *sudo*: what needs root asks for it."""
-    mlxlink = (*(("sudo", "-n") if sudo else ()), platform.program("mlxlink"))
+    mlxlink = as_root(("mlxlink",), sudo=sudo)
     often: list[Source] = []
     slowly: list[Source] = []
     ethernet = platform.link_layer == "ethernet"
@@ -158,8 +159,7 @@ def sources_of(
         if settings.optics:
             slowly.append(Source(argv=("sh", "-c", OPTICS, "sh", rnic.device, *mlxlink)))
     if settings.temperatures and platform.gpus and not platform.amd:
-        smi = platform.program("nvidia-smi")
-        often.append(Source(argv=(smi, f"--query-gpu={GPU_FIELDS}", "--format=csv,nounits"), form="csv"))
+        often.append(Source(argv=("nvidia-smi", f"--query-gpu={GPU_FIELDS}", "--format=csv,nounits"), form="csv"))
     return tuple(often), tuple(slowly)
 
 

@@ -36,6 +36,11 @@ def program(value: str) -> str:
     return matching(_PROGRAM, value, "program")
 
 
+def as_root(argv: tuple[str, ...], *, sudo: bool) -> tuple[str, ...]:
+    """A command that needs root, through sudo where the account has none."""
+    return ("sudo", "-n", *argv) if sudo else argv
+
+
 def option_word(value: str) -> str:
     """One word handed on to a launcher: printable ASCII without blanks; else ValueError."""
     if not re.fullmatch(r"[!-~]+", value):

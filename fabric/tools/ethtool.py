@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from math import log10
 
 from fabric.errors import UnreadableOutput
-from fabric.tools.driver import label, need_json, need_success, program, word
+from fabric.tools.driver import label, need_json, need_success, word
 from fabric.tools.mlxlink import Light, Module, Optics
 
 Told = Mapping[str, object]
 _MOST_MW = 1e4  # 40 dBm; no module has a tenth of it
 
 
-def module(interface: str, *, tool: str = "ethtool") -> tuple[str, ...]:
+def module(interface: str) -> tuple[str, ...]:
     """Ask for the module behind an interface; only root is answered."""
-    return (program(tool), "--json", "-m", word(interface, "interface"))
+    return ("ethtool", "--json", "-m", word(interface, "interface"))
 
 
 def read_module(stdout: str, stderr: str = "", exit_status: int = 0) -> Optics:

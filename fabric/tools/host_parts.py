@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.model.repair import PartIdentity
-from fabric.tools.driver import need_success, plain, program, whole_lines
+from fabric.tools.driver import need_success, plain, whole_lines
 
 NVIDIA = "15b3:"
 """The vendor id of Mellanox, which NVIDIA's RNICs still have."""
@@ -30,9 +30,8 @@ class Vpd:
     serial: str | None = None
 
 
-def ask_rnics(tool: str = "lspci") -> tuple[str, ...]:
-    """All RNICs of NVIDIA, with PCI domains; only root is told the VPD."""
-    return (program(tool), "-D", "-vv", "-d", NVIDIA)
+RNICS = ("lspci", "-D", "-vv", "-d", NVIDIA)
+"""Asks for all RNICs of NVIDIA, with PCI domains; only root is told the VPD."""
 
 
 def read_rnics(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, Vpd]:
@@ -80,9 +79,8 @@ _UUID = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _PLAIN = re.compile(r"[!-~]{1,64}", re.ASCII)
 
 
-def ask_gpus(tool: str = "nvidia-smi") -> tuple[str, ...]:
-    """All GPUs, one line each."""
-    return (program(tool), f"--query-gpu={','.join(FIELDS)}", "--format=csv,noheader")
+GPUS = ("nvidia-smi", f"--query-gpu={','.join(FIELDS)}", "--format=csv,noheader")
+"""Asks for all GPUs, one line each."""
 
 
 def read_gpus(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[PartIdentity, ...]:
@@ -135,9 +133,8 @@ class GpuTopology:
     numa: Mapping[str, int] = field(default_factory=dict)
 
 
-def topology(*, tool: str = "nvidia-smi") -> tuple[str, ...]:
-    """Ask for the matrix."""
-    return (program(tool), "topo", "-m")
+TOPOLOGY = ("nvidia-smi", "topo", "-m")
+"""Asks for the matrix."""
 
 
 def read_topology(stdout: str, stderr: str = "", exit_status: int = 0) -> GpuTopology:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fabric.errors import UnreadableOutput
-from fabric.tools.driver import need, need_json, need_success, need_whole, plain, program, whole, whole_lines, word
+from fabric.tools.driver import need, need_json, need_success, need_whole, plain, whole, whole_lines, word
 
 LIDS_MOST = 0xBFFF
 """The highest unicast LID (InfiniBand specification, volume 1)."""
@@ -112,9 +112,9 @@ def through(device: str, number: int, m_key: str | None = None) -> Words:
     return place if m_key is None else (*place, "-y", word(m_key, "M_Key"))
 
 
-def all_ports(*, through: Words = (), tool: str = "iblinkinfo") -> Words:
+def all_ports(*, through: Words = ()) -> Words:
     """Ask for all ports, one line each."""
-    return (program(tool), *through, "-l")
+    return ("iblinkinfo", *through, "-l")
 
 
 def read_ports(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[PortLine, ...]:
@@ -155,23 +155,23 @@ _WHERE = re.compile(r"# Port info: .* port [0-9]{1,4}", re.ASCII)
 _STATE_ROW = re.compile(r"([A-Za-z]+):\.+(.*)")
 
 
-def port_info(lid: int, number: int, *, through: Words = (), tool: str = "smpquery") -> Words:
+def port_info(lid: int, number: int, *, through: Words = ()) -> Words:
     """
     Ask for a port of the node with a LID.
 
     Not by ``ibportstate ... query``: of an active port that asks the peer, too, and exits 255 when it does not answer
     (ibportstate.c:685), so that a port that is well looks lost.
     """
-    return (program(tool), *through, "portinfo", *_place(lid, number))
+    return ("smpquery", *through, "portinfo", *_place(lid, number))
 
 
-def port(lid: int, number: int, *, up: bool, through: Words = (), tool: str = "ibportstate") -> Words:
+def port(lid: int, number: int, *, up: bool, through: Words = ()) -> Words:
     """
     Close or open a port of the node with a LID.
 
     ``on`` opens a port only if it is closed; ``enable`` takes an open link down for a moment.
     """
-    return (program(tool), *through, *_place(lid, number), "on" if up else "disable")
+    return ("ibportstate", *through, *_place(lid, number), "on" if up else "disable")
 
 
 def read_port(stdout: str, stderr: str = "", exit_status: int = 0) -> PortState:
@@ -203,9 +203,9 @@ _ROUTE = re.compile(r"0x(?P<lid>[0-9a-f]{4}) (?P<port>\d{3})(?: +:.*)?", re.ASCI
 _DUMPED = re.compile(r"(?P<count>\d+) (?:valid )?lids? dumped ?", re.ASCII)
 
 
-def routes(lid: int, *, through: Words = (), tool: str = "ibroute") -> Words:
+def routes(lid: int, *, through: Words = ()) -> Words:
     """Ask for the table of the switch with this LID; who is at the end of each route is not asked (``-n``)."""
-    return (program(tool), *through, "-n", str(whole(lid, "LID", at_least=1, at_most=LIDS_MOST)))
+    return ("ibroute", *through, "-n", str(whole(lid, "LID", at_least=1, at_most=LIDS_MOST)))
 
 
 def read_routes(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[int, int]:
@@ -240,9 +240,9 @@ _COUNTER = re.compile(r"([A-Za-z0-9]+):\.+([0-9]{1,20})", re.ASCII)
 _COUNTERS_HEAD = re.compile(r"# Port (?:extended )?counters: .*")
 
 
-def counters(lid: int, number: int, *, extended: bool = False, through: Words = (), tool: str = "perfquery") -> Words:
+def counters(lid: int, number: int, *, extended: bool = False, through: Words = ()) -> Words:
     """Read the counters of a port; nothing is reset."""
-    return (program(tool), *through, *(("-x",) if extended else ()), *_place(lid, number))
+    return ("perfquery", *through, *(("-x",) if extended else ()), *_place(lid, number))
 
 
 def read_counters(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, int]:
@@ -299,10 +299,10 @@ class ErrorSweep:
     mute: frozenset[int]
 
 
-def errors(*, without: Iterable[str] = (), through: Words = (), tool: str = "ibqueryerrors") -> Words:
+def errors(*, without: Iterable[str] = (), through: Words = ()) -> Words:
     """Ask all ports for what they have counted, but for some counters; nothing is cleared."""
     left_out = ",".join(without)
-    return (program(tool), *through, *(("-s", left_out) if left_out else ()))
+    return ("ibqueryerrors", *through, *(("-s", left_out) if left_out else ()))
 
 
 def read_errors(stdout: str, stderr: str = "", exit_status: int = 0) -> ErrorSweep:
@@ -340,9 +340,9 @@ def _counts(lines: Iterable[str]) -> dict[tuple[int, int], dict[str, int]]:
     }
 
 
-def data(*, through: Words = (), tool: str = "ibqueryerrors") -> Words:
+def data(*, through: Words = ()) -> Words:
     """Ask all ports for how much they have sent and received; nothing is cleared."""
-    return (program(tool), *through, "--counters")
+    return ("ibqueryerrors", *through, "--counters")
 
 
 def read_data(stdout: str, stderr: str = "", exit_status: int = 0) -> Mapping[tuple[int, int], int]:
@@ -375,9 +375,9 @@ class SubnetManagerInfo:
     state: str
 
 
-def subnet_manager(*, through: Words = (), tool: str = "sminfo") -> Words:
+def subnet_manager(*, through: Words = ()) -> Words:
     """Ask the subnet manager that the own port knows."""
-    return (program(tool), *through)
+    return ("sminfo", *through)
 
 
 def read_subnet_manager(stdout: str, stderr: str = "", exit_status: int = 0) -> SubnetManagerInfo:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fabric.errors import UnreadableOutput
-from fabric.tools.driver import need, need_success, plain, program, word
+from fabric.tools.driver import need, need_success, plain, word
 
 _LINE = re.compile(
     r"\d+: (?P<name>[^\s:@]+)(?:@\S+)?: <(?P<flags>[A-Z0-9_,-]*)> .*?\bstate (?P<state>[A-Z]+)(?=[\s\\])"
@@ -33,14 +33,14 @@ class Interface:
         return "LOWER_UP" in self.flags and "NO-CARRIER" not in self.flags
 
 
-def show(interface: str, *, tool: str = "ip") -> tuple[str, ...]:
+def show(interface: str) -> tuple[str, ...]:
     """Ask for one interface."""
-    return (program(tool), "-o", "link", "show", "dev", word(interface, "interface"))
+    return ("ip", "-o", "link", "show", "dev", word(interface, "interface"))
 
 
-def switch(interface: str, *, up: bool, tool: str = "ip") -> tuple[str, ...]:
+def switch(interface: str, *, up: bool) -> tuple[str, ...]:
     """Switch an interface on or off."""
-    return (program(tool), "link", "set", "dev", word(interface, "interface"), "up" if up else "down")
+    return ("ip", "link", "set", "dev", word(interface, "interface"), "up" if up else "down")
 
 
 def read(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[Interface, ...]:
@@ -68,10 +68,10 @@ _STATE = frozenset({"linkdown", "dead", "offload", "rt_offload", "trap", "rt_tra
 """What ``ip`` says of a route's state, and does not take."""
 
 
-def forgotten(interface: str, what: tuple[str, str], *, tool: str = "ip") -> tuple[str, ...]:
+def forgotten(interface: str, what: tuple[str, str]) -> tuple[str, ...]:
     """Ask for one of FORGOTTEN."""
     every = ("table", "all") if what[1] == "route" else ("scope", "global")
-    return (program(tool), "-o", *what, "show", "dev", word(interface, "interface"), *every)
+    return ("ip", "-o", *what, "show", "dev", word(interface, "interface"), *every)
 
 
 def read_forgotten(
@@ -100,9 +100,9 @@ def read_forgotten(
     return found
 
 
-def given_back(interface: str, what: tuple[str, str], words: tuple[str, ...], *, tool: str = "ip") -> tuple[str, ...]:
+def given_back(interface: str, what: tuple[str, str], words: tuple[str, ...]) -> tuple[str, ...]:
     """Give an interface back what ``read_forgotten`` found; it may be there."""
-    return (program(tool), *what, "replace", *words, "dev", word(interface, "interface"))
+    return ("ip", *what, "replace", *words, "dev", word(interface, "interface"))
 
 
 def told_again(words: tuple[str, ...]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.tools.driver import complaint, label, need, need_success, plain, program, whole, whole_lines, word
+from fabric.tools.driver import complaint, label, need, need_success, plain, whole, whole_lines, word
 
 _ROW = re.compile(r"(\S.*?)\s*:\s(.*)")
 _COUNTERS = "Physical Counters and BER Info"
@@ -88,14 +88,14 @@ class Optics:
     worst_block: int | None = None
 
 
-def show(device: str, *, counters: bool = False, tool: str = "mlxlink") -> tuple[str, ...]:
+def show(device: str, *, counters: bool = False) -> tuple[str, ...]:
     """Ask for the state of a port, as JSON."""
-    return (program(tool), "-d", word(device, "device"), *(("-c",) if counters else ()), "--json")
+    return ("mlxlink", "-d", word(device, "device"), *(("-c",) if counters else ()), "--json")
 
 
-def port_state(device: str, *, up: bool, tool: str = "mlxlink") -> tuple[str, ...]:
+def port_state(device: str, *, up: bool) -> tuple[str, ...]:
     """Open or close a port."""
-    return (program(tool), "-d", word(device, "device"), "--port_state", "UP" if up else "DN", "--yes")
+    return ("mlxlink", "-d", word(device, "device"), "--port_state", "UP" if up else "DN", "--yes")
 
 
 def read(stdout: str, stderr: str = "", exit_status: int = 0) -> MlxlinkState:
@@ -107,9 +107,9 @@ def read(stdout: str, stderr: str = "", exit_status: int = 0) -> MlxlinkState:
     return _link(sections(stdout, stderr, exit_status))
 
 
-def module(device: str, tool: str = "mlxlink") -> tuple[str, ...]:
+def module(device: str) -> tuple[str, ...]:
     """Ask for the module of a port, as JSON; only root is answered."""
-    return (program(tool), "-d", word(device, "device"), "-m", "--json")
+    return ("mlxlink", "-d", word(device, "device"), "-m", "--json")
 
 
 def read_module(stdout: str, stderr: str = "", exit_status: int = 0) -> Module:
@@ -133,12 +133,12 @@ _OPTICS = ("-m", "-c", "--rx_fec_histogram", "--show_histogram", "--json")
 """MFT 4.17 of May 2021 and later; the histogram makes a call a fifteenth longer."""
 
 
-def optics(device: str, *, tool: str = "mlxlink") -> tuple[str, ...]:
+def optics(device: str) -> tuple[str, ...]:
     """Ask for module, counters and histogram of a port of this host, as JSON; only root is answered."""
-    return (program(tool), "-d", word(device, "device"), *_OPTICS)
+    return ("mlxlink", "-d", word(device, "device"), *_OPTICS)
 
 
-def optics_in_band(lid: int, number: int, device: str, port: int, *, tool: str = "mlxlink") -> tuple[str, ...]:
+def optics_in_band(lid: int, number: int, device: str, port: int) -> tuple[str, ...]:
     """
     The same of port *number* of the switch with this LID, through a *device* and its *port* of this host.
 
@@ -146,7 +146,7 @@ def optics_in_band(lid: int, number: int, device: str, port: int, *, tool: str =
     """
     place = f"lid-{whole(lid, 'LID', at_least=1, at_most=0xBFFF)},{word(device, 'device')},{port}"
     label = f"{(whole(number, 'port', at_least=1, at_most=254) + 1) // 2}/{2 - number % 2}"
-    return (program(tool), "-d", place, "-p", label, *_OPTICS)
+    return ("mlxlink", "-d", place, "-p", label, *_OPTICS)
 
 
 def read_optics(stdout: str, stderr: str = "", exit_status: int = 0) -> Optics:
@@ -281,9 +281,9 @@ def keep_link_up(*, ethernet: bool, port: int) -> str:
     return f"KEEP_{'ETH' if ethernet else 'IB'}_LINK_UP_P{whole(port, 'port', at_least=1, at_most=8)}"
 
 
-def ask_setting(device: str, setting: str, *, tool: str = "mlxconfig") -> tuple[str, ...]:
+def ask_setting(device: str, setting: str) -> tuple[str, ...]:
     """Ask for one setting of the firmware; nothing is written."""
-    return (program(tool), "-d", word(device, "device"), "query", word(setting, "setting"))
+    return ("mlxconfig", "-d", word(device, "device"), "query", word(setting, "setting"))
 
 
 def read_setting(setting: str, stdout: str, stderr: str = "", exit_status: int = 0) -> bool:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.tools.driver import complaint, matching, plain, program, whole, word
+from fabric.tools.driver import complaint, matching, plain, whole, word
 
 TIME_UNIT_S = 0.01
 """``error_injection_time`` of PTER is written in this (and read back in milliseconds left)."""
@@ -39,26 +39,17 @@ def in_band(lid: int, device: str, port: int) -> str:
     return f"iblid-{whole(lid, 'LID', at_least=1, at_most=0xBFFF)},{through}"
 
 
-def get(device: str, register: str, indexes: Fields, *, tool: str = "mlxreg") -> tuple[str, ...]:
+def get(device: str, register: str, indexes: Fields) -> tuple[str, ...]:
     """GET of a register; *indexes* are all its INDEX fields."""
     given = ("--indexes", _pairs(indexes)) if indexes else ()
-    return (program(tool), "-d", matching(_DEVICE, device, "device"), "--get", "--reg_name", register, *given)
+    return ("mlxreg", "-d", matching(_DEVICE, device, "device"), "--get", "--reg_name", register, *given)
 
 
-def write(device: str, register: str, indexes: Fields, values: Fields, *, tool: str = "mlxreg") -> tuple[str, ...]:
+def write(device: str, register: str, indexes: Fields, values: Fields) -> tuple[str, ...]:
     """SET of a register, answered with yes beforehand."""
     given = ("--indexes", _pairs(indexes)) if indexes else ()
-    return (
-        program(tool),
-        "-d",
-        matching(_DEVICE, device, "device"),
-        "--reg_name",
-        register,
-        *given,
-        "--set",
-        _pairs(values),
-        "--yes",
-    )
+    place = ("mlxreg", "-d", matching(_DEVICE, device, "device"), "--reg_name", register)
+    return (*place, *given, "--set", _pairs(values), "--yes")
 
 
 def pter_indexes(port: int, *, ib_number: bool) -> Fields:

@@ -17,7 +17,7 @@ from fabric.model.inventory import Fault, Inventory, MockSettings, TimedFault
 from fabric.model.sampling import CounterCourse, CounterReading, Samples, SampleSettings
 from fabric.model.scenario import JudgeSettings, Scenario
 from fabric.model.topology import Topology, Uplinks
-from fabric.ports import Ended
+from fabric.ports import Ended, Ticket
 from fabric.runs.samples import SAMPLES, LinkSamples, SampleLog, read_links, read_samples
 from fabric.sim.world import World
 
@@ -147,15 +147,21 @@ def test_a_subnet_of_which_no_host_can_ask_leaves_the_others_seen(tmp_path: Path
     assert seen >= set(topology.parts) - {"leaf1"}
 
 
+class WithoutMlxlink(MockExecutor):
+    """Of a rack on which it is not installed."""
+
+    def start(self, command: Command) -> Ticket:
+        """Under a name that nothing has."""
+        absent = command.argv[0] == "mlxlink"
+        return super().start(replace(command, argv=("/nowhere/absent", *command.argv[1:])) if absent else command)
+
+
 def test_ufm_tells_bit_errors_of_all_ends_though_no_port_is_asked(tmp_path: Path) -> None:
     """Its telemetry, out of one host; mlxlink is not there, so that nobody tells of light."""
     changes = ChangeSettings(via="gpu001", ufm_url="https://ufm.example")
     world = World(fabric(), MockSettings(noise_cv=0.0), seed=1, ufm=True)
-    rack = fabric()
-    bare = replace(rack.hosts["gpu001"].platform, tools=(("mlxlink", "/nowhere/absent"),))
-    rack = replace(rack, hosts={name: replace(host, platform=bare) for name, host in rack.hosts.items()})
-    mine = replace(inventory(), topology=rack, changes=changes)
-    watch = LinkWatch(MockExecutor(world), tmp_path, mine, HOSTS, 60.0, nodes=NODES)
+    mine = replace(inventory(), changes=changes)
+    watch = LinkWatch(WithoutMlxlink(world), tmp_path, mine, HOSTS, 60.0, nodes=NODES)
     watch.finish()
     watch.close()
     links = read_links(tmp_path)

@@ -42,11 +42,15 @@ class RegisterRack(ChangeRack):
 
     def injects(self) -> bool:
         """What the register says, and that what is asked for and what is done agree."""
-        tool = str(self.folder / "tools" / "mlxreg")
-        argv = mlxreg.get("mlx5_0", "PTER", mlxreg.pter_indexes(1, ib_number=False), tool=tool)
+        _, *words = mlxreg.get("mlx5_0", "PTER", mlxreg.pter_indexes(1, ib_number=False))
         where = {"FABRIC_LAB_SOCKET": str(self.folder / "rack.socket"), "FABRIC_LAB_HOST": HOST}
         done = subprocess.run(
-            argv, env={**os.environ, **where}, capture_output=True, text=True, timeout=60, check=False
+            [self.folder / "tools" / "mlxreg", *words],
+            env={**os.environ, **where},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
         fields = mlxreg.read(done.stdout, done.stderr, done.returncode)
         return bool(fields["error_type_oper"])

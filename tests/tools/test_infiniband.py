@@ -86,8 +86,8 @@ def test_what_is_asked():
     """By LID, through the port that is named; ``on`` never takes an open link down."""
     assert infiniband.port_info(4, 23) == ("smpquery", "portinfo", "4", "23")
     through = infiniband.through("mlx5_3", 1, "0xfab")
-    argv = infiniband.port(4, 23, up=False, through=through, tool="/usr/sbin/ibportstate")
-    assert " ".join(argv) == "/usr/sbin/ibportstate -C mlx5_3 -P 1 -y 0xfab 4 23 disable"
+    argv = infiniband.port(4, 23, up=False, through=through)
+    assert " ".join(argv) == "ibportstate -C mlx5_3 -P 1 -y 0xfab 4 23 disable"
     for wrong in (lambda: infiniband.port(0, 1, up=True), lambda: infiniband.port_info(1, 0)):
         with pytest.raises(ValueError, match=r"LID|port"):
             wrong()

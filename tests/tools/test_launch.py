@@ -351,7 +351,7 @@ def test_any_links_of_ufm_come_back(links: list[Any]) -> None:
 
 def test_the_commands() -> None:
     """Nothing else than these words."""
-    assert host_parts.topology() == ("nvidia-smi", "topo", "-m")
+    assert host_parts.TOPOLOGY == ("nvidia-smi", "topo", "-m")
 
 
 def test_limits_of_a_recorded_module() -> None:
