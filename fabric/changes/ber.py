@@ -16,19 +16,10 @@ from pydantic.json_schema import JsonSchemaValue
 
 from fabric.changes.cable_fault import LastingFault
 from fabric.changes.kind import Alters, Context, Wrong
-from fabric.changes.ports import (
-    AdapterEnd,
-    CableEnd,
-    End,
-    SwitchEnd,
-    end_named,
-    refuse_our_way,
-    register,
-    until_active,
-)
+from fabric.changes.ports import CableEnd, refuse_our_way, register, until_active
 from fabric.changes.procedure import Procedure
 from fabric.errors import NotInForce, Refused
-from fabric.model.change import Alteration, Alterations, Change, Check, Lease
+from fabric.model.change import AdapterEnd, Alteration, Alterations, Change, Check, End, Lease, SwitchEnd
 from fabric.model.fields.scalars import Choice, Scalar, refusal
 from fabric.model.part import Part
 from fabric.tools import mlxreg
@@ -202,6 +193,7 @@ class Ber(LastingFault):
             devices=cable.devices_of(host),
             timer_s=time * mlxreg.TIME_UNIT_S,
             outlives=isinstance(end, SwitchEnd),
+            ends=(end,),
         )
 
     def confirm(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
@@ -210,7 +202,7 @@ class Ber(LastingFault):
             fields = mlxreg.read(*(yield from context.look(alteration.host, alteration.checks[0].argv)))
             reason = _not_as_asked(fields, self.pter)
             if reason:
-                raise NotInForce(f"{change.component}: {_end(alteration)}: {reason}")
+                raise NotInForce(f"{change.component}: {alteration.ends[0]}: {reason}")
 
     def still_in_force(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
         """The same: to confirm it waits for nothing, and its timer outlives it."""
@@ -219,7 +211,7 @@ class Ber(LastingFault):
     def recovered(self, change: Change, alterations: Alterations, context: Context, until_s: float) -> Procedure[None]:
         """Wait until every port that sent errors is Active: many errors take a link down."""
         for alteration in alterations:
-            yield from until_active(_end(alteration), context, until_s)
+            yield from until_active(alteration.ends[0], context, until_s)
 
     def receivers(self, cable: CableEnd) -> tuple[End | None, ...]:
         """Where the errors arrive."""
@@ -242,11 +234,6 @@ def _not_as_asked(fields: mlxreg.Fields, wanted: mlxreg.Fields) -> str:
     if status == 0 and mlxreg.need(fields, "error_type_oper") != 1:
         return "PTER was accepted, but no errors are injected (error_type_oper 0)"
     return ""
-
-
-def _end(alteration: Alteration) -> End:
-    """The port that sends errors, as the Alteration's *prior* names it."""
-    return end_named(alteration.prior.rpartition(": ")[0])
 
 
 def injection_s(for_s: float | None, lease: Lease) -> float:

@@ -7,10 +7,10 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from fabric.changes.kind import Context, Counters, Kind, Wrong
-from fabric.changes.ports import CableEnd, End, cable_of, link_counters
+from fabric.changes.ports import CableEnd, cable_of, link_counters
 from fabric.changes.procedure import Procedure
 from fabric.errors import Refused
-from fabric.model.change import Change, When
+from fabric.model.change import Change, End, When
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.folded import Folded, FoldedNames
 from fabric.model.fields.scalars import Choice, Span, Whole, Word

@@ -1,21 +1,13 @@
 """The three ways to close a port: what each runs, how it is undone, and how a closed port is seen."""
 
 from fabric.changes.kind import Context
-from fabric.changes.ports import (
-    AdapterEnd,
-    CableEnd,
-    End,
-    Seen,
-    SwitchEnd,
-    end_to_close,
-    queried,
-    refuse_our_way,
-    seen_end,
-)
+from fabric.changes.ports import CableEnd, end_to_close, refuse_our_way, seen_end
 from fabric.changes.procedure import Procedure, Text, plainly
 from fabric.errors import Refused
-from fabric.model.change import Alteration, Argv, Check
+from fabric.model.change import AdapterEnd, Alteration, Argv, Check, End, SwitchEnd
 from fabric.tools import infiniband, interfaces, mlxlink, sysfs
+from fabric.tools.infiniband import PortState
+from fabric.tools.interfaces import Interface
 
 NVIDIA = "0x15b3"
 """The PCI vendor of adapters whose firmware may keep up a port that the kernel has closed, as only mlxlink shows."""
@@ -43,11 +35,11 @@ def closing(by: str, cable: CableEnd, context: Context) -> Procedure[Alteration]
     seen, apply, undo, checks = yield from way(end, context)
     if not seen.up:
         raise Refused(f"{cable.component}: {end} is down already ({seen})")
-    prior = _prior(end, seen.text, cable.upper)
-    return Alteration(end.host, (apply,), undo, checks, prior, devices=(end.device,))
+    ends = _ends(end, cable.upper)
+    return Alteration(end.host, (apply,), undo, checks, _prior(seen, *ends), devices=(end.device,), ends=ends)
 
 
-def seen_closed(end: End, context: Context) -> Procedure[Seen]:
+def seen_closed(end: End, context: Context) -> Procedure[PortState]:
     """
     The end that is closed: a switch's as the fabric sees it, an RNIC's as mlxlink does.
 
@@ -58,7 +50,7 @@ def seen_closed(end: End, context: Context) -> Procedure[Seen]:
         said = yield from _mlxlink(end, context)
         vendor = (yield from plainly(end.host, sysfs.vendor(end.device)))[0].strip() if _absent(said) else NVIDIA
         if vendor == NVIDIA:
-            return _seen_by_mlxlink(said)
+            return mlxlink.read(*said)
     return (yield from seen_end(end, context))
 
 
@@ -69,27 +61,28 @@ def _in_band(cable: CableEnd, context: Context) -> Procedure[Alteration]:
     end = yield from end_to_close(cable, context)
     via, words = context.need_via(), context.in_band()
     look_again = infiniband.port_info(end.lid, end.port, through=words)
-    port = yield from queried(end, context)
+    port = yield from seen_end(end, context)
     if not port.active:
         raise Refused(f"{cable.component}: {end} is {port} already")
-    lower = cable.lower
+    ends = _ends(end, cable.upper if end == cable.lower else cable.lower)
     return Alteration(
         host=via,
         apply=(infiniband.port(end.lid, end.port, up=False, through=words),),
         undo=(infiniband.port(end.lid, end.port, up=True, through=words),),
         checks=(Check(look_again, (infiniband.NOT_DISABLED,)),),
-        prior=_prior(end, str(port), cable.upper if end == lower else lower),
+        prior=_prior(port, *ends),
         devices=cable.devices_of(via),
         outlives=True,
+        ends=ends,
     )
 
 
-_Way = Procedure[tuple[Seen, Argv, tuple[Argv, ...], tuple[Check, ...]]]
+_Way = Procedure[tuple[PortState | Interface, Argv, tuple[Argv, ...], tuple[Check, ...]]]
 """What is there, what closes it, what brings back all that was there, and how to see that it is."""
 
 
 def _by_mlxlink(end: AdapterEnd, context: Context) -> _Way:
-    seen = _seen_by_mlxlink((yield from _mlxlink(end, context)))
+    seen = mlxlink.read(*(yield from _mlxlink(end, context)))
     apply, undo = (mlxlink.port_state(end.device, up=up) for up in (False, True))
     return seen, apply, (undo,), (Check(mlxlink.show(end.device), (_NOT_CLOSED,)),)
 
@@ -104,8 +97,7 @@ def _by_ip(end: AdapterEnd, context: Context) -> _Way:
         raise Refused(f"{end.name}: ip link closes no InfiniBand port (by: ibportstate or mlxlink)")
     name = sysfs.read_netdev(*(yield from plainly(end.host, sysfs.netdev(end.device, end.port))))
     show = interfaces.show(name)
-    found = interfaces.read(*(yield from plainly(end.host, show)))[0]
-    seen = Seen(f"{found.name} {found.state}", up=found.up and found.carrier, closed=not found.up)
+    seen = interfaces.read(*(yield from plainly(end.host, show)))[0]
     apply, undo = (interfaces.switch(name, up=up) for up in (False, True))
     back, checks = [undo], [Check(show, (interfaces.switched_on(name),))]
     for what in interfaces.FORGOTTEN:
@@ -116,19 +108,17 @@ def _by_ip(end: AdapterEnd, context: Context) -> _Way:
     return seen, apply, tuple(back), tuple(checks)
 
 
-def _prior(end: End, state: str, other: End | None) -> str:
-    """What was seen, with both ends named as ``fabric.changes.ports.end_named`` reads them back."""
-    return f"{end}: {state}" + ("" if other is None else f"; other end {other}")
+def _ends(closed: End, other: End | None) -> tuple[End, ...]:
+    return (closed,) if other is None else (closed, other)
+
+
+def _prior(seen: PortState | Interface, closed: End, *other: End) -> str:
+    """What was seen, for people."""
+    return "; other end ".join((f"{closed}: {seen}", *map(str, other)))
 
 
 def _mlxlink(end: AdapterEnd, context: Context) -> Procedure[Text]:
     return (yield from context.look(end.host, mlxlink.show(end.device)))
-
-
-def _seen_by_mlxlink(said: Text) -> Seen:
-    link = mlxlink.read(*said)
-    closed = link.physical_state.startswith("Disable") or link.state.startswith("Disable")
-    return Seen(f"{link.state}/{link.physical_state}", up=link.up, closed=closed)
 
 
 def _absent(said: Text) -> bool:

@@ -8,24 +8,14 @@ from pydantic import Field
 from fabric.changes.cable_fault import DAY_S, CableFault, LastingFault, held_too_long
 from fabric.changes.closing import closing, refuse_kept_up, seen_closed
 from fabric.changes.kind import Alters, Context, Cycle, Wrong
-from fabric.changes.ports import (
-    POLL_S,
-    AdapterEnd,
-    CableEnd,
-    End,
-    Seen,
-    SwitchEnd,
-    adapter_end,
-    end_named,
-    seen_end,
-    until_active,
-)
+from fabric.changes.ports import POLL_S, CableEnd, adapter_end, seen_end, until_active
 from fabric.changes.procedure import Procedure, pause, pause_for
 from fabric.changes.subnet_manager import SETTLE_S as ROUTES_S
 from fabric.errors import NotInForce
-from fabric.model.change import Alteration, Alterations, Change, PortTool
+from fabric.model.change import AdapterEnd, Alteration, Alterations, Change, PortTool, SwitchEnd
 from fabric.model.fields.scalars import Span, Whole
 from fabric.model.part import Part
+from fabric.tools.infiniband import PortState
 
 SETTLE_S = 5.0
 """Both ends must be seen down within so much (seconds; choice: firmware and kernel take well below one)."""
@@ -65,7 +55,7 @@ class ClosedLink(CableFault):
         cable = yield from self.cable(change, context)
         by = self.by or context.settings.port_state
         alteration = yield from closing(by, cable, context)
-        end, _ = _ends(alteration)
+        end = alteration.ends[0]
         if isinstance(end, AdapterEnd):
             yield from refuse_kept_up(by, end, context)
         return (alteration,)
@@ -88,9 +78,8 @@ class ClosedLink(CableFault):
         read shows: for that it waits as long as a sweep takes.
         """
         for alteration in alterations:
-            end, other = _ends(alteration)
-            yield from until_active(end, context, until_s)
-            if isinstance(end, SwitchEnd) and isinstance(other, SwitchEnd):
+            yield from until_active(alteration.ends[0], context, until_s)
+            if [type(end) for end in alteration.ends] == [SwitchEnd, SwitchEnd]:
                 yield from pause_for(ROUTES_S)
 
     def cable(self, change: Change, context: Context) -> Procedure[CableEnd]:
@@ -157,14 +146,8 @@ class PortFlap(ClosedLink):
         return f"cut off after {after} of {self.count} cycles" if after < self.count else ""
 
 
-def _ends(alteration: Alteration) -> tuple[End, End | None]:
-    """The end that is closed and the other one, as the Alteration's *prior* names them."""
-    first, _, rest = alteration.prior.partition("; other end ")
-    return end_named(first.rpartition(": ")[0]), end_named(rest) if rest else None
-
-
 def _confirm(by: str, alteration: Alteration, context: Context, *, within_s: float) -> Procedure[None]:
-    end, other = _ends(alteration)
+    end, other = alteration.ends[0], next(iter(alteration.ends[1:]), None)
     now_s = yield from pause(0.0)
     until_s = now_s + within_s
     while True:
@@ -181,6 +164,6 @@ def _confirm(by: str, alteration: Alteration, context: Context, *, within_s: flo
     raise NotInForce(f"{end} is {here}" + ("" if there is None else f", {other} is {there}"))
 
 
-def _down(by: str, here: Seen) -> bool:
+def _down(by: str, here: PortState) -> bool:
     """``ip`` leaves the port open and takes its light away, so that Disabled is not to be expected."""
-    return not here.up if by == "ip" else here.closed
+    return not here.up if by == "ip" else here.disabled

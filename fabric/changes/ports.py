@@ -3,7 +3,6 @@ From the name of a cable to the ports at both its ends: how they are looked at a
 the state of one is read until it is up again.
 """
 
-import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,54 +10,14 @@ from dataclasses import dataclass
 from fabric.changes.kind import Context
 from fabric.changes.procedure import ASK_S, Procedure, awaited, plainly
 from fabric.errors import MayBeLive, Refused, ToolError
+from fabric.model.change import AdapterEnd, End, SwitchEnd
 from fabric.model.fields.wording import nearest
 from fabric.model.part import Part
 from fabric.tools import infiniband, mlxlink, mlxreg, sysfs
-from fabric.tools.infiniband import PortLine, switch_name
+from fabric.tools.infiniband import PortLine, PortState, switch_name
 
 FABRIC_S = 60.0
 """Deadline of a walk over the whole fabric (seconds; choice: thousands of ports take some ten)."""
-
-
-_SWITCH_TEXT = re.compile(r"(?P<name>.+):(?P<port>\d+) \(lid (?P<lid>\d+)\)")
-_ADAPTER_TEXT = re.compile(r"(?P<host>[^\s/]+)/(?P<device>[^\s:]+):(?P<port>\d+)")
-
-
-@dataclass(frozen=True, slots=True)
-class AdapterEnd:
-    """The port of an RNIC, on its own host."""
-
-    host: str
-    device: str
-    port: int
-
-    @property
-    def name(self) -> str:
-        """As in component names."""
-        return f"{self.host}/{self.device}"
-
-    def __str__(self) -> str:
-        return f"{self.name}:{self.port}"
-
-
-@dataclass(frozen=True, slots=True)
-class SwitchEnd:
-    """A port of a switch: *lid* is the switch's, *port* as the InfiniBand tools number it."""
-
-    switch: str
-    lid: int
-    port: int
-
-    @property
-    def name(self) -> str:
-        """``leaf3:17``."""
-        return f"{self.switch}:{self.port}"
-
-    def __str__(self) -> str:
-        return f"{self.name} (lid {self.lid})"
-
-
-End = AdapterEnd | SwitchEnd
 
 Port = tuple[str, int]
 """RDMA device and port."""
@@ -96,15 +55,6 @@ def register(
             if known is None:
                 raise
             indexes = known
-
-
-def end_named(text: str) -> End:
-    """The end that ``str(end)`` wrote; ValueError on any other text."""
-    if found := _SWITCH_TEXT.fullmatch(text):
-        return SwitchEnd(found["name"], int(found["lid"]), int(found["port"]))
-    if found := _ADAPTER_TEXT.fullmatch(text):
-        return AdapterEnd(found["host"], found["device"], int(found["port"]))
-    raise ValueError(f"{text!r} names no end of a cable")
 
 
 def cable_of(component: str, context: Context) -> Procedure[CableEnd]:
@@ -326,33 +276,16 @@ POLL_S = 0.5
 """How often an end is asked while it changes (seconds; choice)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A port as some tool saw it; *closed*: somebody closed it; *active*: traffic passes, if it was looked at."""
+def seen_end(end: End, context: Context) -> Procedure[PortState]:
+    """
+    An end as ``via`` (a switch's) or its own host's kernel (an RNIC's) sees it.
 
-    text: str
-    up: bool
-    closed: bool
-    active: bool = False
-
-    def __str__(self) -> str:
-        return self.text
-
-
-def seen_end(end: End, context: Context) -> Procedure[Seen]:
-    """An end as the fabric (a switch's) or its own host's kernel (an RNIC's) sees it."""
+    Raises ToolError when it cannot be read, Refused when there is no ``via``.
+    """
     if isinstance(end, AdapterEnd):
-        port = sysfs.read_port_state(*(yield from plainly(end.host, sysfs.port_state(end.device, end.port))))
-    else:
-        port = yield from queried(end, context)
-    return Seen(str(port), port.up, port.disabled, port.active)
-
-
-def queried(end: SwitchEnd, context: Context) -> Procedure[infiniband.PortState]:
-    """A switch's port as ``via`` sees it. Raises ToolError when it cannot be read, Refused when there is no ``via``."""
-    via = context.need_via()
+        return sysfs.read_port_state(*(yield from plainly(end.host, sysfs.port_state(end.device, end.port))))
     argv = infiniband.port_info(end.lid, end.port, through=context.in_band())
-    return infiniband.read_port(*(yield from context.look(via, argv)))
+    return infiniband.read_port(*(yield from context.look(context.need_via(), argv)))
 
 
 def until_active(end: End, context: Context, until_s: float) -> Procedure[None]:
@@ -360,7 +293,7 @@ def until_active(end: End, context: Context, until_s: float) -> Procedure[None]:
 
     def look() -> Procedure[str]:
         seen = yield from seen_end(end, context)
-        return "" if seen.active else seen.text
+        return "" if seen.active else str(seen)
 
     text, _ = yield from awaited(look, until_s=until_s, pause_s=POLL_S)
     if text:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from fabric.changes.cable_fault import CableFault
 from fabric.changes.kind import Context, Counters, kind_of
-from fabric.changes.ports import AdapterEnd, End, Port, cable_of, port_states, seen_end
+from fabric.changes.ports import Port, cable_of, port_states, seen_end
 from fabric.changes.procedure import Procedure, pause
 from fabric.errors import FabricError
-from fabric.model.change import Change
+from fabric.model.change import AdapterEnd, Change, End
 
 LOOK_S = 5.0
 """Pause between two looks at a host (seconds; choice: one ``cat`` is nothing that a measurement sees)."""

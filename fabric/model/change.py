@@ -150,6 +150,44 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class AdapterEnd:
+    """The port of an RNIC, on its own host."""
+
+    host: str
+    device: str
+    port: int
+
+    @property
+    def name(self) -> str:
+        """As in component names."""
+        return f"{self.host}/{self.device}"
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchEnd:
+    """A port of a switch: *lid* is the switch's, *port* as the InfiniBand tools number it."""
+
+    switch: str
+    lid: int
+    port: int
+
+    @property
+    def name(self) -> str:
+        """``leaf3:17``."""
+        return f"{self.switch}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"{self.name} (lid {self.lid})"
+
+
+End = AdapterEnd | SwitchEnd
+"""One end of a cable."""
+
+
+@dataclass(frozen=True, slots=True)
 class Alteration:
     """
     What is done on *host* to make a change and to take it back; every argv is absolute and may be run twice.
@@ -159,7 +197,8 @@ class Alteration:
     refuses to apply when one of them carries the session (also behind a bond, VLAN or bridge, or the same PCI
     function). *timer_s*: the device's own timer undoes it after so long, None when it has none; apply is repeated in
     time. *manual*: the undo as a person would type it, where *undo* is too long for that. *outlives*: it stays when
-    *host* starts anew, because what is altered is another device, or a file.
+    *host* starts anew, because what is altered is another device, or a file. *ends*: of a cable the one that is
+    altered, then the other one where that is to be looked at.
     """
 
     host: str
@@ -171,6 +210,7 @@ class Alteration:
     timer_s: float | None = None
     manual: str = ""
     outlives: bool = False
+    ends: tuple[End, ...] = ()
 
 
 Alterations = tuple[Alteration, ...]

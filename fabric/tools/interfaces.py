@@ -19,18 +19,16 @@ class Interface:
     """One interface; *state* is the kernel's operational state (``UP``, ``DOWN``, ``UNKNOWN`` ...)."""
 
     name: str
-    flags: tuple[str, ...]
+    flags: frozenset[str]
     state: str
 
     @property
     def up(self) -> bool:
-        """Its administrator wants it up."""
-        return "UP" in self.flags
+        """Its administrator wants it up, and the layer below is there."""
+        return {"UP", "LOWER_UP"} <= self.flags and "NO-CARRIER" not in self.flags
 
-    @property
-    def carrier(self) -> bool:
-        """The layer below is there."""
-        return "LOWER_UP" in self.flags and "NO-CARRIER" not in self.flags
+    def __str__(self) -> str:
+        return f"{self.name} {self.state}"
 
 
 def show(interface: str) -> tuple[str, ...]:
@@ -51,7 +49,7 @@ def read(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[Interface
     """
     need_success("ip", stdout, stderr, exit_status)
     found = [_LINE.match(line) for line in plain(stdout).split("\n")]
-    seen = tuple(Interface(one["name"], tuple(one["flags"].split(",")), one["state"]) for one in found if one)
+    seen = tuple(Interface(one["name"], frozenset(one["flags"].split(",")), one["state"]) for one in found if one)
     return need(seen, f"ip: no interface in {stdout[:120]!r}")
 
 

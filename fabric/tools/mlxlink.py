@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.tools.driver import complaint, label, need, need_success, plain, whole, whole_lines, word
+from fabric.tools.infiniband import PortState
 
 _ROW = re.compile(r"(\S.*?)\s*:\s(.*)")
 _COUNTERS = "Physical Counters and BER Info"
@@ -24,16 +25,14 @@ _COUNTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class MlxlinkState:
+class MlxlinkState(PortState):
     """
-    One port; texts as printed.
+    One port.
 
     *counters*: what it has received wrong, by our names. Without those that were not said, or N/A, as all are while the
     link is down. ``raw_errors`` is the sum of the lanes; ``link_downed`` is 8 bits wide on InfiniBand and stays at 255.
     """
 
-    state: str
-    physical_state: str
     counters: Mapping[str, int]
 
     @property
@@ -46,6 +45,11 @@ class MlxlinkState:
         """
         negotiation = self.physical_state == "N/A" or self.physical_state.startswith("ETH_AN_FSM_")
         return self.physical_state == "LinkUp" or (self.state == "Active" and negotiation)
+
+    @property
+    def disabled(self) -> bool:
+        """It was closed by somebody."""
+        return self.physical_state.startswith("Disable") or self.state.startswith("Disable")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from fabric.changes.ports import SwitchEnd, cable_of, distances, end_to_close
+from fabric.changes.ports import cable_of, distances, end_to_close
 from fabric.errors import MayBeLive, NotInForce, Refused, ToolError, UnreadableOutput
-from fabric.model.change import ChangeSettings
+from fabric.model.change import ChangeSettings, SwitchEnd
 from fabric.tools import interfaces
 from tests.changes.played import VIA, Played, change, topology
 from tests.changes.test_ports import said
