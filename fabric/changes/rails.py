@@ -105,8 +105,7 @@ def _told(host: str, argv: Argv, what: str) -> Procedure[list[str]]:
 def _other_paths(change: Change, context: Context) -> Procedure[frozenset[str]]:
     """The other RNICs of the host that are Active; Refused when there is none."""
     name = change.part.host
-    host = context.topology.hosts.get(name)
-    rnics = () if host is None else host.platform.rnics
+    rnics = context.topology.hosts[name].platform.rnics
     others = [(rnic.device, rnic.port) for rnic in rnics if rnic.device != change.part.item]
     states = (yield from port_states(name, others)) if others else {}
     active = frozenset(device for (device, _), state in states.items() if state == "ACTIVE")
@@ -252,8 +251,8 @@ def _altered(together: Iterable[Change]) -> dict[str, set[str]]:
 def _cut_off(together: tuple[Change, ...], topology: Topology) -> Iterator[str]:
     """Hosts of whose RNICs every one that has a cable is altered at the same time."""
     for name, devices in _altered(together).items():
-        host = topology.hosts.get(name)
-        cabled = set() if host is None else {rnic.device for rnic in host.platform.rnics if host.leaf(rnic.rail)}
+        host = topology.hosts[name]
+        cabled = {rnic.device for rnic in host.platform.rnics if host.leaf(rnic.rail)}
         if cabled and cabled <= devices:
             what = "its only RNIC" if len(cabled) == 1 else f"all its {len(cabled)} RNICs"
             yield f"{name} would lose its last path: {what} would be altered at the same time"

@@ -8,7 +8,7 @@ from fabric.changes.kind import Context, Kind, Wrong
 from fabric.changes.procedure import Procedure
 from fabric.errors import NotInForce, Refused
 from fabric.model.change import Alteration, Alterations, Argv, Change, Check
-from fabric.model.topology import Host, Rnic
+from fabric.model.topology import Rnic
 
 Values = Mapping[str, int]
 """Values of settings by their names."""
@@ -36,13 +36,13 @@ def set_on_every_rnic(name: str, wanted: Values, context: Context, look: Look) -
     """
     One Alteration that gives all RNICs of a host these values; none where all have them.
 
-    Raises Refused for a host without RoCE, and where an RNIC cannot be given them.
+    Raises Refused where an RNIC cannot be given them.
     """
     apply: list[Argv] = []
     undo: list[Argv] = []
     checks: list[Check] = []
     seen: dict[str, list[str]] = {}
-    for rnic in ethernet_host(name, context).platform.rnics:
+    for rnic in context.topology.hosts[name].platform.rnics:
         shown = yield from look(name, rnic, wanted, context)
         if shown.refusal:
             raise Refused(f"{name}/{rnic.device}{shown.refusal}")
@@ -60,21 +60,11 @@ def set_on_every_rnic(name: str, wanted: Values, context: Context, look: Look) -
 def need_on_every_rnic(alterations: Alterations, wanted: Values, context: Context, look: Look) -> Procedure[None]:
     """All RNICs of the hosts that were altered have these values; raises NotInForce with what one has."""
     for host in (one.host for one in alterations):
-        for rnic in ethernet_host(host, context).platform.rnics:
+        for rnic in context.topology.hosts[host].platform.rnics:
             there = (yield from look(host, rnic, wanted, context)).values
             for key, value in wanted.items():
                 if there.get(key) != value:
                     raise NotInForce(f"{host}/{rnic.device}: {key} is {there.get(key, 'not told')}")
-
-
-def ethernet_host(name: str, context: Context) -> Host:
-    """A host whose links are RoCE; raises Refused for any other."""
-    host = context.topology.hosts.get(name)
-    if host is None:
-        raise Refused(f"there is no host {name}")
-    if host.platform.link_layer != "ethernet":
-        raise Refused(f"{name}: this is of RoCE; its links are InfiniBand")
-    return host
 
 
 class RnicSettings(Kind):

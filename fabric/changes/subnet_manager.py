@@ -92,13 +92,9 @@ class Toggle(Kind):
 
     def prepare(self, change: Change, context: Context) -> Procedure[Alterations]:
         """One Alteration for each manager whose file says something else; none when all say so already."""
-        wanted = self._wanted(context)
-        managers = context.settings.subnet_managers
-        if not managers:
-            raise Refused("the inventory names no subnet manager (changes: subnet_managers)")
+        wanted = self.sets(context)
         found = []
-        in_order = yield from _master_last(managers, context)
-        for manager in in_order:
+        for manager in (yield from _master_last(context.settings.subnet_managers, context)):
             alteration = yield from _alteration(manager, change, wanted, context)
             if alteration is not None:
                 found.append(alteration)
@@ -106,7 +102,7 @@ class Toggle(Kind):
 
     def confirm(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
         """The keys are in every manager's file, a master is at work, and the engine that was asked for routes."""
-        wanted = self._wanted(context)
+        wanted = self.sets(context)
         for manager in context.settings.subnet_managers:
             there = yield from _keys(manager, context)
             for key, value in wanted.items():
@@ -121,12 +117,6 @@ class Toggle(Kind):
         """Wait until a master is at work again, and has routed."""
         if alterations:
             yield from _settled(context, until_s=until_s)
-
-    def _wanted(self, context: Context) -> Mapping[str, str]:
-        wanted = self.sets(context)
-        if not wanted:
-            raise Refused(f"the inventory does not say which keys stand for this state of {self.kind}")
-        return wanted
 
 
 def _alteration(

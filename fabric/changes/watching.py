@@ -55,10 +55,9 @@ def period_s(hosts: int) -> float:
 
 
 def watched_ports(host: str, changes: Collection[Change], context: Context) -> tuple[Port, ...]:
-    """The ports of a host that no change of the phase closes; none for a host that the inventory does not have."""
+    """The ports of a host that no change of the phase closes."""
     closed = {change.component for change in changes if kind_of(change).closes}
-    found = context.topology.hosts.get(host)
-    rnics = () if found is None else found.platform.rnics
+    rnics = context.topology.hosts[host].platform.rnics
     return tuple((rnic.device, rnic.port) for rnic in rnics if f"{host}/{rnic.device}" not in closed)
 
 

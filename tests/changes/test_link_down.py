@@ -93,12 +93,9 @@ def test_via_loses_traffic_when_its_other_cables_are_closed():
         (VIA, "leaf1--spine0", "mlxlink", "closed by ibportstate"),
         (VIA, "leaf1--spine0", "ip", "closed by ibportstate"),
         (VIA, "gpu001/mlx5_0", "ip", "closes no InfiniBand port"),
-        (VIA, "gpu001/mlx5_9", "ibportstate", "no RNIC mlx5_9; did you mean"),
-        (VIA, "gpu01/mlx5_0", "ibportstate", "no host gpu01; did you mean"),
         (VIA, "leaf1--spin0", "ibportstate", "no switch spin0; did you mean"),
         (VIA, "leaf1--leaf2", "ibportstate", "0 are up"),
         (VIA, "leaf1--spine0#2", "ibportstate", "cables #0 to #1"),
-        (VIA, "leaf1", "ibportstate", "no cable between switches"),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_the_reason(settings, component, by, reason):
