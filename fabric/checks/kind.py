@@ -227,7 +227,7 @@ def _of_platform(specs: list[ProbeSpec], platform: Platform, common: HostNeeds) 
 
 def altering(scenario: Scenario, inventory: Inventory) -> dict[str | None, Alters]:
     """
-    The hosts that carry out changes of a scenario, or read light levels, and what they need as root for it.
+    The hosts that carry out changes of a scenario, and what they need as root for it.
 
     None among them: some change reaches a switch in-band, and the inventory does not say from where.
     """
@@ -240,8 +240,6 @@ def altering(scenario: Scenario, inventory: Inventory) -> dict[str | None, Alter
 
 def _needs(scenario: Scenario, inventory: Inventory) -> Iterator[tuple[str | None, Alters]]:
     context = Context(inventory.topology, inventory.changes, hosts=scenario.hosts)
-    if scenario.sample is not None and scenario.sample.optics:
-        yield from ((host, Alters(("mlxlink",))) for host in scenario.hosts)
     for phase in scenario.phases:
         for spec in phase.changes:
             if isinstance(spec, Kind):

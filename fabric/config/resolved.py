@@ -61,7 +61,8 @@ def _of_this_version(doc: dict[str, Any]) -> dict[str, Any]:
     """
     run.json of older runs has two keys of ``judge`` in one: ``{"zero_growth": {"criteria": [...], ...}}``.
 
-    Their phases say which rounds a budget left of them (``kept``; null: all); ConfigError where one did.
+    Their phases say which rounds a budget left of them (``kept``; null: all); ConfigError where one did. Their samples
+    say whether light was asked for (``optics``).
     """
     match doc:
         case {"scenario": {"phases": [{"kept": _}, *_] as phases, **scenario}, **rest}:
@@ -70,6 +71,8 @@ def _of_this_version(doc: dict[str, Any]) -> dict[str, Any]:
                 raise ConfigError.at("run.json", text)
             without = [{name: value for name, value in phase.items() if name != "kept"} for phase in phases]
             return _of_this_version({**rest, "scenario": {**scenario, "phases": without}})
+        case {"scenario": {"sample": {"optics": _, **sample}, **scenario}, **rest}:
+            return _of_this_version({**rest, "scenario": {**scenario, "sample": sample}})
         case {"scenario": {"judge": {"zero_growth": None | dict() as both, **judge}, **scenario}, **rest}:
             allowed = None if both is None else {name: value for name, value in both.items() if name != "criteria"}
             judge |= {"zero_growth": (both or {}).get("criteria", []), "allowed_growth": allowed}

@@ -95,13 +95,12 @@ class Watch(Beside):
         log: SampleTaker,
         settings: SampleSettings,
         *,
-        sudo: bool = False,
         told_s: float = TOLD_S,
         stop: Path | None = None,
     ) -> None:
         super().__init__(executor)
         self._told_s = told_s
-        self._settings, self._sudo = settings, sudo
+        self._settings = settings
         self._log, self._stop, self._storms = log, stop, PauseStorms()
         self._series: dict[Ticket, _Series] = {}
         self._again: list[tuple[float, int, _Series]] = []
@@ -112,7 +111,7 @@ class Watch(Beside):
     def begin(self, hosts: Sequence[Host]) -> None:
         """Start to sample on each of these hosts."""
         every_s, fast_s = self._settings.every_s, self._settings.congestion_s
-        of_platform = {id(host.platform): sources_of(host.platform, self._settings, sudo=self._sudo) for host in hosts}
+        of_platform = {id(host.platform): sources_of(host.platform, self._settings) for host in hosts}
         for host in hosts:
             often, slowly = of_platform[id(host.platform)]
             fast = congestion_sources(host.platform) if fast_s else ()
@@ -122,7 +121,7 @@ class Watch(Beside):
 
     def begin_burst(self, host: Host, period_s: float) -> Ticket:
         """Sample this host more often, beside what goes on; until ``end_burst``."""
-        sources, _ = sources_of(host.platform, self._settings, sudo=self._sudo)
+        sources, _ = sources_of(host.platform, self._settings)
         return self._start(_Series(host.name, sources, period_s, once=True))
 
     def end_burst(self, ticket: Ticket) -> None:
@@ -443,7 +442,7 @@ def watching(executor: Executor, folder: Path, scenario: Scenario, inventory: In
     if settings is None:
         return executor
     log = SampleLog(folder / FILE, settings.every_s)
-    watch = Watch(executor, log, settings, sudo=inventory.changes.sudo, stop=folder / STOP)
+    watch = Watch(executor, log, settings, stop=folder / STOP)
     watch.begin([topology.hosts[name] for name in scenario.hosts])
     asked = dict.fromkeys((*((inventory.changes.via,) if inventory.changes.via else ()), *scenario.hosts))
     able = [name for name in asked if topology.hosts[name].platform.rnics]

@@ -10,7 +10,7 @@ from fabric.agent.sampling import tool_row
 from fabric.errors import CommandTimeout, HostUnreachable
 from fabric.model.command import Command, CommandResult
 from fabric.ports import TOLD_S, Ended, Happening, Lost, Ready, Sampled, Source, Ticket
-from fabric.probes.sources import OPTICS, PFC, darkest_lanes, pfc_sums
+from fabric.probes.sources import PFC, pfc_sums
 from fabric.sim.hosts.timeline import Exited
 from fabric.sim.tools.sysfs import Readings
 from fabric.sim.world import World
@@ -313,10 +313,7 @@ class _Samplings:
             self.by_pid[pid] = sampling
 
     def _program(self, host: str, source: Source) -> tuple[str, ...]:
-        """Simulated hosts have no shell: of the scripts that are sampled they run the one program, the rest is here."""
-        if OPTICS in source.argv:
-            _, _, _, _, device, *mlxlink = source.argv
-            return (*mlxlink, "-d", device, "-m")
+        """Simulated hosts have no shell: of the script that is sampled they run the one program, the rest is here."""
         if PFC in source.argv:
             return ("ethtool", "-S", self._world.interface(host, source.argv[-1]))
         return source.argv
@@ -324,6 +321,4 @@ class _Samplings:
 
 def _as_scripted(source: Source, stdout: str) -> str:
     """What the script of a source makes of what its program printed."""
-    if OPTICS in source.argv:
-        return darkest_lanes(source.argv[4], stdout)
     return pfc_sums(source.argv[-1], stdout) if PFC in source.argv else stdout

@@ -18,9 +18,9 @@ class SampleSettings(Entry):
     """
     What is sampled, and how often, from the first phase to the last; without the key nothing is.
 
-    *pfc*: pause frames of Ethernet ports, by ethtool, as seldom as optics, where they are judged. With *congestion_s*
-    they and the counters of congestion are read so often, and a storm of pauses stops the run. *traffic*: what every
-    port sent and received, with those counters that are judged, and nothing else: what ``fabric monitor`` reads.
+    *pfc*: pause frames of Ethernet ports, by ethtool, seldom, where they are judged. With *congestion_s* they and the
+    counters of congestion are read so often, and a storm of pauses stops the run. *traffic*: what every port sent and
+    received, with those counters that are judged, and nothing else: what ``fabric monitor`` reads.
     """
 
     every_s: Annotated[float, Duration(1, 3600), AfterValidator(float)] = Field(10.0, validation_alias="every")
@@ -31,8 +31,6 @@ class SampleSettings(Entry):
     """Error counters of the RNICs' ports."""
     temperatures: Annotated[bool, Flag()] = True
     """Of RNICs, modules and GPUs; clocks of GPUs."""
-    optics: Annotated[bool, Flag()] = False
-    """Light received and sent (mlxlink -m, as root), five times less often."""
     congestion_s: Annotated[float, Span(0.01, 10)] | None = Field(None, validation_alias="congestion")
     """RoCE: how often marks, CNPs, retransmissions and pauses, 10ms to 10s; a storm of pauses stops the run."""
     pfc: Annotated[bool, NotInFiles()] = False

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from fabric.model.sampling import DROPS, JUDGED, NEARLY_FULL, TRAFFIC, SampleSettings
 from fabric.model.topology import Platform
 from fabric.ports import Source
-from fabric.tools.driver import as_root
 
 SLOWLY = 5
 """What changes all the time, or is dear to ask, is read so many times less often (choice)."""
@@ -38,19 +37,6 @@ WAIT = "port_xmit_wait"
 
 GPU_FIELDS = "temperature.gpu,clocks.sm"
 
-OPTICS = (
-    'dev="$1"; shift; "$@" -d "$dev" -m | awk -F: \'/^(Rx|Tx) Power Current/ { '
-    'name = tolower(substr($1, 1, 2)); sub(/\\[.*/, "", $2); count = split($2, lanes, ","); low = ""; '
-    "for (i = 1; i <= count; i++) if (lanes[i] ~ /^ *-?[0-9]+([.][0-9]+)? *$/) "
-    'if (low == "" || lanes[i] + 0 < low) low = lanes[i] + 0; '
-    'if (low != "") printf "%s:%s_dbm: %s\\n", dev, name, low }\' dev="$dev"'
-)
-"""
-The darkest of the lanes of a module, ``mlx5_0:rx_dbm: 1.9``; the words after the device are the command of mlxlink.
-
-Two-lane modules (NDR200) have two; the threshold in brackets behind them is none. N/A is no light level.
-"""
-
 PFC = (
     'for net in /sys/class/infiniband/"$1"/device/net/*; do ethtool -S "${net##*/}"; done | '
     "awk '/^ *[rt]x_prio[0-7]_pause:/ { frames[substr($1, 1, 2)] += $2 } "
@@ -69,14 +55,11 @@ Linux, mlx5 counters.rst: ``rx_discards_phy`` for want of buffers of the port, `
 ``rx_buffer_passed_thres_phy`` counts how often the port's buffer was more than 85 % full.
 """
 
-_LANES = re.compile(r"^(Rx|Tx) Power Current[^:\n]*:([^[\n]*)", re.MULTILINE)
-_LEVEL = re.compile(r"(?<![^ ,])-?[0-9]+(?:\.[0-9]+)?(?![^ ,])", re.ASCII)
-
 _FILE = re.compile(rf"{ROOT}/([^/]+)/(?:.*/)?([^/]+)")
 _GPU = re.compile(r"([0-9]+):(temperature\.gpu|clocks\.(?:current\.)?sm)\b.*")
 _PAUSES = re.compile(r"^ *([rt]x)_prio[0-7]_pause(_duration)?: ([0-9]+)$", re.MULTILINE)
 _COUNT = re.compile(r"^ *([rt]x_)(?:prio[0-7]_)?([a-z_]+): ([0-9]+)$", re.MULTILINE)
-_OPTIC = re.compile(rf"([^:/]+):([rt]x_(?:dbm|pfc_us|pfc_frames)|{'|'.join((*DROPS, NEARLY_FULL))})")
+_OF_PFC = re.compile(rf"([^:/]+):([rt]x_(?:pfc_us|pfc_frames)|{'|'.join((*DROPS, NEARLY_FULL))})")
 _FILE_NAMES = {
     "temp1_input": ("asic_c", 1e-3),
     "temp2_input": ("module_c", 1e-3),
@@ -98,7 +81,7 @@ class Meaning:
         return STEPS.get(self.name, 0.0)
 
 
-STEPS = {"asic_c": 2.0, "module_c": 2.0, "gpu_c": 2.0, "sm_mhz": 50.0, "rx_dbm": 0.5, "tx_dbm": 0.5}
+STEPS = {"asic_c": 2.0, "module_c": 2.0, "gpu_c": 2.0, "sm_mhz": 50.0}
 """By how much a reading that wavers must move to be written down again (choice); what counts is written exactly."""
 
 LEVELS = ("C", "MHz", "dBm")
@@ -110,12 +93,6 @@ _UNITS = {"c": "C", "mhz": "MHz", "dbm": "dBm", "us": "us"}
 def unit_of(name: str) -> str:
     """The unit of a reading: its last word says it (``module_c``); ``count`` where that is no unit."""
     return _UNITS.get(name.rpartition("_")[2], "count")
-
-
-def darkest_lanes(device: str, text: str) -> str:
-    """What ``OPTICS`` prints where mlxlink printed *text*."""
-    levels = ((way.lower(), [float(lane) for lane in _LEVEL.findall(lanes)]) for way, lanes in _LANES.findall(text))
-    return "".join(f"{device}:{way}_dbm: {min(found):g}\n" for way, found in levels if found)
 
 
 def pfc_sums(device: str, text: str) -> str:
@@ -130,11 +107,8 @@ def pfc_sums(device: str, text: str) -> str:
     return "".join(f"{device}:{name}: {number}\n" for name, number in sums.items())
 
 
-def sources_of(
-    platform: Platform, settings: SampleSettings, *, sudo: bool = False
-) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
-    """What is read every time on a host of this make, and what only ``SLOWLY``; *sudo*: what needs root asks for it."""
-    mlxlink = as_root(("mlxlink",), sudo=sudo)
+def sources_of(platform: Platform, settings: SampleSettings) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
+    """What is read every time on a host of this make, and what only ``SLOWLY``."""
     often: list[Source] = []
     slowly: list[Source] = []
     ethernet = platform.link_layer == "ethernet"
@@ -156,8 +130,6 @@ def sources_of(
             often += [Source(f"{device}/device/hwmon/hwmon*/temp{number}_input") for number in (1, 2)]
         if settings.pfc and ethernet and not settings.congestion_s:
             slowly.append(Source(argv=("sh", "-c", PFC, "sh", rnic.device)))
-        if settings.optics:
-            slowly.append(Source(argv=("sh", "-c", OPTICS, "sh", rnic.device, *mlxlink)))
     if settings.temperatures and platform.gpus and not platform.amd:
         often.append(Source(argv=("nvidia-smi", f"--query-gpu={GPU_FIELDS}", "--format=csv,nounits"), form="csv"))
     return tuple(often), tuple(slowly)
@@ -176,7 +148,7 @@ def congestion_sources(platform: Platform) -> tuple[Source, ...]:
 
 def meaning(sampled: str) -> Meaning | None:
     """What a name of a row stands for; None for one that no source of ours has."""
-    found = _OPTIC.fullmatch(sampled)
+    found = _OF_PFC.fullmatch(sampled)
     if found:
         return Meaning(found[1], found[2])
     found = _GPU.fullmatch(sampled)

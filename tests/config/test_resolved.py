@@ -21,7 +21,7 @@ from fabric.config.scenario import load_scenario
 from fabric.errors import ConfigError, UnreadableOutput
 from fabric.model.found import FoundFabric
 from fabric.model.inventory import Inventory
-from fabric.model.sampling import ZeroGrowth
+from fabric.model.sampling import SampleSettings, ZeroGrowth
 from fabric.model.scenario import Scenario
 from fabric.report.written import inventory_text
 from fabric.tools.host_parts import GpuTopology, read_amd_numa
@@ -83,6 +83,12 @@ def test_a_run_from_when_there_were_budgets_is_read_unless_it_had_one(folder: Pa
     document["scenario"]["phases"][-1]["kept"] = [0, 2]
     with pytest.raises(ConfigError, match="within --budget"):
         from_resolved(document)
+
+
+def test_a_run_from_when_light_was_sampled_is_read(folder: Path) -> None:
+    document = json.loads(json.dumps(resolved_document(*load_scenario(folder / "scenario.yaml"))))
+    document["scenario"]["sample"] = {"every_s": 10.0, "optics": True}
+    assert from_resolved(document)[0].sample == SampleSettings()
 
 
 @pytest.mark.parametrize("path", SHIPPED_SCENARIOS, ids=lambda path: path.stem)

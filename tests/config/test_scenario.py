@@ -239,7 +239,7 @@ def test_it_is_decoded_with_its_defaults() -> None:
     """What is left out is on, but for what is dear."""
     entry = valid(SampleSettings, {"every": "60s"})
     assert entry is not None
-    assert entry == SampleSettings(every_s=60.0, counters=True, temperatures=True, optics=False)
+    assert entry == SampleSettings(every_s=60.0, counters=True, temperatures=True)
 
 
 @pytest.mark.parametrize("tree", [{"every": "0s"}, {"every": "2h"}, {"counters": "yes"}, {"evry": "10s"}])

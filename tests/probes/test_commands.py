@@ -21,7 +21,7 @@ from fabric.probes.kinds import KINDS, expand_phase, in_host_memory, left_out
 from fabric.probes.latency import LatencySpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
-from fabric.probes.sources import OPTICS, PFC, ROOT, Meaning, darkest_lanes, meaning, pfc_sums, sources_of
+from fabric.probes.sources import PFC, ROOT, Meaning, meaning, pfc_sums, sources_of
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
 
 PATHS = {
@@ -234,14 +234,6 @@ def test_a_job_that_ended_with_an_error_is_nobodys_yet() -> None:
 
 
 SYS = "/sys/class/infiniband/mlx5_3"
-MODULE = """
-Module Info
------------
-Temperature [C]                    : 54 [-5..75]
-Rx Power Current [dBm]             : 2.062,-1.968,2.116,1.870 [-10.41..6]
-Tx Power Current [dBm]             : 1.61,1.58,1.65,1.60 [-8.508..5]
-Rx Power Type                      : Average power
-"""
 
 
 @pytest.mark.parametrize(
@@ -253,7 +245,6 @@ Rx Power Type                      : Average power
         (f"{SYS}/device/net/ens1/carrier_down_count", Meaning("mlx5_3", "link_downed")),
         ("5:temperature.gpu", Meaning("gpu5", "gpu_c")),
         ("5:clocks.current.sm [MHz]", Meaning("gpu5", "sm_mhz")),
-        ("mlx5_3:rx_dbm", Meaning("mlx5_3", "rx_dbm")),
         ("mlx5_3:tx_pfc_us", Meaning("mlx5_3", "tx_pfc_us")),
         ("mlx5_3:rx_buf_discard", Meaning("mlx5_3", "rx_buf_discard")),
         ("something else", None),
@@ -285,32 +276,6 @@ def test_ethernet_asks_for_crc_errors_and_infiniband_for_symbol_errors() -> None
     assert "rx_crc_errors" not in asked["infiniband"]
     assert "rx_crc_errors" in asked["ethernet"]
     assert "symbol_error" not in asked["ethernet"]
-
-
-LIGHT = "Rx Power Current [dBm]             : {} \nTx Power Current [dBm]             : {} \n"
-
-
-@pytest.mark.skipif(shutil.which("awk") is None, reason="no awk here")
-@pytest.mark.parametrize(
-    ("module", "expected"),
-    [
-        (MODULE, {"rx": "-1.968", "tx": "1.58"}),
-        (LIGHT.format("2.0,2.1 [-10.41..6]", "1.6 [-8.508..5]"), {"rx": "2", "tx": "1.6"}),  # two lanes, one
-        (LIGHT.format("N/A", "N/A,-3.5 [-8.5..5]"), {"tx": "-3.5"}),
-        (LIGHT.format("-inf,nan", "0x7,1e3"), {}),
-    ],
-)
-def test_the_script_prints_the_darkest_lane(tmp_path: Path, module: str, expected: dict[str, str]) -> None:
-    """A shell and awk do what the simulated hosts do: no threshold is a level, and N/A is no light of 0 dBm."""
-    tool = tmp_path / "mlxlink"
-    tool.write_text(f"#!/bin/sh\n[ \"$*\" = '-d mlx5_0 -m' ] && cat <<'END'\n{module}END\n")
-    tool.chmod(0o755)
-    _, slowly = sources_of(dgx_platform(), SampleSettings(optics=True), sudo=False)
-    argv = next(source.argv for source in slowly if OPTICS in source.argv)
-    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    said = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=20, check=True).stdout
-    assert said == darkest_lanes("mlx5_0", module)
-    assert said == "".join(f"mlx5_0:{way}_dbm: {level}\n" for way, level in expected.items())
 
 
 STATISTICS = """NIC statistics:
