@@ -31,7 +31,7 @@ from fabric.model.diagnosis import PairTest
 from fabric.model.fields.entry import NotInFiles
 from fabric.model.fields.scalars import Whole
 from fabric.model.probe import Answered, ParamValue, Probe, Reading
-from fabric.model.topology import Host, Platform, Rnic, Topology
+from fabric.model.topology import Host, Rnic, Topology
 from fabric.probes.perftest_pair import PerftestSpec
 from fabric.probes.shapes import Name, QueuePairs, Seconds, int_param, repeated, through_switch
 from fabric.tools.perftest.command import CommandSide
@@ -311,9 +311,9 @@ class BidirectionalSpec(PairSpec):
         return {"direction": "both_ways"}
 
     @classmethod
-    def words(cls, probe: Probe, platform: Platform, gpu: int | None, side: CommandSide) -> tuple[str, ...]:
+    def words(cls, probe: Probe, gpu: int | None, side: CommandSide) -> tuple[str, ...]:
         """As of ``pairwise``, told that both send; the peer's name, with which the client's words end, stays last."""
-        words = super().words(probe, platform, gpu, side)
+        words = super().words(probe, gpu, side)
         at = words.index("--report_gbits")
         return *words[:at], "--bidirectional", *words[at:]
 

@@ -89,16 +89,10 @@ class PerftestSpec(ProbeSpec):
         return rnic.nearest_gpus[0] if on_gpu else None, rnic.numa
 
     @classmethod
-    def words(cls, probe: Probe, platform: Platform, gpu: int | None, side: CommandSide) -> tuple[str, ...]:
+    def words(cls, probe: Probe, gpu: int | None, side: CommandSide) -> tuple[str, ...]:
         """The tool and its options; *gpu*: on which one the buffers shall be."""
-        return write_bw(
-            side,
-            duration_s=int_param(probe, "duration_s"),
-            queue_pairs=int_param(probe, "queue_pairs"),
-            cuda_gpu=None if platform.use_cuda == "no" else gpu,
-            dmabuf=platform.use_cuda == "dmabuf",
-            gpus="rocm" if platform.amd else "cuda",
-        )
+        duration_s, queue_pairs = int_param(probe, "duration_s"), int_param(probe, "queue_pairs")
+        return write_bw(side, duration_s=duration_s, queue_pairs=queue_pairs, gpu=gpu)
 
     @classmethod
     def at_most_s(cls, probe: Probe) -> float:
@@ -117,20 +111,11 @@ class PerftestSpec(ProbeSpec):
             platform, port = host.platform, int_param(probe, "port")
             rnic = platform.rnic_by_device[device]
             gpu, numa = cls.buffers(probe, platform, rnic)
+            size_bytes = int_param(probe, "size_bytes")
             place = CommandSide(
-                device=device,
-                ib_port=rnic.port,
-                port=port,
-                peer=peer,
-                size_bytes=int_param(probe, "size_bytes"),
-                numa_node=numa,
-                gid_index=platform.gid_index,
-                traffic_class=platform.traffic_class,
-                options=platform.perftest_options,
-                program_path=platform.program(cls.tool),
-                numactl_path=platform.program("numactl"),
+                platform=platform, rnic=rnic, port=port, peer=peer, size_bytes=size_bytes, numa_node=numa
             )
-            words = cls.words(probe, platform, gpu, place)
+            words = cls.words(probe, gpu, place)
             timeout_s = cls.at_most_s(probe) + GRACE_S
             return Command(host.name, (*platform.wrapper, *words), timeout_s, ready_port=None if peer else port)
 

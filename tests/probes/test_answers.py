@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.alterations import NCCL, PERFTEST
 from benchmarks.altered_answers import Base, Canned, all_bases, altered, read, renamed
+from benchmarks.measured_rack import dgx_platform
 from fabric.engine.probe_run import NAME_WORDS
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
@@ -135,11 +136,11 @@ def test_real_outputs_of_ib_write_bw_answer_their_own_command(
     name: str, options: tuple[str, int, int, int, int | None], reasons: list[str]
 ) -> None:
     """But for an option of theirs that is never given here: each field is where it is looked for."""
-    device, size_bytes, duration_s, queue_pairs, cuda_gpu = options
-    side = CommandSide(
-        program_path="ib_write_bw", device=device, port=18515, peer="h", size_bytes=size_bytes, numa_node=0
-    )
-    argv = write_bw(side, duration_s=duration_s, queue_pairs=queue_pairs, cuda_gpu=cuda_gpu)
+    device, size_bytes, duration_s, queue_pairs, gpu = options
+    platform = dgx_platform()
+    rnic = replace(platform.rnics[0], device=device)
+    side = CommandSide(platform=platform, rnic=rnic, port=18515, peer="h", size_bytes=size_bytes, numa_node=0)
+    argv = write_bw(side, duration_s=duration_s, queue_pairs=queue_pairs, gpu=gpu)
     (test,) = perftest.parse((CAPTURES / f"{name}.txt").read_text()).tests
     wanted = asked(argv, "Ethernet")
     assert list(otherwise(test, wanted)) == reasons

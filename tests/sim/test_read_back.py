@@ -6,6 +6,7 @@ from statistics import median
 
 import pytest
 
+from benchmarks.measured_rack import dgx_platform
 from fabric.checks.parts import AMD_JOBS, AMD_LIST, GPUDIRECT, GPUS
 from fabric.config.inventory import load_inventory
 from fabric.model.finding import Severity
@@ -31,10 +32,11 @@ def perftest_pair(kit, *faults, gpu=None):
     """Both sides of a loopback, from the argv that the tool driver builds."""
     lines = []
     for at_s, peer in ((0.0, None), (1.0, "127.0.0.1")):
+        platform = dgx_platform()
         side = CommandSide(
-            program_path="ib_write_bw", device="mlx5_0", port=18600, peer=peer, size_bytes=8 << 20, numa_node=0
+            platform=platform, rnic=platform.rnics[0], port=18600, peer=peer, size_bytes=8 << 20, numa_node=0
         )
-        argv = write_bw(side, duration_s=5, queue_pairs=2, cuda_gpu=gpu)
+        argv = write_bw(side, duration_s=5, queue_pairs=2, gpu=gpu)
         lines.append((at_s, "gpu001", " ".join(argv)))
     return kit.played(kit.world(*faults, noise_cv=0.01), lines)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.measured_rack import dgx_platform
 from fabric.tools import perftest
 from fabric.tools.perftest import command
 from fabric.tools.perftest.command import CommandSide
@@ -16,21 +17,25 @@ FOLDER = GOLDEN / "perftest"
 MIB = 8 * (1 << 20) / 1e9  # MiB/s in Gb/s
 
 
+PLATFORM = dgx_platform()
 SIDE = CommandSide(
-    program_path="ib_write_bw", device="mlx5_0", port=18600, peer="127.0.0.1", size_bytes=8 << 20, numa_node=0
+    platform=PLATFORM, rnic=PLATFORM.rnics[0], port=18600, peer="127.0.0.1", size_bytes=8 << 20, numa_node=0
 )
 
 
-def write_bw(**changed):
+def side(device="mlx5_0", ib_port=1, **changed):
+    """One with some values changed."""
+    return replace(SIDE, rnic=replace(SIDE.rnic, device=device, port=ib_port), **changed)
+
+
+def write_bw(duration_s=5, queue_pairs=2, gpu=None, **changed):
     """A client with some values changed."""
-    own: dict[str, Any] = {"duration_s": 5, "queue_pairs": 2, "cuda_gpu": None}
-    side = {name: value for name, value in changed.items() if name not in own}
-    return command.write_bw(replace(SIDE, **side), **(own | {name: changed[name] for name in own if name in changed}))
+    return command.write_bw(side(**changed), duration_s=duration_s, queue_pairs=queue_pairs, gpu=gpu)
 
 
 def write_lat(iterations, **changed):
     """The same of ib_write_lat."""
-    return command.write_lat(replace(SIDE, program_path="ib_write_lat", **changed), iterations=iterations)
+    return command.write_lat(side(**changed), iterations=iterations)
 
 
 def golden(name: str) -> perftest.PerftestLog:
@@ -77,7 +82,7 @@ def test_a_value_that_could_be_misread_is_refused() -> None:
         *({"peer": peer} for peer in ("-a", "--all", "", "a b", "a;b", "$(x)", "a\n", "gpu\u0661")),
         *({"device": device} for device in ("", "-d", "mlx5 0", "mlx5_0,mlx5_1")),
         *({"port": port} for port in (0, -1, 65536)),
-        *({"size_bytes": 0}, {"duration_s": 0}, {"queue_pairs": 0}, {"cuda_gpu": -1}, {"numa_node": -1}),
+        *({"size_bytes": 0}, {"duration_s": 0}, {"queue_pairs": 0}, {"gpu": -1}, {"numa_node": -1}),
         {"ib_port": 0},
     ]
     assert accepted(changed, lambda values: write_bw(**values), ValueError) == []

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from fabric.model.topology import Platform, Rnic
 from fabric.tools.driver import address, differing, option_word, program, untold, whole, word
 from fabric.tools.perftest import PerftestRow, PerftestTest
 
@@ -14,51 +15,39 @@ _TITLE = "RDMA_Write BW"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSide:
     """
-    Where one side runs; without *peer* it is the server. Its program is bound to *numa_node*.
+    Where one side runs: on *rnic* of a host of *platform*, bound to *numa_node*; without *peer* it is the server.
 
-    With *gid_index* packets carry that entry of the port's GID table: RoCE needs it where the tool's own choice is not
-    routed. With *traffic_class* they are in that class: by the address of each queue pair (``--tclass``), or where
-    *options*, the site's own words, have them made by rdma_cm, by the type of service (``--tos``).
+    With the platform's GID index packets carry that entry of the port's GID table: RoCE needs it where the tool's own
+    choice is not routed. With its traffic class they are in that class: by the address of each queue pair
+    (``--tclass``), or where the site's own options have them made by rdma_cm, by the type of service (``--tos``).
     """
 
-    program_path: str
-    device: str
+    platform: Platform
+    rnic: Rnic
     port: int
     peer: str | None
     size_bytes: int
     numa_node: int
-    ib_port: int = 1
-    gid_index: int | None = None
-    numactl_path: str = "numactl"
-    traffic_class: int | None = None
-    options: tuple[str, ...] = ()
 
 
-def write_bw(
-    side: CommandSide,
-    *,
-    duration_s: int,
-    queue_pairs: int,
-    cuda_gpu: int | None,
-    dmabuf: bool = False,
-    gpus: str = "cuda",
-) -> tuple[str, ...]:
+def write_bw(side: CommandSide, *, duration_s: int, queue_pairs: int, gpu: int | None) -> tuple[str, ...]:
     """
     One side of ib_write_bw. Raises ValueError for a value it cannot carry.
 
-    Only spellings that perftest 4.5 and later take. Buffers are on the GPU, else on the memory node; *dmabuf*: GPU
-    memory is registered by DMA-BUF, not by nvidia_peermem (an option that perftest takes after ``--use_cuda`` only).
-    *gpus*: what perftest is built with for them, ``cuda`` or ``rocm``.
+    Only spellings that perftest 4.5 and later take. Buffers are on the *gpu*, where perftest reaches it, else on the
+    memory node. GPU memory is registered by DMA-BUF, where the platform says so, not by nvidia_peermem (an option that
+    perftest takes after ``--use_cuda`` only).
     """
     measured = (
         f"--duration={whole(duration_s, 'duration', at_least=1, at_most=7 * 86400)}",
         f"--qp={whole(queue_pairs, 'queue pairs', at_least=1, at_most=16384)}",
     )
-    last = ["--report_gbits", "--CPU-freq"]
-    if cuda_gpu is not None:
-        last.append(f"--use_{gpus}={whole(cuda_gpu, 'GPU', at_least=0, at_most=1023)}")
-        last += [f"--use_{gpus}_dmabuf"] if dmabuf else []
-    return _argv(side, measured, last)
+    last, how = ["--report_gbits", "--CPU-freq"], side.platform.use_cuda
+    if gpu is not None and how != "no":
+        option = "--use_rocm" if side.platform.amd else "--use_cuda"
+        last.append(f"{option}={whole(gpu, 'GPU', at_least=0, at_most=1023)}")
+        last += [f"{option}_dmabuf"] if how == "dmabuf" else []
+    return _argv("ib_write_bw", side, measured, last)
 
 
 def write_lat(side: CommandSide, *, iterations: int) -> tuple[str, ...]:
@@ -68,23 +57,24 @@ def write_lat(side: CommandSide, *, iterations: int) -> tuple[str, ...]:
     By iterations: a run by duration prints no percentiles.
     """
     measured = (f"--iters={whole(iterations, 'iterations', at_least=5, at_most=1 << 31)}",)
-    return _argv(side, measured, ["--CPU-freq"])
+    return _argv("ib_write_lat", side, measured, ["--CPU-freq"])
 
 
-def _argv(side: CommandSide, measured: Sequence[str], last: Sequence[str]) -> tuple[str, ...]:
-    numa_node, gid_index = whole(side.numa_node, "NUMA node", at_least=0, at_most=1023), side.gid_index
+def _argv(tool: str, side: CommandSide, measured: Sequence[str], last: Sequence[str]) -> tuple[str, ...]:
+    platform, numa_node = side.platform, whole(side.numa_node, "NUMA node", at_least=0, at_most=1023)
+    gid_index = platform.gid_index
     return (
-        *(program(side.numactl_path), f"--cpunodebind={numa_node}", f"--membind={numa_node}"),
-        program(side.program_path),
-        f"--ib-dev={word(side.device, 'device')}",
-        f"--ib-port={whole(side.ib_port, 'device port', at_least=1, at_most=255)}",
+        *(program(platform.program("numactl")), f"--cpunodebind={numa_node}", f"--membind={numa_node}"),
+        program(platform.program(tool)),
+        f"--ib-dev={word(side.rnic.device, 'device')}",
+        f"--ib-port={whole(side.rnic.port, 'device port', at_least=1, at_most=255)}",
         f"--port={whole(side.port, 'TCP port', at_least=1, at_most=65535)}",
         f"--size={whole(side.size_bytes, 'size', at_least=1, at_most=1 << 31)}",
         *measured,
         *(() if gid_index is None else (f"--gid-index={whole(gid_index, 'GID index', at_least=0, at_most=255)}",)),
-        *_class(side),
+        *_class(platform),
         *last,
-        *map(option_word, side.options),
+        *map(option_word, platform.perftest_options),
         *(() if side.peer is None else (address(side.peer, "peer"),)),
     )
 
@@ -92,12 +82,12 @@ def _argv(side: CommandSide, measured: Sequence[str], last: Sequence[str]) -> tu
 _BY_RDMA_CM = frozenset({"-R", "--rdma_cm"})
 
 
-def _class(side: CommandSide) -> tuple[str, ...]:
+def _class(platform: Platform) -> tuple[str, ...]:
     """perftest refuses a type of service without rdma_cm, and ignores a class with it (perftest_parameters.c:1908)."""
-    if side.traffic_class is None:
+    if platform.traffic_class is None:
         return ()
-    name = "tclass" if _BY_RDMA_CM.isdisjoint(side.options) else "tos"
-    return (f"--{name}={whole(side.traffic_class, 'traffic class', at_least=0, at_most=255)}",)
+    name = "tclass" if _BY_RDMA_CM.isdisjoint(platform.perftest_options) else "tos"
+    return (f"--{name}={whole(platform.traffic_class, 'traffic class', at_least=0, at_most=255)}",)
 
 
 def given_options(argv: tuple[str, ...]) -> dict[str, str]:
