@@ -9,6 +9,7 @@ from fabric.errors import ChangeError, MayBeLive
 from fabric.model.fields.folded import some
 from fabric.model.finding import Finding
 from fabric.model.inventory import Inventory
+from fabric.model.text import some as first_of
 from fabric.ports import Executor
 
 NAME = "held"
@@ -128,10 +129,8 @@ def refuse_held(asked: GuardsAsked, inventory: Inventory) -> None:
     """Nothing is measured on a fabric that somebody has altered: MayBeLive, and it names every change."""
     if not asked.held:
         return
-    named = "; ".join(f"{one.host}: {one.text}" for one in asked.held[:MOST_NAMED])
-    more = len(asked.held) - MOST_NAMED
-    rest = f"; and {more} more" if more > 0 else ""
-    raise MayBeLive(f"nothing was measured. {named}{rest}; {_advice(asked.held, inventory)}")
+    named = first_of([f"{one.host}: {one.text}" for one in asked.held], MOST_NAMED, "; ")
+    raise MayBeLive(f"nothing was measured. {named}; {_advice(asked.held, inventory)}")
 
 
 def unasked_note(asked: GuardsAsked) -> str:

@@ -16,7 +16,7 @@ from fabric.errors import CommandTimeout, ExecutorError, ToolError
 from fabric.model.command import Command, CommandResult
 from fabric.model.finding import Finding, Severity
 from fabric.model.inventory import Inventory
-from fabric.model.scenario import ProbeSpec, Scenario
+from fabric.model.scenario import ProbeSpec, Scenario, Uses
 from fabric.model.topology import Host, Platform
 from fabric.ports import Executor
 from fabric.tools import infiniband, management
@@ -141,23 +141,17 @@ GUARD_PROGRAMS = ("flock", "setsid", "timeout")
 
 
 @dataclass(frozen=True, slots=True)
-class HostNeeds:
+class HostNeeds(Uses):
     """
-    What one host must have.
+    What one host must have, for all its probes together and besides.
 
-    *measured*: it takes part in the measurement; else it only carries changes out. *programs* are called by probes,
-    *alters* says what changes call as root. *cuda*: ib_write_bw reaches GPU memory itself. *gpudirect*: some RNIC
-    reads GPU memory. *pinned_bytes*: the most that one program locks. *peer*: the host that mpirun logs in to from
-    here, by the name it uses. *sudo*: commands that need root go through sudo. *ssh*: it is reached over SSH.
-    *in_band*: what shows that switches, and UFM, can be reached from here.
+    *measured*: it takes part in the measurement; else it only carries changes out. *alters* says what changes call as
+    root. *peer*: the host that mpirun logs in to from here, by the name it uses. *sudo*: commands that need root go
+    through sudo. *ssh*: it is reached over SSH. *in_band*: what shows that switches, and UFM, can be reached from here.
     """
 
     measured: bool = True
-    programs: tuple[str, ...] = ()
     alters: Alters = field(default_factory=Alters)
-    cuda: bool = False
-    gpudirect: bool = False
-    pinned_bytes: int = 0
     peer: str | None = None
     sudo: bool = False
     ssh: bool = False

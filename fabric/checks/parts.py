@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from fabric.checks.kind import Argv, HostAnswer, HostCheck, HostNeeds, Looked, excuse, problem, quoted, unknown, warning
 from fabric.errors import ToolError
 from fabric.model.finding import Finding
+from fabric.model.text import counted
 from fabric.model.topology import Host, Rnic
 from fabric.tools import mlxlink, sysfs
 from fabric.tools.driver import as_root
@@ -101,7 +102,7 @@ def _unusable(answer: HostAnswer) -> Finding:
 
 def _gpus_compared(host: Host, there: set[int]) -> Iterator[Finding]:
     wanted = {gpu.index for gpu in host.platform.gpus}
-    what = f"{len(there)} GPU{'' if len(there) == 1 else 's'}, the inventory has {len(wanted)}"
+    what = f"{counted(len(there), 'GPU')}, the inventory has {len(wanted)}"
     if wanted - there:
         # The driver numbers those that are there from 0: which one is missing cannot be told by number.
         why = "the driver numbers those that are left anew, so that wrong paths would be measured"

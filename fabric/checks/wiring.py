@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fabric.checks.kind import problem, unknown, warning
 from fabric.model.finding import Finding
 from fabric.model.found import FoundCable, FoundEnd, FoundFabric, FoundRnic
+from fabric.model.text import counted
 from fabric.model.topology import Topology
 
 _WHY_PLAN = "what is found bad at one end of a cable is looked for at the other end that the plan names"
@@ -359,11 +360,11 @@ def _between_switches(found: FoundFabric, topology: Topology) -> Iterator[Findin
     few, many = wanted - there, there - wanted
     yield from _exchanged(few, many, cables)
     for (lower, upper), count in (+few).items():
-        what = f"{_cables(count)} between {lower} and {upper} missing or down ({wanted[lower, upper]} wanted)"
+        what = f"{counted(count, 'cable')} between {lower} and {upper} missing or down ({wanted[lower, upper]} wanted)"
         yield problem(what, _ABOVE, f"look for a free or dark port on {lower} and {upper}", lower, upper)
     for pair, count in (+many).items():
         ends = ", ".join(f"{cable.a} to {cable.b}" for cable in cables[pair])
-        what = f"{_cables(count)} too many between {pair[0]} and {pair[1]}: {ends}"
+        what = f"{counted(count, 'cable')} too many between {pair[0]} and {pair[1]}: {ends}"
         yield problem(what, _ABOVE, "remove it, or correct the inventory", *pair)
     for pair, cable in ((pair, cable) for pair, have in cables.items() for cable in have if pair in rates):
         if cable.rate_gbps is not None and cable.rate_gbps < rates[pair] * (1 - _SAME):
@@ -412,10 +413,6 @@ def _ends(cables: Sequence[FoundCable]) -> str:
     ports = (", ".join(getattr(cable, end).port for cable in cables) for end in ("a", "b"))
     one, other = ports
     return f"one of {cables[0].a.node} ports {one} leads to {cables[0].b.node} (ports {other})"
-
-
-def _cables(count: int) -> str:
-    return "1 cable" if count == 1 else f"{count} cables"
 
 
 def _unlike(found: FoundFabric, topology: Topology, hosts: Sequence[str]) -> Iterator[Finding]:

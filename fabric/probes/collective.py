@@ -15,6 +15,7 @@ from fabric.model.command import GIB, MIB, Command
 from fabric.model.outcome import Outcome
 from fabric.model.probe import CURVE, Answered, Measurement, NamedPart, ParamValue, Probe, ProbeCommands, Reading
 from fabric.model.scenario import LimitKey, ProbeSpec, Uses
+from fabric.model.text import some
 from fabric.model.topology import NVLINK, Host, Platform, Topology, joined_by_nvlink
 from fabric.probes.shapes import Algorithm, Iterations, Launcher, Sizes, int_param, last_line, numbers_param, repeated
 from fabric.tools import launch, nccl
@@ -190,8 +191,7 @@ def _short(name: str) -> str:
 def _counted(hosts: Counter[str], others: Counter[str]) -> str:
     """``gpu001 x 8, gpu002 x 8 and 3 more``: first those of which there are not as many among the others."""
     told = sorted(hosts, key=lambda host: hosts[host] == others[host])
-    shown = ", ".join(f"{host} x {hosts[host]}" for host in told[:_NAMED])
-    return f"{shown} and {len(told) - _NAMED} more" if len(told) > _NAMED else shown or "none"
+    return some([f"{host} x {hosts[host]}" for host in told], _NAMED) or "none"
 
 
 def _garbled(probe: Probe, host: str) -> NamedPart | None:

@@ -25,7 +25,7 @@ from fabric.checks.kind import (
 )
 from fabric.checks.roce.rules import LOSSY, RULES, RoceEnd, RoceSetting, with_knobs
 from fabric.model.finding import Finding, Severity
-from fabric.model.text import fold
+from fabric.model.text import fold, some
 from fabric.model.topology import Host, Platform, Topology
 from fabric.tools import nvue, roce, switch_qos
 from fabric.tools.roce import RocePort
@@ -213,9 +213,8 @@ def _unread(said: str, advice: str, node: str) -> Finding:
 def _cables(those: Sequence[RoceEnd], *, many: bool) -> str:
     """The other ends; with both ends where they are of *many* nodes."""
     far = [f"{end.name} -- {end.far.name}" if many else end.far.name for end in those if end.far is not None]
-    more = f" and {len(far) - CABLES_MOST} more" if len(far) > CABLES_MOST else ""
     said = f"{'cables' if len(far) > 1 else 'cable'}{'' if many else ' to'}"
-    return f" ({said} {', '.join(far[:CABLES_MOST])}{more})" if far else ""
+    return f" ({said} {some(far, CABLES_MOST)})" if far else ""
 
 
 def _told(found: Sequence[RoceEnd]) -> Iterator[tuple[RoceEnd, Finding]]:

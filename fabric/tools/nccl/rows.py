@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from fabric.model.text import size_text
+from fabric.model.text import size_text, some
 
 GBPS = 8.0
 """nccl-tests prints decimal GB/s; this is the only place that turns them into Gb/s."""
@@ -284,6 +284,4 @@ def _keeps(alg: float, bus: float, expected: float) -> bool:
 
 def _sizes(sizes_bytes: Sequence[int]) -> str:
     """``64M, 128M and 3 more``."""
-    sizes_bytes = list(dict.fromkeys(sizes_bytes))
-    shown = ", ".join(size_text(size) for size in sizes_bytes[:3])
-    return f"{shown} and {len(sizes_bytes) - 3} more" if len(sizes_bytes) > 3 else shown
+    return some([size_text(size) for size in dict.fromkeys(sizes_bytes)], 3)
