@@ -48,7 +48,7 @@ class Picture(NamedTuple):
 
 def pictures(run: ShownRun) -> Iterator[Picture]:
     """In the order of the page; one that has nothing to show is left out."""
-    for part in (_suspects, _expected, _bandwidth, _hall, _hosts, _pairs, _time, _training):
+    for part in (_suspects, _expected, _bandwidth, _hall, _hosts, _pairs, _time):
         yield from part(run)
 
 
@@ -176,14 +176,6 @@ def _time(run: ShownRun) -> Iterator[Picture]:
     yield from _drawn("time", "load", "Load of cables between switches", "As both of their ends counted it.", carried)
     grew = figures.counters(run.frames, [host for one in run.judged.verdict.suspects for host in one.hosts])
     yield from _drawn("time", "counters", "Counters that grew", "Those of suspects first.", grew)
-
-
-def _training(run: ShownRun) -> Iterator[Picture]:
-    impact = run.judged.verdict.training
-    if impact is not None and impact.mttf_s is not None:
-        drawn = figures.training(impact.gpus, impact.mttf_s, bound=impact.bound)
-        words = "Failures that are independent; five minutes to restart, checkpoints as often as is best."
-        yield from _drawn("training", "training", "What it means for training", words, drawn)
 
 
 MOST_SUSPECTS = 20

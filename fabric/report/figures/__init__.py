@@ -8,7 +8,7 @@ from fabric.report.figures.cables import light, load
 from fabric.report.figures.configurations import bars, rings
 from fabric.report.figures.course import against_peers, course, evidence
 from fabric.report.figures.maps import hall, hosts, loopback, pairs
-from fabric.report.figures.ratios import expectations, scaling, training
+from fabric.report.figures.ratios import expectations, scaling
 from fabric.report.figures.style import inline, save
 from fabric.report.figures.timeline import counters, timeline
 
@@ -30,5 +30,4 @@ __all__ = [
     "save",
     "scaling",
     "timeline",
-    "training",
 ]

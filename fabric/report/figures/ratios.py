@@ -1,4 +1,4 @@
-"""What was expected, how a hall scales, and what failures mean for a job."""
+"""What was expected, and how a hall scales."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LEAST = 1e-3
-_RESTART_S = _WRITE_S = 300.0
-"""Five minutes to restart and to write a checkpoint, as the paper has them."""
 
 
 @styled
@@ -83,45 +81,4 @@ def scaling(points: pd.DataFrame) -> Figure | None:
     ax.xaxis.set_ticks([], minor=True)
     ax.set(xlabel="hosts of the job; broken: at most, by the inventory", ylabel="Gb/s", ylim=(0, None))
     key(ax, *ax.lines[1::2], columns=3)
-    return made
-
-
-@styled
-def training(gpus: int, mttf_s: float, *, bound: bool = False) -> Figure:
-    """
-    Mean time to failure and expected effective training time ratio against the size of a job, from what was measured
-    for *gpus* GPUs.
-
-    Independent failures: MTTF falls as 1 / GPUs. ETTR = (1 - (restart + interval / 2) / MTTF) / (1 + write / interval)
-    with the interval sqrt(2 x write x MTTF) that loses least (arXiv 2410.21680; Young 1974, Daly 2006).
-    """
-    import numpy as np
-
-    sizes = np.geomspace(64, 131_072, 60)
-    mttf = mttf_s * gpus / sizes
-    interval = np.sqrt(2 * _WRITE_S * mttf)
-    ettr = np.clip((1 - (_RESTART_S + interval / 2) / mttf) / (1 + _WRITE_S / interval), 0, 1)
-    least = "at least " if bound else ""
-    made = figure("mean time to failure and ETTR against the size of a job", 9.8, 2.7)
-    for left, values, words, scale in (
-        (0.75, mttf / 3600, "MTTF, hours", "log"),
-        (5.6, ettr, "expected ETTR", "linear"),
-    ):
-        ax = axes(made, left=left, right=9.8 - left - 4.0)
-        ax.plot(sizes, values, color=COLOURS["c0"], linewidth=2, linestyle="--" if bound else "-")
-        at = float(np.interp(gpus, sizes, values))
-        ax.plot([gpus], [at], "o", color=COLOURS["c1"], ms=6)
-        ax.annotate(f"{gpus:,} GPUs: {least}{at:.3g}", (gpus, at), (9, 0), textcoords="offset points", va="center")
-        ax.set_xscale("log")
-        ax.set_yscale(scale)
-        if scale == "log":
-            tens = [ten for ten in 10.0 ** np.arange(-3, 7) if values.min() / 3 < ten < values.max() * 3]
-            ticks(ax.yaxis, [f"{ten:,g}" for ten in tens], tens)
-            ax.yaxis.set_ticks([], minor=True)
-        marks = [64, 512, 4096, 32768]
-        ticks(ax.xaxis, [f"{one:,}" for one in marks], marks)
-        ax.xaxis.set_ticks([], minor=True)
-        ax.set_xlabel("GPUs of the job")
-        ax.set_ylim(top=values.max() * (3 if scale == "log" else 1.2))
-        ax.set_title(f"{words}{' (a lower bound: no failure was seen)' if bound else ''}")
     return made

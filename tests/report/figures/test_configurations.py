@@ -1,4 +1,4 @@
-"""Every figure follows the page's light or dark: configurations, expectations, failures, and a run in time."""
+"""Every figure follows the page's light or dark: configurations, expectations, and a run in time."""
 
 import re
 from importlib.resources import files
@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 import matplotlib as mpl
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 import fabric
-from fabric.judge.training import Observed, best_interval_s, expected_ettr, mttf_s, training_impact
 from fabric.report.figures import (
     bars,
     counters,
@@ -23,7 +23,6 @@ from fabric.report.figures import (
     save,
     scaling,
     timeline,
-    training,
 )
 from fabric.report.figures.configurations import collectives, compared_kinds, side_by_side
 from fabric.report.figures.style import COLOURS, SIZE_PT
@@ -105,25 +104,12 @@ def test_without_an_interval_there_is_no_picture() -> None:
     assert expectations(expected()) is None
 
 
-@pytest.mark.parametrize("gpus", [64, 1024])
-def test_the_curve_is_that_of_the_judge(gpus: int) -> None:
-    """At another size of the job than the one that was measured."""
-    mttf = mttf_s(gpus / 8, 0.02)
-    drawn = training(gpus, mttf)
-    line = drawn.axes[1].lines[0]
-    place = 30
-    there = mttf * gpus / line.get_xdata()[place]
-    every = best_interval_s(there, 300.0)
-    assert line.get_ydata()[place] == pytest.approx(expected_ettr(there, restart_s=300.0, every_s=every, write_s=300.0))
-    impact = training_impact(gpus, gpus // 8, Observed(2, 100.0))
-    assert impact.ettr == pytest.approx(
-        float(training(gpus, impact.mttf_s or 0.0).axes[1].lines[1].get_ydata()[0]), abs=1e-3
-    )
-
-
-def test_a_bound_is_said_to_be_one() -> None:
-    assert any("at least" in one for one in texts(training(64, 3600.0, bound=True)))
-    assert not any("at least" in one for one in texts(training(64, 3600.0)))
+def curve() -> Figure:
+    """One that is drawn."""
+    points = pd.DataFrame([("ring", 2, 390.0, 400.0), ("ring", 4, 380.0, 400.0)])
+    drawn = scaling(points.set_axis(["kind", "hosts", "gbps", "bound_gbps"], axis=1))
+    assert drawn is not None
+    return drawn
 
 
 def test_a_curve_over_hosts_needs_two_numbers() -> None:
@@ -143,7 +129,7 @@ def test_every_colour_is_a_variable_of_the_page() -> None:
     for name, colour in COLOURS.items():
         assert f"--{name}:{colour}" in light
         assert f"--{name}:" in dark
-    assert not re.findall("#[0-9a-f]{6}", inline(training(64, 3600.0)))
+    assert not re.findall("#[0-9a-f]{6}", inline(curve()))
 
 
 @pytest.mark.slow
@@ -162,7 +148,7 @@ def test_what_a_host_is_called_stays_text(word: str) -> None:
 
 
 def test_letters_are_large_enough() -> None:
-    sizes = re.findall(r"font-size: (\d+(?:\.\d+)?)px", inline(training(64, 3600.0)))
+    sizes = re.findall(r"font-size: (\d+(?:\.\d+)?)px", inline(curve()))
     assert sizes
     assert min(map(float, sizes)) >= SIZE_PT
 
@@ -170,12 +156,12 @@ def test_letters_are_large_enough() -> None:
 def test_nothing_of_the_style_stays_set() -> None:
     """A notebook's own figures look as its user wants."""
     before = dict(mpl.rcParams)
-    training(64, 3600.0)
+    curve()
     assert dict(mpl.rcParams) == before
 
 
 def test_a_figure_is_a_png_and_an_svg(tmp_path: Path) -> None:
-    paths = save(training(64, 3600.0), tmp_path, "../a b")
+    paths = save(curve(), tmp_path, "../a b")
     assert [path.name for path in paths] == ["-a-b.png", "-a-b.svg"]
     assert paths[0].read_bytes().startswith(b"\x89PNG")
     assert ElementTree.parse(paths[1]).getroot().tag.endswith("svg")
@@ -183,12 +169,11 @@ def test_a_figure_is_a_png_and_an_svg(tmp_path: Path) -> None:
 
 def test_the_same_figure_is_the_same_text() -> None:
     """A page that is made again differs in nothing."""
-    assert inline(training(64, 3600.0)) == inline(training(64, 3600.0))
+    assert inline(curve()) == inline(curve())
 
 
 def test_a_notebook_reaches_them_as_fabric_figures() -> None:
-    assert fabric.figures.training is training
-    assert "MTTF, hours" in texts(fabric.figures.training(64, 3600.0))
+    assert fabric.figures.scaling is scaling
     with pytest.raises(AttributeError, match="figure'"):
         _ = fabric.figure  # type: ignore[attr-defined]
 
