@@ -210,7 +210,7 @@ def check(
     name = backend_of(inventory, backend, faults)
     if scenario is not None:
         refuse_unguarded(scenario, name)
-    found = list(signed(ORCHESTRATOR, installed(version_of, backend=name)))
+    found = list(signed(ORCHESTRATOR, installed(version_of)))
     if scenario is not None:
         found += signed(ORCHESTRATOR, told_by_inventory(scenario, inventory))
     needs = host_needs(scenario, names, inventory, backend=name)

@@ -224,14 +224,12 @@ def _neutral(one: Finding, hosts: Mapping[str, Host]) -> Finding:
 
 
 ORCHESTRATOR = "orchestrator"
-PARAMIKO_LEAST = 5
-"""Older releases take SHA-1 signatures (CVE-2026-44405), and were not tested."""
 
 VersionOf = Callable[[str], str | None]
 """The version of an installed distribution, None when it is not installed."""
 
 
-def installed(version_of: VersionOf, *, backend: str) -> Iterator[Finding]:
+def installed(version_of: VersionOf) -> Iterator[Finding]:
     """What is installed beside fabric-testbench, in the same environment: PyPI's fabric is another project."""
     version = version_of("fabric")
     if version is not None:
@@ -240,19 +238,6 @@ def installed(version_of: VersionOf, *, backend: str) -> Iterator[Finding]:
             "it is another project with the same import name: their files are mixed with ours in one folder",
             "make a fresh environment for fabric-testbench, or pip uninstall fabric and install ours anew",
         )
-    if backend == "ssh":
-        yield from _paramiko(version_of("paramiko"))
-
-
-def _paramiko(version: str | None) -> Iterator[Finding]:
-    number = re.match(r"[0-9]{1,6}", version or "", re.ASCII)
-    if number is not None and int(number[0]) >= PARAMIKO_LEAST:
-        return
-    yield problem(
-        "paramiko is not installed" if version is None else f"paramiko is {version}",
-        "hosts are reached with it; before release 5 it takes SHA-1 signatures (CVE-2026-44405)",
-        f"pip install 'paramiko>={PARAMIKO_LEAST}'",
-    )
 
 
 def told_by_inventory(scenario: Scenario, inventory: Inventory) -> Iterator[Finding]:
