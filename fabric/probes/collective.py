@@ -356,13 +356,8 @@ class AllReduceSpec(CollectiveSpec):
         algorithm = {"NCCL_ALGO": str(probe.params["algorithm"])} if "algorithm" in probe.params else {}
         env = environment(probe, platform, **algorithm, **(own if platform.rnics else {}))
         words = cls.argv(probe, platform)
-        if probe.params["launcher"] == "srun":
-            options, start = platform.srun_options, launch.srun
-        else:
-            options, start = platform.mpirun_options, launch.mpirun
-        launcher = platform.program(str(probe.params["launcher"]))
-        gpus = len(platform.gpus)
-        launched = start(words, hosts=probe.hosts, per_host=gpus, env=env, launcher_path=launcher, options=options)
+        start = launch.srun if probe.params["launcher"] == "srun" else launch.mpirun
+        launched = start(words, hosts=probe.hosts, platform=platform, env=env)
         cap_bytes = MIB + BYTES_PER_RANK * int_param(probe, "ranks")
         deadline_s = timeout_s(probe, start_s=start_s(len(probe.hosts)))
         client = Command(host=probe.hosts[0], argv=launched, timeout_s=deadline_s, output_cap_bytes=cap_bytes)

@@ -79,7 +79,9 @@ def test_open_mpi_starts_every_process_with_its_variables() -> None:
     if which("mpirun") is None:
         pytest.skip("there is no mpirun")
     hosts, env = [socket.gethostname()], {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1"}
-    text = said(launch.mpirun(("env",), hosts=hosts, per_host=2, env=env, options=("--allow-run-as-root",)))
+    platform = dgx_platform("site", parts=2)
+    as_root = replace(platform, mpirun_options=("--allow-run-as-root",))
+    text = said(launch.mpirun(("env",), hosts=hosts, platform=as_root, env=env))
     assert text.count("NCCL_IB_HCA==mlx5_0:1,mlx5_1:1\n") == 2, text
     if os.geteuid() == 0:
-        assert "allow-run-as-root" in said(launch.mpirun(("env",), hosts=hosts, per_host=2, env=env))
+        assert "allow-run-as-root" in said(launch.mpirun(("env",), hosts=hosts, platform=platform, env=env))

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.measured_rack import dgx_platform
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.ports import SchedulerNode
 from fabric.tools import ethtool, host_parts, infiniband, interfaces, launch, slurm
@@ -22,12 +24,13 @@ from tests.tools.samples import sample, ufm_end
 
 HOSTS = ("gpu001", "gpu002")
 ARGV = ("all_reduce_perf", "-b", "1024")
+PLATFORM = dgx_platform()
 
 
 def test_mpirun_starts_as_many_processes_on_each_host() -> None:
     """The whole command line, as Open MPI 4 and 5 take it."""
     env = {"NCCL_ALGO": "RING", "NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1"}
-    argv = launch.mpirun(ARGV, hosts=HOSTS, per_host=8, env=env)
+    argv = launch.mpirun(ARGV, hosts=HOSTS, platform=PLATFORM, env=env)
     assert argv == (
         *("mpirun", "-np", "16", "-H", "gpu001:8,gpu002:8", "--map-by", "ppr:8:node", "--bind-to", "none"),
         *("-x", "NCCL_ALGO=RING", "-x", "NCCL_IB_HCA==mlx5_0:1,mlx5_1:1"),
@@ -37,7 +40,7 @@ def test_mpirun_starts_as_many_processes_on_each_host() -> None:
 
 def test_srun_passes_values_with_commas_whole() -> None:
     """Variables go through env, because --export splits at commas; a drained node is not waited for."""
-    argv = launch.srun(ARGV, hosts=HOSTS, per_host=8, env={"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1"})
+    argv = launch.srun(ARGV, hosts=HOSTS, platform=PLATFORM, env={"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1"})
     assert argv == (
         *("srun", "--nodes=2", "--nodelist=gpu001,gpu002", "--ntasks=16", "--ntasks-per-node=8"),
         *("--mpi=pmix", "--cpu-bind=none", "--immediate=30", "env", "NCCL_IB_HCA==mlx5_0:1,mlx5_1:1"),
@@ -49,17 +52,17 @@ def test_srun_passes_values_with_commas_whole() -> None:
 def test_no_host_name_can_be_misread(wrap) -> None:
     """A name that is an option, a list or a script is refused."""
     names = ["-x", "", "a,b", "a:8", "a b", "@file", "a;b", "--host", "a\n"]
-    start = partial(wrap, ARGV, per_host=8, env={})
+    start = partial(wrap, ARGV, platform=PLATFORM, env={})
     assert accepted(names, lambda name: start(hosts=(name, "b")), ValueError, "line could misread") == []
 
 
 @pytest.mark.parametrize("wrap", [launch.mpirun, launch.srun])
 def test_what_cannot_be_launched_is_refused(wrap) -> None:
     """No program, no hosts, no processes, a host twice, or a variable that is none."""
-    good: dict[str, Any] = {"argv": ARGV, "hosts": HOSTS, "per_host": 8, "env": {}}
+    good: dict[str, Any] = {"argv": ARGV, "hosts": HOSTS, "platform": PLATFORM, "env": {}}
     asked: list[dict[str, Any]] = [
         *({"argv": argv} for argv in ((), ("",), ("-x",), ("A=b",))),
-        *({"hosts": ()}, {"hosts": ("a", "a")}, {"per_host": 0}),
+        *({"hosts": ()}, {"hosts": ("a", "a")}, {"platform": replace(PLATFORM, gpus=())}),
         *({"env": env} for env in ({"-x": "1"}, {"A B": "1"}, {"A": "1\n2"})),
     ]
     assert accepted(asked, lambda wrong: wrap(**(good | wrong)), ValueError) == []
