@@ -94,7 +94,6 @@ def ask_all(
     executor: Executor,
     asked: Mapping[str, Sequence[Argv]],
     *,
-    in_flight: int = IN_FLIGHT_MOST,
     timeout_s: float = TIMEOUT_S,
     output_most_bytes: int = OUTPUT_MOST_BYTES,
 ) -> dict[str, dict[Argv, HostAnswer]]:
@@ -108,7 +107,7 @@ def ask_all(
     left = {host: deque(dict.fromkeys(argvs)) for host, argvs in asked.items()}
     limits = timeout_s, output_most_bytes
     turns = (_turn(host, argvs, answers[host], *limits) for host, argvs in left.items() for _ in range(PER_HOST_MOST))
-    carry_out(turns, executor, most=in_flight)
+    carry_out(turns, executor, most=IN_FLIGHT_MOST)
     return answers
 
 

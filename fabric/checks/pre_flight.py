@@ -1,12 +1,12 @@
 """
 The whole pre-flight: who answers, then everything else about those; and the machine that runs fabric.
 
-Whether a host answers, how fast and only what it was asked; whether two names are one machine, and clocks agree.
+Whether a host answers, and only what it was asked; whether two names are one machine, and clocks agree.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from fabric.checks.account import IN_BAND, LOGIN, MEMLOCK, ROOT
@@ -40,9 +40,6 @@ from fabric.ports import Executor
 
 REACH = "reach"
 TRUE = ("true",)
-SLOW_S = 0.05
-"""Over SSH ``true`` takes 3 to 10 ms on a live connection; beyond this a login shell does more than it should."""
-
 _BOOT = "/proc/sys/kernel/random/boot_id"
 IDS: Argv = ("grep", "-H", ".", _BOOT)
 NETWORK: Argv = ("readlink", "/proc/self/ns/net")
@@ -55,44 +52,27 @@ _SHOWN = 8
 _LINE = re.compile(rf"{_BOOT}:([0-9a-f-]{{16,64}})\n", re.ASCII)
 
 
-def usable(answers: Sequence[HostAnswer]) -> bool:
+def usable(answer: HostAnswer) -> bool:
     """The host answers, and says nothing that the parsers would take for a tool's output."""
-    return all(one.exit_status == 0 and not one.stdout.strip() for one in answers)
+    return answer.exit_status == 0 and not answer.stdout.strip()
 
 
-def read_reach(answers: Sequence[HostAnswer], *, ssh: bool) -> Iterator[Finding]:
-    """What several runs of ``true`` say, the first of them on a new connection."""
-    silent = next((one for one in answers if one.exit_status != 0), None)
-    if silent is not None:
+def read_reach(answer: HostAnswer) -> Iterator[Finding]:
+    """What ``true`` says, the first command on a new connection."""
+    if answer.exit_status != 0:
         why = "nothing could be checked here, and nothing will be measured"
         advice = "ssh to it by hand; take it out with --hosts until it answers"
-        yield unknown(f"cannot run 'true': {excuse(silent)}", why, advice)
-        return
-    if said := next((one.stdout for one in answers if one.stdout.strip()), ""):
+        yield unknown(f"cannot run 'true': {excuse(answer)}", why, advice)
+    elif answer.stdout.strip():
         yield problem(
-            f"'true' printed {quoted(said)!r}",
+            f"'true' printed {quoted(answer.stdout)!r}",
             "this text would stand before the output of every tool; nothing else was checked here",
             "let the login shell be silent when it is not interactive (~/.bashrc, /etc/profile.d, ForceCommand)",
         )
-        return
-    if complained := next((one.stderr for one in answers if one.stderr.strip()), ""):
+    elif answer.stderr.strip():
         why = "every command will; it may be taken for a tool's own complaint"
         advice = "mend the login shell or the locale of this account"
-        yield warning(f"'true' complained: {quoted(complained)!r}", why, advice)
-    # The quicker of two: the first may have waited for a connection, either for our own processor.
-    fastest_s = min(one.ended_s - one.started_s for one in answers)
-    if ssh and fastest_s > SLOW_S:
-        yield warning(
-            f"'true' takes more than {_step(fastest_s)}",
-            "each command pays this; hundreds are run on each host",
-            "look at ~/.bashrc, PAM and DNS (UseDNS no) there; a non-interactive login should take milliseconds",
-        )
-
-
-def _step(seconds: float) -> str:
-    """In steps, so that equally slow hosts are folded."""
-    step_s = next(step_s for step_s in (10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, SLOW_S) if seconds > step_s)
-    return f"{step_s * 1000:g} ms" if step_s < 1 else f"{step_s:g} s"
+        yield warning(f"'true' complained: {quoted(answer.stderr)!r}", why, advice)
 
 
 def machine(answers: Answers) -> tuple[str, str] | None:
@@ -151,9 +131,6 @@ _PER_HOST = (RNICS, GPUS, PROGRAMS, LAUNCHER, PYTHON, ROOT, GPUDIRECT, MEMLOCK, 
 CHECKS: tuple[HostCheck, ...] = (*_PER_HOST, ROCE, VERSIONS, MACHINE, CLOCK)
 """What is looked at, in the order in which equally bad findings are told; those of other packages come after them."""
 
-TIMED_IN_FLIGHT = 32
-"""Hosts that are timed at once; a choice: more of them wait for our own processor, not for theirs."""
-
 SWITCH_S, SWITCH_MOST_BYTES = 30.0, 8 << 20
 """Deadline and output of one command on a switch; choices: NVUE takes seconds, and tells a kilobyte or two a port."""
 
@@ -171,15 +148,10 @@ def _found(executor: Executor, topology: Topology, needs: Mapping[str, HostNeeds
     hosts = topology.hosts
     checks, broken = with_plugins(CHECKS)
     yield from broken
-    first = _timed(executor, needs)
-    again = _timed(executor, [name for name in needs if usable(first[name])], in_flight=TIMED_IN_FLIGHT)
-    reached = []
-    for name, wanted in needs.items():
-        answers = [*first[name], *again.get(name, ())]
-        yield from signed(REACH, read_reach(answers, ssh=wanted.ssh), name)
-        if usable(answers):
-            reached.append(name)
-    needs = with_peers(needs, tuple(reached), hosts)
+    answered = {name: answers[TRUE] for name, answers in ask_all(executor, dict.fromkeys(needs, (TRUE,))).items()}
+    for name, answer in answered.items():
+        yield from signed(REACH, read_reach(answer), name)
+    needs = with_peers(needs, tuple(name for name, answer in answered.items() if usable(answer)), hosts)
     asked = {
         name: [argv for check in checks for argv in check.ask(hosts[name], wanted)] for name, wanted in needs.items()
     }
@@ -189,11 +161,6 @@ def _found(executor: Executor, topology: Topology, needs: Mapping[str, HostNeeds
     looked = {name: Looked(hosts[name], wanted, said[name]) for name, wanted in needs.items()}
     for check in checks:
         yield from (roce_check(told) if check is ROCE else check).findings(looked)
-
-
-def _timed(executor: Executor, names: Iterable[str], **limits: int) -> dict[str, Sequence[HostAnswer]]:
-    said = ask_all(executor, {name: (TRUE,) for name in names}, **limits)
-    return {name: tuple(answers.values()) for name, answers in said.items()}
 
 
 def made_equal(findings: Iterable[Finding], hosts: Mapping[str, Host]) -> Iterator[Finding]:
