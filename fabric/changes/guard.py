@@ -77,19 +77,30 @@ class Armed:
 @dataclass(frozen=True, slots=True)
 class Listed:
     """
-    One change that a target knows of.
+    One change that a target (*host*) knows of.
 
     *state*: ``armed``, ``applied``, ``reverted`` (by its guard), ``stuck`` (its guard cannot undo it and keeps trying),
     ``torn`` (its files are incomplete). *left_s*: seconds until the guard undoes it. Not *same_boot*: the target has
     started anew since it was armed.
     """
 
+    host: str
     guard_id: str
     owner: str
     state: str
     left_s: float
     alive: bool
     same_boot: bool
+
+    @property
+    def running(self) -> bool:
+        """Its lease runs: who made it is at work, or was until a moment ago."""
+        return self.state in ("armed", "applied") and self.alive and self.same_boot and self.left_s > 0
+
+    @property
+    def may_be_live(self) -> bool:
+        """The fabric may be altered by it. What was only armed alters nothing, and ends with its lease."""
+        return self.running or self.state in ("applied", "stuck", "torn")
 
 
 def steps_text(steps: Iterable[Argv]) -> str:
@@ -207,13 +218,13 @@ class Guard:
         """One entry a change; raises GuardUnclear for a line that is none."""
         if result.exit_status != 0:
             raise _error(result)
-        found = []
+        found, host = [], result.command.host
         for line in result.stdout.splitlines():
             match = _LISTED.fullmatch(line)
             if match is None or result.truncated:
                 raise _unclear(result)
             state, alive, same = match["state"], match["guard"] == "alive", match["boot"] == "same"
-            found.append(Listed(match["id"], match["owner"], state, float(match["left"]), alive, same))
+            found.append(Listed(host, match["id"], match["owner"], state, float(match["left"]), alive, same))
         return tuple(found)
 
     def log(self, guard_id: str) -> Argv:

@@ -23,46 +23,10 @@ _LOOK = 'for d; do if [ -e "$d" ] || [ ! -x "${d%/*}" ]; then exit 0; fi; done; 
 
 
 @dataclass(frozen=True, slots=True)
-class GuardedChange:
-    """One change that a guard on *host* holds, or that nobody holds any more."""
-
-    host: str
-    listed: Listed
-
-    @property
-    def running(self) -> bool:
-        """Its lease runs: who made it is at work, or was until a moment ago."""
-        one = self.listed
-        return one.state in ("armed", "applied") and one.alive and one.same_boot and one.left_s > 0
-
-    @property
-    def may_be_live(self) -> bool:
-        """The fabric may be altered by it. What was only armed alters nothing, and ends with its lease."""
-        return self.running or self.listed.state in ("applied", "stuck", "torn")
-
-    @property
-    def text(self) -> str:
-        """Which change, of whom, and how it stands; the host is not named."""
-        one = self.listed
-        return f"change {quoted(one.guard_id)} of {quoted(one.owner)} is {one.state}, {self._how}"
-
-    @property
-    def _how(self) -> str:
-        one = self.listed
-        if self.running:
-            return f"{one.left_s:.0f} s left: its run goes on, or ended a moment ago"
-        if not one.same_boot:
-            return "0 s left: the host has started anew since, and no guard undoes it"
-        if not one.alive:
-            return f"{one.left_s:.0f} s left: its guard is dead, and nobody undoes it"
-        return "0 s left: its guard " + ("tries to undo it and cannot" if one.state == "stuck" else "undoes it now")
-
-
-@dataclass(frozen=True, slots=True)
 class GuardsAsked:
     """What the guards of some hosts hold, whatever no run is at first; *unasked*: who cannot be asked, and why."""
 
-    held: tuple[GuardedChange, ...]
+    held: tuple[Listed, ...]
     unasked: Mapping[str, str]
 
 
@@ -89,10 +53,10 @@ def held_on(executor: Executor, inventory: Inventory, hosts: Sequence[str]) -> G
     unasked = {name: excuse(one) for name, one in there.items() if one.exit_status not in (0, 1)}
     argv = guard.list()
     asked = {name: (argv,) for name, one in there.items() if name not in unasked and one.exit_status == 0}
-    held: list[GuardedChange] = []
+    held: list[Listed] = []
     for name, answers in ask_all(executor, asked).items():
         try:
-            held += (GuardedChange(name, one) for one in _listed(guard, answers[argv]))
+            held += _listed(guard, answers[argv])
         except ChangeError as exc:
             unasked[name] = quoted(str(exc).removeprefix(f"{name}: "))
     live = sorted((one for one in held if one.may_be_live), key=lambda one: one.running)
@@ -118,18 +82,33 @@ def findings(asked: GuardsAsked, inventory: Inventory, *, altering: Iterable[str
     is only worth knowing.
     """
     for one in asked.held:
-        yield problem(one.text, _WHY, _advice([one], inventory), one.host)
+        yield problem(in_words(one), _WHY, _advice([one], inventory), one.host)
     for name, why in asked.unasked.items():
         tell = unknown if name in altering else warning
         what = f"whether a change is held here was not said: {why}"
         yield tell(what, "one that was left behind looks like a fault", "sh there as root", name)
 
 
+def in_words(one: Listed) -> str:
+    """Which change, of whom, and how it stands; the host is not named."""
+    return f"change {quoted(one.guard_id)} of {quoted(one.owner)} is {one.state}, {_how(one)}"
+
+
+def _how(one: Listed) -> str:
+    if one.running:
+        return f"{one.left_s:.0f} s left: its run goes on, or ended a moment ago"
+    if not one.same_boot:
+        return "0 s left: the host has started anew since, and no guard undoes it"
+    if not one.alive:
+        return f"{one.left_s:.0f} s left: its guard is dead, and nobody undoes it"
+    return "0 s left: its guard " + ("tries to undo it and cannot" if one.state == "stuck" else "undoes it now")
+
+
 def refuse_held(asked: GuardsAsked, inventory: Inventory) -> None:
     """Nothing is measured on a fabric that somebody has altered: MayBeLive, and it names every change."""
     if not asked.held:
         return
-    named = first_of([f"{one.host}: {one.text}" for one in asked.held], MOST_NAMED, "; ")
+    named = first_of([f"{one.host}: {in_words(one)}" for one in asked.held], MOST_NAMED, "; ")
     raise MayBeLive(f"nothing was measured. {named}; {_advice(asked.held, inventory)}")
 
 
@@ -141,7 +120,7 @@ def unasked_note(asked: GuardsAsked) -> str:
     return f"whether a change is still held could not be asked of {some(list(asked.unasked))} ({why})"
 
 
-def _advice(held: Sequence[GuardedChange], inventory: Inventory) -> str:
+def _advice(held: Sequence[Listed], inventory: Inventory) -> str:
     restore = f"fabric restore --all-hosts --inventory {inventory.source}"
     if all(one.running for one in held):
         return f"wait for that run to end, or end it (fabric stop); if it is dead, its guard undoes this: or {restore}"

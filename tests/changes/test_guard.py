@@ -150,8 +150,8 @@ def test_a_list_is_read_line_by_line() -> None:
         "change b owner ? state torn left 0.00 guard dead boot other\n"
     )
     assert PLAIN.read_list(_said(PLAIN.list(), 0, text)) == (
-        Listed("a", "run/1", "applied", 12.3, True, True),
-        Listed("b", "?", "torn", 0.0, False, False),
+        Listed("gpu001", "a", "run/1", "applied", 12.3, True, True),
+        Listed("gpu001", "b", "?", "torn", 0.0, False, False),
     )
     assert PLAIN.read_list(_said(PLAIN.list(), 0, "")) == ()
 

@@ -9,7 +9,7 @@ import pytest
 
 from fabric.app.check import check
 from fabric.changes.guard import Guard
-from fabric.checks.held import GuardsAsked, findings, held_on, holders, refuse_held, unasked_note
+from fabric.checks.held import GuardsAsked, findings, held_on, holders, in_words, refuse_held, unasked_note
 from fabric.config.inventory import load_inventory
 from fabric.errors import MayBeLive
 from fabric.hosts.mock import MockExecutor
@@ -74,7 +74,7 @@ def test_a_change_in_force_is_named_with_its_host_owner_and_the_seconds_that_are
     """Who holds it, and for how long."""
     (one,) = asked(left_behind(pod), pod).held
     assert one.host == "gpu002"
-    assert one.text.startswith(f"change x.1 of {OWNER} is applied, 60 s left: its run goes on")
+    assert in_words(one).startswith(f"change x.1 of {OWNER} is applied, 60 s left: its run goes on")
 
 
 def test_a_run_refuses_to_measure_beside_a_change_and_says_how_to_take_it_back(tmp_path: Path, pod: Inventory) -> None:
@@ -149,7 +149,7 @@ def test_torn_files_and_an_undo_that_fails_are_told(pod: Inventory) -> None:
         guard_mishaps.lose_file(executor.world.rack, "gpu002", "x.1", lost, executor.now())
         guard_mishaps.kill_guard(executor.world.rack, "gpu002", "x.1")
         (one,) = asked(executor, pod).held
-        assert one.listed.state == state
+        assert one.state == state
         assert not one.running
 
 
@@ -183,10 +183,10 @@ def test_a_real_guard_is_asked_and_a_dead_one_is_told(real: RealTarget, pod: Inv
         real.applied()
         (one,) = held_on(executor, here, ("gpu001",)).held
         assert one.running
-        assert 0 < one.listed.left_s < inf
+        assert 0 < one.left_s < inf
         real.kill_guard()
         (one,) = held_on(executor, here, ("gpu001",)).held
-        assert (one.running, one.listed.state) == (False, "applied")
-        assert "its guard is dead" in one.text
+        assert (one.running, one.state) == (False, "applied")
+        assert "its guard is dead" in in_words(one)
     finally:
         executor.close()
