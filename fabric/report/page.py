@@ -12,7 +12,6 @@ from markupsafe import Markup
 
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
-from fabric.model.scenario import ExpectedRatio
 from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect
 from fabric.report import figures, templates
@@ -24,7 +23,6 @@ from fabric.report.shown_verdict import shown_verdict
 from fabric.report.table import table
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 
@@ -48,7 +46,7 @@ class Picture(NamedTuple):
 
 def pictures(run: ShownRun) -> Iterator[Picture]:
     """In the order of the page; one that has nothing to show is left out."""
-    for part in (_suspects, _expected, _bandwidth, _hall, _hosts, _pairs, _time):
+    for part in (_suspects, _bandwidth, _hall, _hosts, _pairs, _time):
         yield from part(run)
 
 
@@ -84,25 +82,6 @@ def _suspects(run: ShownRun) -> Iterator[Picture]:
 
 
 _GOOD_ALONE = "All of these met what is required: the evidence is in the lines above, not in the bandwidth."
-
-
-def expected_frame(run: ShownRun) -> pd.DataFrame:
-    """A row each expectation that is a ratio: the columns that ``figures.expectations`` names."""
-    import pandas as pd
-
-    asked, found = run.judged.scenario.expect, run.judged.verdict.expectations
-    columns = ["text", "outcome", "value", "low", "high", "at_least", "at_most"]
-    rows = [
-        (one.text, one.outcome.value, one.value, one.low, one.high, wanted.at_least, wanted.at_most)
-        for one, wanted in zip(found, asked, strict=True)
-        if isinstance(wanted, ExpectedRatio) and wanted.over is not None
-    ]
-    return pd.DataFrame(rows, columns=columns).astype({name: float for name in columns[2:]})
-
-
-def _expected(run: ShownRun) -> Iterator[Picture]:
-    words = "Point and line: the ratio with its 95 % interval. Triangle: the bound, open to the good side."
-    yield from _drawn("expected", "expected", "", words, figures.expectations(expected_frame(run)))
 
 
 def _bandwidth(run: ShownRun) -> Iterator[Picture]:

@@ -5,10 +5,9 @@ Figures of a run: each a function of frames (``fabric.load``) that answers with 
 """
 
 from fabric.report.figures.cables import light, load
-from fabric.report.figures.configurations import bars, rings
+from fabric.report.figures.configurations import bars, rings, scaling
 from fabric.report.figures.course import against_peers, course, evidence
 from fabric.report.figures.maps import hall, hosts, loopback, pairs
-from fabric.report.figures.ratios import expectations, scaling
 from fabric.report.figures.style import inline, save
 from fabric.report.figures.timeline import counters, timeline
 
@@ -18,7 +17,6 @@ __all__ = [
     "counters",
     "course",
     "evidence",
-    "expectations",
     "hall",
     "hosts",
     "inline",

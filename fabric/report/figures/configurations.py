@@ -1,11 +1,11 @@
-"""Bandwidth by configuration: adaptive routing off and on with its spread, rings beside each other."""
+"""Bandwidth by configuration: adaptive routing off and on, rings beside each other, over the number of hosts."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from fabric.report.figures.style import COLOURS, axes, figure, said, styled, ticks
+from fabric.report.figures.style import COLOURS, SERIES, axes, figure, key, said, styled, ticks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,6 +105,33 @@ def _compared(found: pd.DataFrame, label: str, each_in: float) -> tuple[Figure, 
     ax.grid(visible=False, axis="x")
     ax.margins(x=0.08)
     return made, ax, [(routing, groups[rest, routing]) for rest, routing in shown]
+
+
+@styled
+def scaling(points: pd.DataFrame) -> Figure | None:
+    """
+    Bus bandwidth of each collective over 2, 4, 8 ... hosts, and broken the most that the inventory allows; None where
+    there are not two numbers.
+
+    Columns: *kind*, *hosts*, *gbps* (NA: not measured), *bound_gbps*.
+    """
+    known = points[points["gbps"].notna()]
+    kinds = [kind for kind, own in known.groupby("kind", sort=False) if own["hosts"].nunique() > 1]
+    if not kinds:
+        return None
+    made = figure("bandwidth over the number of hosts", 7.6, 3.0)
+    ax = axes(made, top=0.4 + 0.2 * (len(kinds) > 3))
+    for number, kind in enumerate(kinds):
+        own, colour = known[known["kind"].eq(kind)].sort_values("hosts"), SERIES[number % len(SERIES)]
+        ax.plot(own["hosts"], own["bound_gbps"], "--", color=colour, linewidth=1)
+        ax.plot(own["hosts"], own["gbps"], color=colour, marker="os^Dv"[number % 5], label=said(kind))
+    ax.set_xscale("log", base=2)
+    every = sorted(known["hosts"].unique())
+    ticks(ax.xaxis, [f"{one:,}" for one in every], every)
+    ax.xaxis.set_ticks([], minor=True)
+    ax.set(xlabel="hosts of the job; broken: at most, by the inventory", ylabel="Gb/s", ylim=(0, None))
+    key(ax, *ax.lines[1::2], columns=3)
+    return made
 
 
 def side_by_side(run: Frames, kind: str) -> bool:

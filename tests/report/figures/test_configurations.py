@@ -1,4 +1,4 @@
-"""Every figure follows the page's light or dark: configurations, expectations, and a run in time."""
+"""Every figure follows the page's light or dark: configurations, and a run in time."""
 
 import re
 from importlib.resources import files
@@ -15,7 +15,6 @@ import fabric
 from fabric.report.figures import (
     bars,
     counters,
-    expectations,
     hosts,
     inline,
     pairs,
@@ -81,27 +80,6 @@ def test_rings_side_by_side_say_how_far_apart_they_are() -> None:
 def test_adaptive_routing_under_bit_errors_has_four_bars(changed_run: ShownRun) -> None:
     drawn = bars(changed_run.frames, "group_all_reduce")
     assert len(drawn.axes[0].patches) == pytest.approx(4)
-
-
-COLUMNS = ["text", "outcome", "value", "low", "high", "at_least", "at_most"]
-NONE = float("nan")
-
-
-def expected(*rows: tuple[object, ...]) -> pd.DataFrame:
-    """Expectations as the figure takes them."""
-    return pd.DataFrame(rows, columns=COLUMNS)
-
-
-def test_half_and_double_are_alike_far_from_one() -> None:
-    drawn = expectations(expected(("a", "pass", 0.5, 0.49, 0.51, NONE, 0.8), ("b", "fail", 2.0, 1.9, 2.1, 3.0, NONE)))
-    assert drawn is not None
-    assert drawn.axes[0].get_xscale() == "log"
-    assert {"a", "b", "0.5", "2"} <= texts(drawn)
-
-
-def test_without_an_interval_there_is_no_picture() -> None:
-    assert expectations(expected(("a", "inconclusive", NONE, NONE, NONE, 0.9, NONE))) is None
-    assert expectations(expected()) is None
 
 
 def curve() -> Figure:
