@@ -85,7 +85,6 @@ class Pfc(CongestionSettings):
     """The change pfc: PFC of one priority on or off at the hosts' ends of their cables."""
 
     kind: ClassVar[str] = "pfc"
-    about: ClassVar[str] = "PFC of one priority, on or off at the RNICs of these hosts (dcb)."
     reach: ClassVar[str] = "fabric"
     why: ClassVar[Mapping[str, str]] = {
         "scope": "fabric, because a class that is lossy at one end is lossy for everyone who sends there",

@@ -97,8 +97,9 @@ class Kind(ChangeSpec):
     """
     One kind of change; nothing here alters anything: what alters is in the Alterations, and only a guard runs it.
 
-    A subclass sets ``kind`` (its name in a scenario) and ``about`` (that key in the JSON Schema). Where a field of it
-    is called like the kind, the fields stand beside it in the file (``{shield: on, scope: fabric}``), else below it.
+    A subclass sets ``kind``, its name in a scenario. Where a field of it is called like the kind, the fields stand
+    beside it in the file (``{shield: on, scope: fabric}``); else they stand below it, and ``about`` is what the JSON
+    Schema says of that key.
     """
 
     about: ClassVar[str] = ""

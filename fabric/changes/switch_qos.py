@@ -112,7 +112,6 @@ class Ecn(SwitchQos):
     """The change ecn: whether switches mark packets of one class where its queue grows."""
 
     kind: ClassVar[str] = "ecn"
-    about: ClassVar[str] = "ECN of one class, on or off at every leaf and spine (NVUE, RoCE)."
     profile: ClassVar[str] = "congestion-control"
     why: ClassVar[Mapping[str, str]] = {
         "scope": "fabric, because switches mark the packets of everyone on this fabric",
@@ -143,7 +142,6 @@ class SwitchPfc(SwitchQos):
     """The change switch_pfc: whether switches pause, and let themselves be paused, where a class is lossless."""
 
     kind: ClassVar[str] = "switch_pfc"
-    about: ClassVar[str] = "PFC of the one lossless class, on or off at every leaf and spine (NVUE, RoCE)."
     profile: ClassVar[str] = "pfc"
     why: ClassVar[Mapping[str, str]] = {
         "scope": "fabric, because a class that is lossy at one switch is lossy for everyone who sends there",
