@@ -37,7 +37,7 @@ from fabric.report.output import visible, warn
 from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import verdict_bytes
 from fabric.runs.events import EVENTS, history_of, not_begun, read_events
-from fabric.runs.journal import JOURNAL, change_results, settled
+from fabric.runs.journal import JOURNAL, settled
 from fabric.runs.manifest import FIGURES, TICKETS, tickets_of
 from fabric.runs.plain_file import make_folder, storing, write_durably
 from fabric.runs.run_directory import raw_entries, run_path
@@ -107,7 +107,7 @@ def analyze(path: Path, *, baseline_path: Path | None = None, rewrite: bool = Fa
     run = reopened(path, baseline_path=baseline_path)
     if rewrite:
         write_derived(run, reports=True)
-    elif running(Path(run.judged.path)) is None and not _is_kept(run):
+    elif running(run.past.path) is None and not _is_kept(run):
         with suppress(StoreError):  # an archive may be read-only; what is shown needs no file
             write_derived(run, reports=True)
     return run
@@ -115,8 +115,8 @@ def analyze(path: Path, *, baseline_path: Path | None = None, rewrite: bool = Fa
 
 def _is_kept(run: ShownRun) -> bool:
     """Whether what a verdict is read from is there, and speaks of all that was measured."""
-    path = Path(run.judged.path)
-    return is_told(path) and (because_of(run.judged.scenario) is None or decision_in(path) is not None)
+    path = run.past.path
+    return is_told(path) and (because_of(run.past.scenario) is None or decision_in(path) is not None)
 
 
 @contextmanager
@@ -187,7 +187,7 @@ def shown_run(
         history_bytes=history_bytes(path) if read_bytes is None else read_bytes,
         go_on="" if complete else go_on_command(path, document),
     )
-    shown = ShownRun(judged, past.inventory, past.probes, past.results, document, frames_of)
+    shown = ShownRun(past, judged, frames_of)
     verdict = replace(verdict, suspects=with_particulars(shown, parts or (path,)))
     return replace(shown, judged=replace(judged, verdict=verdict))
 
@@ -206,11 +206,7 @@ def seen_of(past: PastRun) -> SeenCounters:
 
 def concluded(past: PastRun, seen: SeenCounters | None = None) -> Verdict:
     """Judge what was measured and *seen*, and what was altered meanwhile as the run's history tells it."""
-    scenario, topology, events = past.scenario, past.inventory.topology, past.path / EVENTS
-    probes, planned = past.probes, past.changes
-    found = (
-        settled(change_results(read_events(events, "change"), planned), past.path / JOURNAL, planned) if planned else ()
-    )
+    scenario, topology, probes = past.scenario, past.inventory.topology, past.probes
     by_id = read_elsewhere(probes, past.results)
     return conclude(
         probes,
@@ -220,7 +216,7 @@ def concluded(past: PastRun, seen: SeenCounters | None = None) -> Verdict:
         notes=past.notes,
         phases=scenario.phases,
         expect=scenario.expect,
-        changes=found,
+        changes=settled(past.path / JOURNAL, past.history.others, past.changes),
         seen=seen or seen_of(past),
     )
 
@@ -231,12 +227,12 @@ def decided(run: ShownRun) -> Acceptance | None:
     because = because_of(scenario)
     if because is None:
         return None
-    directory, topology = Path(run.judged.path), run.inventory.topology
+    past, topology = run.past, run.past.inventory.topology
     again = {one.name for one in scenario.phases if any(isinstance(spec, AgainSpec) for spec in one.probes)}
-    samples = read_samples(directory, wanted_for(None))
+    samples = read_samples(past.path, wanted_for(None))
     measured = Measured(
-        run.probes,
-        run.results,
+        past.probes,
+        past.results,
         verdict,
         topology,
         samples,
@@ -244,7 +240,7 @@ def decided(run: ShownRun) -> Acceptance | None:
         frozenset(again),
         frozenset(because.hosts),
     )
-    now = read_identity(directory)
+    now = read_identity(past.path)
     before = {host.host: host for host in because.identity} or None
     found = []
     for one in (alone(because, name, topology) for name in because.names):
@@ -256,7 +252,7 @@ def decided(run: ShownRun) -> Acceptance | None:
 @_without_collector()
 def write_derived(run: ShownRun, *, reports: bool) -> None:
     """Write everything that can be deleted and made again; raises StoreError when the disk says no."""
-    path = Path(run.judged.path)
+    path = run.past.path
     with storing(path):
         with _defects_told("tables", but=(OSError, MemoryError, StoreError)):
             for name, groups in tables_of(run).items():
@@ -277,7 +273,7 @@ def write_decision(run: ShownRun, path: Path) -> None:
 
 def make_reports(run: ShownRun) -> Path:
     """Make every report of a run again; the path of report.html. Raises StoreError when it cannot be written."""
-    directory = Path(run.judged.path)
+    directory = run.past.path
     with storing(directory):
         if running(directory) is None:
             write_decision(run, directory)
@@ -293,11 +289,10 @@ def draw_figures(run: ShownRun, folder: Path) -> list[Path]:
     """
     from fabric.report.page import save_figures
 
-    path = Path(run.judged.path).resolve()
-    if folder.resolve() == path or (path in folder.resolve().parents and folder.resolve() != path / FIGURES):
-        raise ConfigError.at(
-            "--figures", f"within the run's own folder only {Path(run.judged.path) / FIGURES} is for figures"
-        )
+    path, own = folder.resolve(), run.past.path.resolve()
+    if own in (path, *path.parents) and path != own / FIGURES:
+        text = f"within the run's own folder only {run.past.path / FIGURES} is for figures"
+        raise ConfigError.at("--figures", text)
     with storing(folder):
         return save_figures(run, folder)
 

@@ -200,7 +200,7 @@ class Run:
 
 def frames_of(run: ShownRun) -> Run:
     """The frames of a judged run as it was judged; its files are read where they are of this very verdict."""
-    path = Path(run.judged.path)
+    path = run.past.path
     with suppress(OSError):
         if read_plain(path / VERDICT, MOST_BYTES) == verdict_bytes(run.judged) and have_tables(path):
             return Run(path)

@@ -58,17 +58,20 @@ _REPETITION = re.compile(r"\.r([0-9]+)$")
 
 def tables_of(run: ShownRun) -> dict[str, Iterable[pa.Table]]:
     """Every table of a judged run, by name, in groups of rows; those of parts and counters are made as asked for."""
-    path = Path(run.judged.path)
-    clock = WallClock(path, run.judged.run_id)
+    past, clock = run.past, _clock(run)
     measured = list(samples(run, clock))
     return {
         "samples": measured,
         "parts": parts(run),
-        "counters": counters(path, clock),
+        "counters": counters(past.path, clock),
         "links": [links(run)],
-        "changes": [changes(path, [one.change for one in run.judged.verdict.changes], clock)],
+        "changes": [changes(past.history.others, [one.change for one in run.judged.verdict.changes], clock)],
         "suspects": [suspects(run.judged.verdict.suspects)],
     }
+
+
+def _clock(run: ShownRun) -> WallClock:
+    return WallClock(run.past.history.others, run.judged.run_id)
 
 
 def samples(run: ShownRun, clock: WallClock) -> Iterator[pa.Table]:
@@ -163,7 +166,7 @@ class _Likes:
     """Which numbers of a run are like each other: worked out once for all hosts of a make."""
 
     def __init__(self, run: ShownRun) -> None:
-        self._topology = run.inventory.topology
+        self._topology = run.past.inventory.topology
         self._wheres = {phase.name: phase.where for phase in run.judged.scenario.phases}
         self._known: dict[Hashable, tuple[str | None, Hashable]] = {}
         self._codes: dict[Hashable, int] = {}
@@ -253,7 +256,7 @@ def parts(run: ShownRun) -> Iterator[pa.Table]:
     for first in range(0, len(run.rows), AT_ONCE):
         columns: dict[str, list[str | None]] = {name: [] for name in TABLES["parts"].names}
         for row in run.rows[first : first + AT_ONCE]:
-            names, ways = _passed(row.probe, run.inventory.topology, layouts)
+            names, ways = _passed(row.probe, run.past.inventory.topology, layouts)
             columns["probe"] += [row.probe.probe_id] * len(names)
             columns["part"] += names
             columns["direction"] += ways
@@ -297,13 +300,13 @@ def with_particulars(run: ShownRun, directories: Iterable[Path]) -> tuple[Suspec
 
     *directories*: where its hosts said that.
     """
-    found, topology, path = run.judged.verdict.suspects, run.inventory.topology, Path(run.judged.path)
+    found, topology = run.judged.verdict.suspects, run.past.inventory.topology
     probes = {one.component: set(one.probes) for one in found}
     layouts: dict[Hashable, _Passed] = {}
     for row in run.rows if found else ():
         for part in probes.keys() & _passed(row.probe, topology, layouts)[0]:
             probes[part].add(row.probe.probe_id)
-    measured = list(samples(run, WallClock(path, run.judged.run_id))) if found else []
+    measured = list(samples(run, _clock(run))) if found else []
     frame = _only(measured, set().union(*probes.values()))
     known: dict[str, HostIdentity] = {}
     for directory in directories if found else ():
@@ -370,8 +373,8 @@ _NOT_READ = CounterCourse()
 
 def links(run: ShownRun) -> pa.Table:
     """Every cable that the run's traffic may cross, both ends; empty where nobody looked."""
-    path, topology = Path(run.judged.path), run.inventory.topology
-    found = read_links(path)
+    topology = run.past.inventory.topology
+    found = read_links(run.past.path)
     rows = [] if found is None else list(_link_rows(found, cables_of(found, topology, run.judged.scenario.hosts), run))
     return table_of("links", {name: [row.get(name) for row in rows] for name in TABLES["links"].names})
 
@@ -379,7 +382,7 @@ def links(run: ShownRun) -> pa.Table:
 def _link_rows(found: LinkSamples, cables: list[SeenCable], run: ShownRun) -> Iterator[dict[str, Any]]:
     courses = by_port(found.samples)
     outcomes = {one.component: one.outcome.value for one in run.judged.verdict.components}
-    hosts = run.inventory.topology.hosts
+    hosts = run.past.inventory.topology.hosts
     for cable in cables:
         judged = outcomes.get(cable.name, Outcome.PASS.value if cable.ends else None)
         if not cable.ends:

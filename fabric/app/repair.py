@@ -77,7 +77,7 @@ def prepare_repair(given: Given, run: Path, *, quick: bool, links: str | None = 
     """
     failed = reopened(run)
     hosts = _repaired_hosts(given, run, failed) if links is None else ()
-    named = () if links is None else _known_links(links, failed.inventory.topology)
+    named = () if links is None else _known_links(links, failed.past.inventory.topology)
     because = _because(run, failed, hosts, named, quick=quick)
     names = _taking_part(because, failed)
     inventory, notes = inventory_of(run, failed, given.inventory, because, names)
@@ -152,7 +152,7 @@ def _repaired_hosts(given: Given, run: Path, failed: ShownRun) -> tuple[str, ...
     """The hosts of --hosts, else those that the run named."""
     names = failed.judged.scenario.hosts
     if given.hosts is None:
-        switches = failed.inventory.topology.switches
+        switches = failed.past.inventory.topology.switches
         beyond = [one for one in failed.judged.verdict.suspects if _switches(one.component)[0] in switches]
         named = suspected(failed, but=beyond)
         found = tuple(name for name in names if name in named)
@@ -160,7 +160,7 @@ def _repaired_hosts(given: Given, run: Path, failed: ShownRun) -> tuple[str, ...
             links = f", and --links {','.join(one.component for one in beyond)} for what is no host" if beyond else ""
             raise ConfigError.at(run, f"it names no host as bad: say --hosts{links}")
         return found
-    return hosts_named(given.hosts, failed.inventory)
+    return hosts_named(given.hosts, failed.past.inventory)
 
 
 def _known_links(text: str, topology: Topology) -> tuple[str, ...]:
@@ -174,7 +174,7 @@ def _known_links(text: str, topology: Topology) -> tuple[str, ...]:
 
 
 def _because(run: Path, failed: ShownRun, hosts: Sequence[str], links: tuple[str, ...], *, quick: bool) -> Because:
-    topology, verdict = failed.inventory.topology, failed.judged.verdict
+    topology, verdict = failed.past.inventory.topology, failed.judged.verdict
     about = {end for name in links for end in _switches(name)} or set(hosts)
     listed = ((one, _switches(one.component) if links else one.hosts) for one in verdict.suspects)
     suspects = [one for one, places in listed if not about.isdisjoint(places)]
@@ -182,12 +182,12 @@ def _because(run: Path, failed: ShownRun, hosts: Sequence[str], links: tuple[str
     if not evidence:
         why = "".join(f"; {note}" for note in notes)
         raise ConfigError.at(run, f"it has nothing against {fold(links or hosts)} that can be measured again{why}")
-    identity = read_identity(Path(failed.judged.path)) or {}
-    samples = read_samples(Path(failed.judged.path), lambda one: one.name == "module_c")
-    measured = Measured(failed.probes, failed.results, verdict, topology, samples)
+    identity = read_identity(failed.past.path) or {}
+    samples = read_samples(failed.past.path, lambda one: one.name == "module_c")
+    measured = Measured(failed.past.probes, failed.past.results, verdict, topology, samples)
     bad = [one for one in suspects if one.outcome in NAMING]
     return Because(
-        run=f"{failed.judged.scenario.name}/{failed.judged.run_id}",
+        run=failed.past.name,
         path=failed.judged.path,
         hosts=tuple(hosts),
         quick=quick,
@@ -211,7 +211,7 @@ def _taking_part(because: Because, failed: ShownRun) -> list[str]:
     names |= dict.fromkeys(host for one in because.evidence for host in one.probe.hosts)
     bad = suspected(failed)
     for host in because.hosts:
-        near = [name for name in _neighbours(host, failed.inventory.topology) if name not in bad]
+        near = [name for name in _neighbours(host, failed.past.inventory.topology) if name not in bad]
         for name in near:
             if sum(other in names for other in near) < NEIGHBOURS:
                 names[name] = None
@@ -266,7 +266,7 @@ def inventory_of(
     """
     path = _own(run, failed) if given is None else given
     now = load_inventory(path)
-    then = failed.inventory
+    then = failed.past.inventory
     missing = [host for host in hosts if host not in now.topology.hosts]
     if missing:
         raise ConfigError.at(path, _absent(missing, because))
@@ -284,8 +284,8 @@ def inventory_of(
 
 def _own(run: Path, failed: ShownRun) -> Path:
     """Where the inventory of the failed run lay."""
-    asked_in = (failed.document.get("given") or {}).get("folder", "")
-    path = Path(asked_in) / failed.inventory.source
+    asked_in = (failed.past.document.get("given") or {}).get("folder", "")
+    path = Path(asked_in) / failed.past.inventory.source
     if not path.is_file():
         raise ConfigError.at(run, f"its inventory {path} is not there any more: say --inventory")
     return path
@@ -343,7 +343,7 @@ def evidence_of(failed: ShownRun, hosts: Sequence[str], links: Sequence[str], su
     Also what the *suspects* rest on and what passed by itself: a course is made of such probes.
     """
     accused, bad = set(hosts), suspected(failed, but=suspects if links else ())
-    passes = [through(name, failed.inventory.topology) for name in links]
+    passes = [through(name, failed.past.inventory.topology) for name in links]
     named = {name for one in suspects for name in one.probes}
     kept: dict[Same, Row] = {}
     large, partners = set[str](), set[str]()
@@ -386,12 +386,12 @@ def _past(failed: ShownRun, wanted: set[Same]) -> Mapping[Same, Sequence[float]]
 
 def _earlier(failed: ShownRun) -> Iterator[PastRun]:
     """The newest runs before it in the same results, through the same backend; what cannot be read is no past."""
-    here = Path(failed.judged.path)
+    here = failed.past.path
     before = [one for one in run_folders(here.parent.parent).runs if one.name < here.name]  # named by their times
     for path in sorted(before, key=lambda one: one.name, reverse=True)[:MOST_PAST_RUNS]:
         try:
             run = read_past_run(path)
         except FabricError:
             continue
-        if run.backend == failed.judged.backend and not run.changes:
+        if run.backend == failed.past.backend and not run.changes:
             yield run

@@ -91,7 +91,7 @@ def _alike(one: PastRun) -> tuple[object, ...]:
 
 def _offsets_s(parts: Sequence[PastRun]) -> list[float]:
     """What has to be added to each run's seconds, so that all are seconds of the first one's clock."""
-    clocks = [WallClock(one.path, str(one.document["run_id"])).at([0.0])[0] for one in parts]
+    clocks = [WallClock(one.history.others, str(one.document["run_id"])).at([0.0])[0] for one in parts]
     return [0.0 if np.isnat(one - clocks[0]) else float((one - clocks[0]) / np.timedelta64(1, "s")) for one in clocks]
 
 
@@ -104,7 +104,7 @@ def _whole(parts: Sequence[PastRun], offsets_s: Sequence[float]) -> PastRun:
     began_s = [(one.history.first or {"at_s": 0.0})["at_s"] + by for one, by in zip(parts, offsets_s, strict=True)]
     history = History(
         results=results,
-        others=tuple(event for one in parts for event in one.history.others),
+        others=parts[0].history.others,  # on its own clock, which is that of all
         first={"at_s": min(began_s)},
         at_s=max(one.history.at_s + by_s for one, by_s in zip(parts, offsets_s, strict=True)),
         added=tuple(probe for one in parts for probe in one.history.added),

@@ -190,7 +190,7 @@ def make_certificate(run: Path, *, key: Path | None) -> tuple[Path, str]:
     if key is not None:
         sign(b"", key)  # one that cannot be used is told before anything is judged
     shown = reopened(path)
-    directory = Path(shown.judged.path)
+    directory = shown.past.path
     with storing(directory):
         _tidy(directory, shown)
         document = _document(shown, manifest(directory))
@@ -268,7 +268,7 @@ def _says_the_same(stated: _Stated, again: Mapping[str, Any], found: Verified) -
 
 def _beside(shown: ShownRun) -> dict[str, str]:
     """What the verdict and the decision beside it say otherwise than the run's files; empty text where nothing is."""
-    directory, decision = Path(shown.judged.path), decided(shown)
+    directory, decision = shown.past.path, decided(shown)
     made: dict[str, Mapping[str, Any]] = {VERDICT: verdict_document(shown.judged)}
     if decision is not None:
         made[DECISION] = acceptance_document(decision)
@@ -306,7 +306,7 @@ def _not_covered(directory: Path, checked: Iterable[str]) -> list[str]:
 
 def _document(shown: ShownRun, files: Sequence[SourceFile]) -> dict[str, Any]:
     """As a reader of the file sees it; each of the *files* once, in order of path."""
-    identity = read_identity(Path(shown.judged.path)) or {}
+    identity = read_identity(shown.past.path) or {}
     parts = [asdict(host) for host in identity.values()]
     ordered = [one for _, one in sorted({one.path: one for one in files}.items())]
     document = certificate_document(shown, decided(shown), ordered, parts, judged_with=own_version())

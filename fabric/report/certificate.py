@@ -121,7 +121,7 @@ def _tested(run: ShownRun) -> list[dict[str, Any]]:
 
 def _limits(run: ShownRun) -> list[dict[str, Any]]:
     """Every limit of the baselines that the run was judged by, with its source."""
-    baselines = run.document.get("baselines", {})
+    baselines = run.past.document.get("baselines", {})
     found = []
     for name, body in baselines.items():
         kinds = {row.probe.kind for row in run.rows}

@@ -124,7 +124,7 @@ def _hosts(run: ShownRun) -> Iterator[Picture]:
     only: list[str] | None = None
     if len(hosts) > MOST_HOSTS:
         words = "A block is a rack, a square a host with the colour of its worst measurement."
-        squares = figures.hall(run.frames, racks_of(run.inventory.topology, hosts), known=found)
+        squares = figures.hall(run.frames, racks_of(run.past.inventory.topology, hosts), known=found)
         yield from _drawn("hosts", "hall", f"All {len(hosts):,} hosts", words, squares)
         named = [host for one in run.judged.verdict.suspects for host in one.hosts[:_OF_A_SUSPECT]]
         bad = found[~found["outcome"].isin(["pass", "skipped"])].sort_values("share")["host"]
@@ -182,13 +182,13 @@ def page(run: ShownRun) -> str:
         told=shown_verdict(judged),
         decision=decision,
         title=f"{word} {judged.scenario.name} {judged.run_id}",
-        slot=lambda one: _slot(one, run.inventory.topology),
+        slot=lambda one: _slot(one, run.past.inventory.topology),
         drawn=drawn,
         sections=SECTIONS.items(),
         data=table(run.frames),
         outcomes=list(Outcome),
         exit_code=run_exit_code(run),
-        seed=run.document.get("seed", "") if run.simulated else "",
+        seed=run.past.document.get("seed", "") if run.simulated else "",
         most_suspects=MOST_SUSPECTS,
         most_changes=MOST_CHANGES,
     )

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from fabric.model.inventory import Inventory
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.verdict import JudgedRun, ProbeVerdict
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from fabric.runs.run_document import PastRun
 
 
 class Frames(Protocol):
@@ -64,16 +65,13 @@ class Row(NamedTuple):
 @dataclass(frozen=True)
 class ShownRun:
     """
-    What a report says about a run.
+    What a report says about a run: *past*, what was asked and measured, as it was *judged*.
 
-    *document* is run.json, of which only argv, seed, versions and the time are shown. *frames_of* makes its frames.
+    Of run.json only argv, seed, versions and the time are shown. *frames_of* makes its frames.
     """
 
+    past: PastRun
     judged: JudgedRun
-    inventory: Inventory
-    probes: Sequence[Probe]
-    results: Mapping[str, ProbeResult]
-    document: Mapping[str, Any]
     frames_of: Callable[[ShownRun], Frames]
 
     @cached_property
@@ -84,8 +82,10 @@ class ShownRun:
     @cached_property
     def rows(self) -> tuple[Row, ...]:
         """Every planned probe, in planned order."""
-        judged, found = self.judged.verdict.probes, self.results.get
-        return tuple([Row(probe, one, found(one.probe_id)) for probe, one in zip(self.probes, judged, strict=True)])
+        judged, found = self.judged.verdict.probes, self.past.results.get
+        return tuple(
+            [Row(probe, one, found(one.probe_id)) for probe, one in zip(self.past.probes, judged, strict=True)]
+        )
 
     @property
     def simulated(self) -> bool:
@@ -102,13 +102,13 @@ class ShownRun:
     @property
     def command_line(self) -> str:
         """The words that started it, as run.json has them."""
-        words = self.document.get("argv", ())
+        words = self.past.document.get("argv", ())
         return " ".join(str(word) for word in words) if isinstance(words, list | tuple) else ""
 
     @property
     def versions(self) -> Mapping[str, str]:
         """Name and version of what took part."""
-        found = self.document.get("versions", {})
+        found = self.past.document.get("versions", {})
         return {str(name): str(value) for name, value in found.items()} if isinstance(found, Mapping) else {}
 
     @property

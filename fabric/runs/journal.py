@@ -173,16 +173,15 @@ def say_what_is_open(run: Path) -> None:
         raise MayBeLive(f"the run ended early, and this was not seen taken back: {names}; fabric restore {run}")
 
 
-def settled(
-    results: tuple[ChangeResult, ...], journal: Path, planned: Sequence[Change] = ()
-) -> tuple[ChangeResult, ...]:
+def settled(journal: Path, events: Iterable[Event], planned: Sequence[Change]) -> tuple[ChangeResult, ...]:
     """
-    The results of a run as its journal knows better.
+    ``change_results`` of a run as its journal knows better.
 
     What ``fabric restore`` took back since is no longer open, and still not as asked. What is open and was killed
     before the history told of it is open, of those *planned*. Raises MayBeLive for a journal that cannot be read.
     """
-    if not is_there(journal):
+    results = change_results(events, planned) if planned else ()
+    if not planned or not is_there(journal):
         return results
     still = {one.change_id for one in open_or_may_be_live(journal)}
     said = "taken back later by fabric restore"

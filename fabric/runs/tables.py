@@ -21,8 +21,8 @@ from fabric.errors import StoreError
 from fabric.model.change import Change
 from fabric.model.sampling import CounterReading, Value, growth
 from fabric.probes.sources import LEVELS, unit_of
-from fabric.runs.events import EVENTS, Event, read_events
-from fabric.runs.plain_file import GIB, is_there, read_plain, writing
+from fabric.runs.events import Event
+from fabric.runs.plain_file import GIB, read_plain, writing
 from fabric.runs.samples import LINKS, sample_changes
 
 if TYPE_CHECKING:
@@ -203,13 +203,13 @@ def _opened(path: Path, name: str) -> pq.ParquetFile:
 class WallClock:
     """Seconds of a run's clock as UTC: it ran from when its id says, and anew from each time that it went on."""
 
-    def __init__(self, run: Path, run_id: str) -> None:
+    def __init__(self, events: Iterable[Event], run_id: str) -> None:
         self._since_s, self._utc_s = [0.0], [float("nan")]
-        found = read_events(run / EVENTS, "run_started", "resumed") if is_there(run / EVENTS) else ()
-        for event in found:
-            told = event.get("utc_s") if event["event"] == "resumed" else _began(run_id)
-            self._since_s.append(event["at_s"])
-            self._utc_s.append(float(told) if isinstance(told, int | float) else float("nan"))
+        for event in events:
+            if event["event"] in ("run_started", "resumed"):
+                told = event.get("utc_s") if event["event"] == "resumed" else _began(run_id)
+                self._since_s.append(event["at_s"])
+                self._utc_s.append(float(told) if isinstance(told, int | float) else float("nan"))
 
     def at(self, seconds: Any) -> npt.NDArray[np.datetime64]:
         """When that was (numbers or NaN); NaT where it is not known."""
@@ -269,11 +269,11 @@ def _more(name: str, before: int | float, value: int | float) -> int | float:
     return value - before if unit_of(name) in LEVELS else growth(name, int(before), int(value)).by
 
 
-def changes(run: Path, planned: Sequence[Change], clock: WallClock) -> pa.Table:
+def changes(events: Iterable[Event], planned: Sequence[Change], clock: WallClock) -> pa.Table:
     """Every state that a planned change came to, in order of time."""
     known = {one.change_id: one for one in planned}
-    told: Iterable[Event] = read_events(run / EVENTS, "change") if known else ()
-    rows = [(known[event["change"]], event["state"], event["at_s"]) for event in told if event["change"] in known]
+    told = [event for event in events if event["event"] == "change" and event["change"] in known]
+    rows = [(known[event["change"]], event["state"], event["at_s"]) for event in told]
     at_s = [at for _, _, at in rows]
     columns = {
         "change": [one.change_id for one, _, _ in rows],

@@ -30,6 +30,7 @@ from fabric.model.change import ChangeResult, Window
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.verdict import ProbeVerdict
+from fabric.plan.plan import Plan
 from fabric.report.shown_run import ShownRun
 from fabric.runs.run_lock import holding
 from fabric.runs.tables import TABLES, WallClock
@@ -276,14 +277,20 @@ def measured(run: ShownRun, values: Values, kind: str = "loopback") -> ShownRun:
         probe.probe_id: ProbeResult(probe.probe_id, 1, (number(probe, value),), None, "", float(at), at + 1.0)
         for at, (probe, (_, value)) in enumerate(zip(probes, values, strict=True))
     }
-    return replace(measured_as(run, probes), results=results)
+    return of_past(measured_as(run, probes), probes, results)
+
+
+def of_past(run: ShownRun, probes: Sequence[Probe], results: Mapping[str, ProbeResult]) -> ShownRun:
+    """With these probes and results instead."""
+    history = replace(run.past.history, results=results, added=tuple(probes))
+    return replace(run, past=replace(run.past, plan=Plan(()), history=history))
 
 
 def measured_as(run: ShownRun, probes: Sequence[Probe]) -> ShownRun:
     """With these probes instead, and no results."""
     verdicts = tuple(ProbeVerdict(probe.probe_id, Outcome.PASS, "") for probe in probes)
     verdict = replace(run.judged.verdict, probes=verdicts, suspects=())
-    return replace(run, judged=replace(run.judged, verdict=verdict), probes=probes, results={})
+    return of_past(replace(run, judged=replace(run.judged, verdict=verdict)), probes, {})
 
 
 def number(probe: Probe, value: float) -> Measurement:
@@ -291,7 +298,7 @@ def number(probe: Probe, value: float) -> Measurement:
 
 
 def clock(run: ShownRun) -> WallClock:
-    return WallClock(Path(run.judged.path), run.judged.run_id)
+    return WallClock(run.past.history.others, run.judged.run_id)
 
 
 def whole(groups: Iterable[pa.Table]) -> pa.Table:
@@ -347,21 +354,21 @@ def test_a_probe_without_a_number_has_a_row_that_says_why(run: ShownRun) -> None
     named = ProbeVerdict("one/gpu003/probe", Outcome.ERROR, "no answer")
     verdicts = (*made.judged.verdict.probes[:2], named)
     judged = replace(made.judged, verdict=replace(made.judged.verdict, probes=verdicts))
-    results = {name: one for name, one in made.results.items() if name != named.probe_id}
-    row = table_of(replace(made, judged=judged, results=results)).to_pylist()[-1]
+    results = {name: one for name, one in made.past.results.items() if name != named.probe_id}
+    row = table_of(of_past(replace(made, judged=judged), made.past.probes, results)).to_pylist()[-1]
     assert (row["outcome"], row["reason"], row["gbps"], row["at"]) == ("error", "no answer", None, None)
 
 
 def test_every_probe_passes_through_what_the_judge_looks_at(run: ShownRun) -> None:
     """Worked out once for all hosts of a make, and the same as for each of them."""
-    topology = run.inventory.topology
+    topology = run.past.inventory.topology
     expected = [(row.probe.probe_id, *found) for row in run.rows for found in passes_through(row.probe, topology)]
     assert [tuple(row.values()) for row in whole(parts(run)).to_pylist()] == expected
 
 
 def test_a_pair_sends_through_one_port_and_receives_through_the_other(run: ShownRun) -> None:
     probe = next(row.probe for row in run.rows if row.probe.kind == "rnic_to_rnic")
-    ways = dict(passes_through(probe, run.inventory.topology))
+    ways = dict(passes_through(probe, run.past.inventory.topology))
     own, peer = (f"{probe.hosts[0]}/{probe.params[end]}" for end in ("rnic", "peer_rnic"))
     assert (ways[own], ways[f"{own}:port"], ways[peer], ways[f"{peer}:port"]) == ("tx", "tx", "rx", "rx")
     assert ways[probe.hosts[0]] is None
@@ -382,9 +389,10 @@ def test_no_more_is_asked_of_the_judge_than_there_are_kinds_of_host(run: ShownRu
     def of(probes: Sequence[Probe]) -> int:
         """How often a platform's parts are looked up."""
         asked.clear()
-        topology = replace(run.inventory.topology, hosts=Counted(run.inventory.topology.hosts))
-        inventory = replace(run.inventory, topology=topology)
-        shown = replace(measured_as(run, probes), inventory=inventory, results=run.results)
+        topology = replace(run.past.inventory.topology, hosts=Counted(run.past.inventory.topology.hosts))
+        inventory = replace(run.past.inventory, topology=topology)
+        shown = of_past(measured_as(run, probes), probes, run.past.results)
+        shown = replace(shown, past=replace(shown.past, inventory=inventory))
         list(parts(shown))
         return len(asked)
 

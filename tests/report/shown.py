@@ -77,7 +77,7 @@ def hostile(run: ShownRun) -> ShownRun:
         complete=False,
     )
     document = {"argv": list(words), "versions": {words[0]: words[1]}}
-    return replace(run, judged=judged, document=document)
+    return replace(run, past=replace(run.past, document=document), judged=judged)
 
 
 Rows = Sequence[Mapping[str, Any]]

@@ -134,9 +134,12 @@ def test_an_interrupted_run_has_a_page_that_says_so(bad_rack: Path, tmp_path: Pa
     shutil.copytree(bad_rack, copy)
     lines = (copy / "events.jsonl").read_bytes().splitlines(keepends=True)
     (copy / "events.jsonl").write_bytes(b"".join(lines[: len(lines) // 2]))
-    text = page(reopened(copy))
+    half = reopened(copy)
+    text = page(half)
     assert "The run was interrupted" in text
     assert f"<code>fabric resume {copy}</code>" in text
+    with_yes = page(replace(half, judged=replace(half.judged, go_on=f"fabric resume {copy} --yes")))
+    assert f"<code>fabric resume {copy} --yes</code>" in with_yes
     assert "the run ended before everything was measured" in text
 
 
@@ -273,7 +276,7 @@ def test_of_a_run_with_faults_the_answer_comes_before_what_is_normal(changed_run
 
 
 def test_racks_are_in_the_order_of_the_inventory(bad_run: ShownRun) -> None:
-    topology = bad_run.inventory.topology
+    topology = bad_run.past.inventory.topology
     assert list(racks_of(topology, bad_run.judged.scenario.hosts)) == ["r0"]
     bare = {name: replace(host, rack=None) for name, host in topology.hosts.items()}
     assert list(racks_of(replace(topology, hosts=bare), ["gpu001"])) == [topology.hosts["gpu001"].leaves[0]]

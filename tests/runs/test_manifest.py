@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fabric.errors import StoreError
-from fabric.runs.events import EVENTS, EventLog
+from fabric.runs.events import EVENTS, EventLog, all_events
 from fabric.runs.manifest import MOST_DIFFERENCES, SourceFile, differences, digest, leftovers, manifest
 from fabric.runs.samples import SAMPLES as FILE
 from fabric.runs.samples import SampleLog
@@ -151,7 +151,7 @@ def test_counters_have_a_row_a_change_with_what_it_grew_by(tmp_path: Path) -> No
         log.add("gpu001", at * 10.0, dict(zip(KEYS, (downs, celsius), strict=True)))
     log.gone("gpu001", 40.0)
     log.close()
-    (table,) = counters(tmp_path, WallClock(tmp_path, "20260101-000000"))
+    (table,) = counters(tmp_path, WallClock(all_events(tmp_path), "20260101-000000"))
     rows = [(row["name"], row["at_s"], row["value"], row["unit"], row["delta"]) for row in table.to_pylist()]
     assert [row[1:] for row in rows if row[0] == "link_downed"] == [
         (0.0, 2.0, "count", None),
@@ -169,7 +169,7 @@ def test_a_counter_beyond_what_a_number_holds_exactly_is_read_all_the_same(tmp_p
     log = SampleLog(tmp_path / FILE, 10.0)
     log.add("gpu001", 0.0, {KEYS[0]: 2**53 + 1})
     log.close()
-    (table,) = counters(tmp_path, WallClock(tmp_path, "20260101-000000"))
+    (table,) = counters(tmp_path, WallClock(all_events(tmp_path), "20260101-000000"))
     assert table["value"].to_pylist() == [2.0**53]
 
 
@@ -177,7 +177,11 @@ def test_a_run_that_went_on_tells_the_wall_clock_anew(tmp_path: Path) -> None:
     """Its own clock stood still while it was interrupted."""
     later = datetime(2026, 1, 2, tzinfo=UTC).timestamp()
     history(tmp_path, ("run_started", 100.0, {}), ("resumed", 200.0, {"utc_s": later}), ("resumed", 300.0, {}))
-    at = WallClock(tmp_path, "20260101-000000").at([100.0, 199.0, 200.5, 300.0, float("nan"), 0.0]).astype(str)
+    at = (
+        WallClock(all_events(tmp_path), "20260101-000000")
+        .at([100.0, 199.0, 200.5, 300.0, float("nan"), 0.0])
+        .astype(str)
+    )
     assert list(at) == [
         "2026-01-01T00:00:00.000000",
         "2026-01-01T00:01:39.000000",
