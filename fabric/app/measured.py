@@ -19,6 +19,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fabric.errors import StoreError
 from fabric.judge.locate.candidates import components_of
 from fabric.judge.normal.keys import BANDWIDTH_UNIT, line_rate_gbps, link_class
@@ -43,11 +45,10 @@ from fabric.runs.tables import TABLES, WallClock, changes, counters, schema_of, 
 from fabric.tools.infiniband import COUNTED, SENT
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
     import pyarrow as pa
 
-    Numbers = np.ndarray[Any, Any]
+Numbers = np.ndarray[Any, Any]
 
 
 AT_ONCE = 5_000
@@ -104,8 +105,6 @@ def samples(run: ShownRun, clock: WallClock) -> Iterator[pa.Table]:
 
 def _times(rows: Sequence[Row]) -> Numbers:
     """When each began, and ended; NaN where it did not run. As the history has them."""
-    import numpy as np
-
     nothing = (np.nan, np.nan)
     times = [nothing if row.result is None else (row.result.started_s, row.result.ended_s) for row in rows]
     return np.array(times, float).reshape(-1, 2).T.round(6)
@@ -120,8 +119,6 @@ def _numbers(row: Row) -> Sequence[Measurement | None]:
 
 
 def _values(numbers: Sequence[Measurement | None], unit: str) -> Numbers:
-    import numpy as np
-
     return np.array([one.value if one and one.unit == unit else np.nan for one in numbers], float)
 
 
@@ -207,7 +204,6 @@ def _layout(probe: Probe, topology: Topology) -> Hashable:
 
 def _normal(run: ShownRun, likes: _Likes) -> Numbers:
     """The median over the hosts of the hosts' medians, for each number in order; NaN where it has no peers."""
-    import numpy as np
     import pandas as pd
 
     faults = [one for one in run.judged.verdict.changes if one.change.is_fault]
@@ -228,8 +224,6 @@ def _normal(run: ShownRun, likes: _Likes) -> Numbers:
 
 def _in_force(changes: Iterable[ChangeResult], began_s: Numbers, ended_s: Numbers) -> list[str | None]:
     """Which of these changes were in force while each sample was taken, by their ids."""
-    import numpy as np
-
     found = np.full(len(began_s), "", object)
     for one in changes:
         meanwhile = np.zeros(len(began_s), bool)

@@ -17,6 +17,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fabric.errors import StoreError
 from fabric.model.change import Change
 from fabric.model.sampling import CounterReading, Value, growth
@@ -26,8 +28,6 @@ from fabric.runs.plain_file import GIB, read_plain, writing
 from fabric.runs.samples import LINKS, sample_changes
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -211,10 +211,8 @@ class WallClock:
                 self._since_s.append(event["at_s"])
                 self._utc_s.append(float(told) if isinstance(told, int | float) else float("nan"))
 
-    def at(self, seconds: Any) -> npt.NDArray[np.datetime64]:
+    def at(self, seconds: Any) -> np.ndarray[Any, np.dtype[np.datetime64]]:
         """When that was (numbers or NaN); NaT where it is not known."""
-        import numpy as np
-
         asked = np.asarray(seconds, float)
         place = np.maximum(np.searchsorted(self._since_s, np.nan_to_num(asked), side="right") - 1, 0)
         utc_s = np.array(self._utc_s)[place] + asked - np.array(self._since_s)[place]
