@@ -2,23 +2,21 @@
 Watch the ports of a fleet while others use it (``fabric monitor``): errors, flaps, and traffic that declines or stops.
 
 The agents read counters once a second, as they do beside a run, and the rules of ``judge/ports`` say what is bad; there
-is no second set of thresholds. Where something happens, the host is read every 100 ms for ten seconds (a *burst*).
-Nothing is altered, and nothing grows with time: courses reach back a day, alarms and bursts have bounds.
+is no second set of thresholds.
+Nothing is altered, and nothing grows with time: courses reach back a day, alarms have bounds.
 """
 
 import resource
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from math import inf, nan
 
 import numpy as np
 
 from fabric.engine.interruption import listening
 from fabric.engine.watching import Watch
-from fabric.judge.ports.beside import WORD_BYTES
 from fabric.judge.ports.health import port_health
 from fabric.judge.ports.traffic import WINDOW_S, PortTraffic, Shift
 from fabric.model.inventory import Inventory
@@ -27,14 +25,8 @@ from fabric.model.part import Part
 from fabric.model.sampling import JUDGED, TRAFFIC, CounterCourse, SampleSettings, Value
 from fabric.model.text import duration_text, fold
 from fabric.model.topology import Host
-from fabric.ports import Executor, Ticket
+from fabric.ports import Executor
 from fabric.runs.samples import Readings
-
-BURST_S, BURST_EVERY_S = 10.0, 0.1
-"""How long a host is read more often, and how often (choices)."""
-
-MOST_BURSTS, PAUSE_S = 8, 300.0
-"""So many hosts at once, and one host again after so long (choices): whatever happens to a fleet costs little."""
 
 TOLD_S = 5.0
 """A host tells so many seconds at once: each packet costs this end a millisecond (``benchmarks/monitor.py``)."""
@@ -60,9 +52,9 @@ _Port = tuple[str, str]
 @dataclass(frozen=True, slots=True)
 class Alarm:
     """
-    Something happened to *parts*, at a time (UTC): *kind* is ``counter``, ``traffic``, ``host`` or ``burst``.
+    Something happened to *parts*, at a time (UTC): *kind* is ``counter``, ``traffic`` or ``host``.
 
-    FAIL and MARGINAL as in the verdict of a run; INCONCLUSIVE: nothing is known of it; PASS: it is over, or looked at.
+    FAIL and MARGINAL as in the verdict of a run; INCONCLUSIVE: nothing is known of it; PASS: it is over.
     """
 
     at: datetime
@@ -95,16 +87,6 @@ class FleetSeen:
         return 1 if Outcome.FAIL in self.bad.values() else 3 if self.silent or not self.hosts else 0
 
 
-@dataclass(slots=True)
-class _Burst:
-    """One that goes on: until when, and what was read: when, of which port, which counter."""
-
-    ticket: Ticket
-    began_s: float
-    part: str
-    rows: list[tuple[float, str, int]] = field(default_factory=list)
-
-
 class Fleet:
     """Takes what is sampled on hosts (as ``Watch`` tells it), and says what of it is an alarm (``step``)."""
 
@@ -122,21 +104,17 @@ class Fleet:
         self._told: dict[_Port, dict[str, tuple[Outcome, int]]] = {}
         self._again_s = began_s + AGAIN_S
         self.bad: dict[str, Outcome] = {}
-        self.bursts: dict[str, _Burst] = {}
 
     def add(self, host: str, at_s: float, readings: Readings) -> None:
-        """A row: what has changed. One that was overtaken by a burst's is left out, for counters never go back."""
+        """A row: what has changed. One that was overtaken by a later one is left out, for counters never go back."""
         if at_s <= self._at_s.get(host, -inf):
             return
-        burst = self.bursts.get(host)
         for (device, name), value in readings.items():
             if name in TRAFFIC:
                 row = self._place[host, device] * len(TRAFFIC) + TRAFFIC.index(name)
                 self.traffic.read(row, value)
             elif name in JUDGED:
                 self._count((host, device), name, at_s, value)
-            if burst is not None and value is not None and name in (*JUDGED, TRAFFIC[0]):
-                burst.rows.append((at_s, f"{device}:{name}", int(value)))
         if any(value is not None for value in readings.values()) or host in self._at_s:
             self._at_s[host] = at_s
 
@@ -256,26 +234,6 @@ def shown_parts(parts: Sequence[str]) -> str:
     return ", ".join(f"{hosts}/{fold(rests)}" if any(rests) else hosts for hosts, rests in alike.items())
 
 
-def burst_text(began_s: float, device: str, rows: Sequence[tuple[float, str, int]]) -> str:
-    """What ten seconds of a port at 100 ms show: how much it sent, how long nothing, and which counters grew when."""
-    said: list[str] = []
-    counted: dict[str, list[tuple[float, int]]] = {}
-    for at_s, name, value in rows:
-        counted.setdefault(name, []).append((at_s, value))
-    sent = counted.pop(f"{device}:{TRAFFIC[0]}", [])
-    steps = [(b[0] - a[0], (b[1] - a[1]) * WORD_BYTES * 8e-9 / (b[0] - a[0])) for a, b in pairwise(sent)]
-    if steps:
-        longest_s, most = max(took_s for took_s, _ in steps), max(gbps for _, gbps in steps)
-        said.append(f"sent up to {most:.1f} Gb/s" + (f", nothing for {longest_s:.1f} s" if longest_s > 0.25 else ""))
-    else:
-        said.append("sent nothing")
-    for name, course in counted.items():
-        where, _, counter = name.partition(":")
-        if where == device and len(course) > 1:
-            said.append(f"{counter} +{course[-1][1] - course[0][1]} until {course[-1][0] - began_s:.1f} s")
-    return "; ".join(said)
-
-
 class Monitor:
     """A fleet that is watched: *say* is told every alarm, ``seen`` is what is known now (read by any thread)."""
 
@@ -295,7 +253,6 @@ class Monitor:
         self._watch = Watch(executor, self._fleet, settings, told_s=TOLD_S)
         self._counts: Counter[str] = Counter()
         self.alarms: deque[Alarm] = deque(maxlen=MOST_ALARMS)
-        self._burst_s: dict[str, float] = {}
         self._gbps: Mapping[str, tuple[float, float]] = {}
         self.seen = self._now()
 
@@ -315,10 +272,8 @@ class Monitor:
                     window_s = max(window_s + WINDOW_S, now_s)
                     found += self._shifted(now_s)
                     self._gbps = self._fleet.host_gbps()
-                self._tell(found, now_s)
-                self._end_bursts(now_s)
+                self._tell(found)
                 self.seen = self._now()
-            self._end_bursts(inf)
         self.seen = self._now()
         return self.seen
 
@@ -333,39 +288,16 @@ class Monitor:
             said = shift.text + (why if shift.state else "")
             yield self._fleet.alarm(now_s, "traffic", outcome, self._fleet.parts_of(shift), said)
 
-    def _tell(self, found: Sequence[Alarm], now_s: float) -> None:
-        """The worst first, and no more than a screen of it; a closer look at whom it happened to."""
+    def _tell(self, found: Sequence[Alarm]) -> None:
+        """The worst first, and no more than a screen of it."""
         listed = sorted(found, key=lambda one: -one.outcome.rank)
-        for place, one in enumerate(listed):
-            self._note(one, aloud=place < MOST_A_STEP)
-            if one.outcome is not Outcome.PASS and one.kind != "host":
-                self._look_closer(one.parts[0], now_s)
+        self._counts.update(one.kind for one in listed)
+        self.alarms.extend(listed)
+        for one in listed[:MOST_A_STEP]:
+            self._say(one)
         if rest := listed[MOST_A_STEP:]:
             parts = tuple(dict.fromkeys(part for one in rest for part in one.parts))
             self._say(replace(rest[0], parts=parts, said=f"{len(rest)} more alarms"))
-
-    def _note(self, alarm: Alarm, *, aloud: bool = True) -> None:
-        self._counts[alarm.kind] += 1
-        self.alarms.append(alarm)
-        if aloud:
-            self._say(alarm)
-
-    def _look_closer(self, part: str, now_s: float) -> None:
-        host = Part.of(part).host
-        bursts = self._fleet.bursts
-        if len(bursts) < MOST_BURSTS and now_s >= self._burst_s.get(host, -inf) + PAUSE_S:
-            self._burst_s[host] = now_s
-            ticket = self._watch.begin_burst(self._fleet.hosts[host], BURST_EVERY_S)
-            bursts[host] = _Burst(ticket, now_s, part)
-
-    def _end_bursts(self, now_s: float) -> None:
-        for host, burst in list(self._fleet.bursts.items()):
-            if now_s >= burst.began_s + BURST_S:
-                self._watch.end_burst(burst.ticket)
-                del self._fleet.bursts[host]
-                text = burst_text(burst.began_s, Part.of(burst.part).device, burst.rows)
-                ended_s = self._executor.now()
-                self._note(self._fleet.alarm(ended_s, "burst", Outcome.PASS, [burst.part], f"every 100 ms: {text}"))
 
     def _now(self) -> FleetSeen:
         used, fleet = resource.getrusage(resource.RUSAGE_SELF), self._fleet

@@ -41,16 +41,11 @@ AGAIN_S = 60.0
 
 @dataclass(slots=True)
 class _Series:
-    """
-    One sampling of one host: the names that came last, what they mean, and the last row of each set of names.
-
-    *once*: it is not begun again when it is lost.
-    """
+    """One sampling of one host: the names that came last, what they mean, and the last row of each set of names."""
 
     host: str
     sources: tuple[Source, ...]
     period_s: float
-    once: bool = False
     rows: dict[tuple[str, ...], tuple[Value, ...]] = field(default_factory=dict)
 
 
@@ -119,16 +114,6 @@ class Watch(Beside):
                 if sources:
                     self._start(_Series(host.name, sources, period_s))
 
-    def begin_burst(self, host: Host, period_s: float) -> Ticket:
-        """Sample this host more often, beside what goes on; until ``end_burst``."""
-        sources, _ = sources_of(host.platform, self._settings)
-        return self._start(_Series(host.name, sources, period_s, once=True))
-
-    def end_burst(self, ticket: Ticket) -> None:
-        """No more of it."""
-        self._inner.cancel(ticket)
-        self._series.pop(ticket, None)
-
     def end(self) -> None:
         """Stop sampling and write everything down; safe to call twice. Raises StoreError when the disk says no."""
         for ticket in list(self._series):
@@ -157,19 +142,17 @@ class Watch(Beside):
             if series is not None:
                 self._take(series, sampled)
 
-    def _start(self, series: _Series) -> Ticket:
+    def _start(self, series: _Series) -> None:
         series.rows.clear()
-        told_s = TOLD_S if series.once else self._told_s
-        ticket = self._inner.start_sampling(series.host, series.sources, series.period_s, told_s)
+        ticket = self._inner.start_sampling(series.host, series.sources, series.period_s, self._told_s)
         self._series[ticket] = series
-        return ticket
 
     def _is_ours(self, happening: Happening) -> bool:
         """Of what we started only the loss is told."""
         series = self._series.pop(happening.ticket, None)
         if series is None:
             return False
-        if isinstance(happening, Lost) and not series.once:
+        if isinstance(happening, Lost):
             self._log.gone(series.host, happening.at_s)
             self._kept = {key: value for key, value in self._kept.items() if key[0] != series.host}
             for other in self._series.values():

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.measured_rack import rack_topology
 from fabric.app.live_metrics import fleet_metrics
-from fabric.app.monitor import BURST_S, Alarm, Fleet, FleetSeen, Monitor, burst_text, closing_line, shown_parts
+from fabric.app.monitor import Alarm, Fleet, FleetSeen, Monitor, closing_line, shown_parts
 from fabric.hosts.mock import MockExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import Fault, Inventory, MockSettings, TimedFault
@@ -52,11 +52,10 @@ def test_a_host_that_hangs_holds_nobody_up() -> None:
     """It is told once; a port of another host that errs is told all the same."""
     errs = TimedFault(30.0, 20.0, Fault("gpu003/mlx5_1", "symbol_errors", 1e-9))
     seen, said = watched(errs, given=(Fault("gpu002", "hanging"),))
-    host, port, burst, *_ = said
+    host, port, again, *_ = said
     assert (host.kind, host.parts, host.outcome) == ("host", ("gpu002",), Outcome.INCONCLUSIVE)
     assert (port.kind, port.parts, port.outcome) == ("counter", ("gpu003/mlx5_1:port",), Outcome.FAIL)
-    assert (burst.kind, burst.parts) == ("counter", port.parts)  # twice as many errors
-    assert any(one.kind == "burst" and one.parts == port.parts for one in said)
+    assert (again.kind, again.parts) == ("counter", port.parts)  # twice as many errors
     assert (seen.exit_code, seen.silent) == (1, ("gpu002",))
 
 
@@ -70,14 +69,13 @@ def test_a_host_that_goes_away_is_read_again_when_it_is_back() -> None:
     assert seen.exit_code == 0
 
 
-def test_traffic_that_stops_is_told_and_looked_at() -> None:
+def test_traffic_that_stops_is_told() -> None:
     """Of both ends, one way each; it is no verdict on the fabric."""
     seen, said = watched(lasts_s=320.0, job=True)
-    stopped, burst = said
+    (stopped,) = said
     assert (stopped.kind, stopped.outcome) == ("traffic", Outcome.MARGINAL)
     assert set(stopped.parts) >= {"gpu001/mlx5_0:tx", "gpu002/mlx5_0:rx"}
     assert "has stopped: 0.0 Gb/s" in stopped.said
-    assert burst.kind == "burst"
     assert seen.exit_code == 0
 
 
@@ -95,7 +93,7 @@ def test_a_counter_that_grows_each_second_is_told_when_it_has_doubled() -> None:
 
 
 def test_what_was_counted_while_a_host_was_away_is_not_known() -> None:
-    """Nor is a row that a burst's has overtaken believed."""
+    """Nor is a row that a later one has overtaken believed."""
     fleet = Fleet(list(RACK.hosts.values()), 1.0, 0.0)
     fleet.add("gpu001", 1.0, {("mlx5_0", "link_downed"): 0})
     fleet.gone("gpu001", 2.0)
@@ -107,19 +105,11 @@ def test_what_was_counted_while_a_host_was_away_is_not_known() -> None:
     assert (found.outcome, found.said.split(" after ")[0]) == (Outcome.FAIL, "1 time down")
 
 
-def test_many_parts_are_few_words_and_a_burst_says_what_it_saw() -> None:
+def test_many_parts_are_few_words() -> None:
     """Folded by what they have in common."""
     every = [f"gpu{n:03d}/mlx5_{m}:port" for n in range(1, 33) for m in (0, 1)]
     assert shown_parts([*every, "gpu007/mlx5_2:tx"]) == "gpu[001-032]/mlx5_[0-1]:port, gpu007/mlx5_2:tx"
     assert shown_parts(["gpu001", "gpu002"]) == "gpu[001-002]"
-    rows = [(n / 10, "mlx5_0:port_xmit_data", n * 1_250_000_000) for n in range(5)]
-    rows += [
-        (1.4, "mlx5_0:port_xmit_data", 5 * 1_250_000_000),
-        (0.1, "mlx5_0:link_downed", 1),
-        (0.4, "mlx5_0:link_downed", 3),
-    ]
-    text = burst_text(0.0, "mlx5_0", rows)
-    assert text == "sent up to 400.0 Gb/s, nothing for 1.0 s; link_downed +2 until 0.4 s"
 
 
 def test_openmetrics_name_bad_ports_and_what_hosts_carry() -> None:
@@ -135,7 +125,6 @@ def test_openmetrics_name_bad_ports_and_what_hosts_carry() -> None:
     assert samples["fabric_monitor_hosts", "read"] == 4.0
     assert samples["fabric_monitor_sent_bits_per_second", "gpu001"] == 1e9
     assert samples["fabric_monitor_alarms_total", None] == 2.0
-    assert BURST_S == 10.0
 
 
 @pytest.mark.slow

@@ -84,6 +84,5 @@ def test_a_host_that_hangs_holds_up_nobody(tmp_path: Path) -> None:
     assert traffic.said.startswith("traffic has stopped: 0.0 Gb/s, usually ")
     assert (silent.parts, back.parts, back.outcome) == (("gpu002",), ("gpu002",), Outcome.PASS)
     assert silent.at < back.at
-    assert any(alarm.kind == "burst" and alarm.parts == counter.parts for alarm in said)
     assert (seen.exit_code, seen.silent, seen.hosts) == (1, (), 2)
     assert replace(seen, alarms={}).bad == {"gpu001/mlx5_3:port": Outcome.FAIL}
