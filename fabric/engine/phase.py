@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from fabric.engine.admission import HostHealth, ProbeAdmission, Refusal, Replanning, Waiting
 from fabric.engine.deadlines import LearnedDeadlines
@@ -16,52 +16,28 @@ from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor, Happening, Lost, Ticket
-from fabric.runs.events import Progress, Round
+from fabric.runs.events import Progress
 from fabric.runs.run_directory import RunDirectory
 
 
-@dataclass(frozen=True, slots=True)
-class PhasePast:
+def past_of(plan: PhasePlan, progress: Progress) -> Progress:
     """
-    Results that stand, and how often each probe was begun, by id.
-
-    *added* are probes that the plan does not have, *instead* those of them that were planned for one that lost a host
-    (which comes first), *rounds* what each follow-up was given.
-    """
-
-    results: Mapping[str, ProbeResult] = field(default_factory=dict)
-    attempts: Mapping[str, int] = field(default_factory=dict)
-    added: tuple[Probe, ...] = ()
-    instead: tuple[tuple[Probe, Probe], ...] = ()
-    rounds: Mapping[str, Round] = field(default_factory=dict)
-
-    def waiting(self, plan: PhasePlan) -> list[Probe]:
-        """What is still to be run, in planned order; then what was added."""
-        return [probe for probe in (*plan.planned, *self.added) if probe.probe_id not in self.results]
-
-
-def past_of(plan: PhasePlan, progress: Progress) -> PhasePast:
-    """
-    What this phase had done.
+    The same with the results and the added probes of this phase alone.
 
     A phase with a time line (a change that begins or ends on its own time) is one experiment: nothing of it stands
     unless it ended, because what is measured beside another course of changes is another measurement.
     """
     name = plan.phase.name
-    own = {probe.probe_id: probe for probe in plan.planned}
     added = tuple(probe for probe in progress.added if probe.phase == name)
-    known = own | {probe.probe_id: probe for probe in added}
     timed = any(change.when.at_s is not None or change.when.for_s is not None for change in plan.changes)
-    stands = name in progress.ended or not timed
-    return PhasePast(
-        results={key: result for key, result in progress.results.items() if key in known} if stands else {},
-        attempts={key: count for key, count in progress.attempts.items() if key in known},
-        added=added,
-        instead=tuple(
-            (known[lost], probe) for lost, probe in progress.instead if probe.phase == name and lost in known
-        ),
-        rounds=progress.rounds.get(name, {}),
-    )
+    known = {probe.probe_id for probe in (*plan.planned, *added)} if name in progress.ended or not timed else set()
+    results = {probe_id: result for probe_id, result in progress.results.items() if probe_id in known}
+    return replace(progress, results=results, added=added)
+
+
+def waiting(plan: PhasePlan, past: Progress) -> list[Probe]:
+    """What is still to be run, in planned order; then what was added."""
+    return [probe for probe in (*plan.planned, *past.added) if probe.probe_id not in past.results]
 
 
 _IDLE_WAIT_S = 60.0
@@ -91,21 +67,23 @@ class PhaseRun:
         excluded: Mapping[str, str],
         interruption: Interruption,
         changes: HeldChanges,
-        past: PhasePast,
+        past: Progress,
     ) -> None:
         self._plan, self._phase = plan, plan.phase.name
         self._topology, self._executor, self._directory = means.topology, means.executor, means.directory
         self._observer, self._health, self._learned = means.observer, means.health, means.learned
-        self._follow_ups = FollowUps(means.follow_ups, plan, past.rounds)
+        self._follow_ups = FollowUps(means.follow_ups, plan, past.rounds.get(plan.phase.name, {}))
         self._changes, self._interruption = changes, interruption
         self._announced: set[str] = set()
         self._given_up, self._heeded, self._interrupted = "", 0, False
         self._admission = ProbeAdmission(excluded, means.health)
-        self._waiting = Waiting(past.waiting(plan))
+        self._waiting = Waiting(waiting(plan, past))
         self._begun = past.attempts
         self._replanning = Replanning(plan.planned, means.topology, self._admission)
+        known = {probe.probe_id: probe for probe in (*plan.planned, *past.added)}
         for lost, probe in past.instead:
-            self._replanning.remember(lost, probe)
+            if lost in known:
+                self._replanning.remember(known[lost], probe)
         self._first: dict[str, ProbeResult] = {}  # of probes that are tried once more: how the first attempt ended
         self._held: dict[str, float] = {}  # until when each claim probably is
         self._freed: set[str] = set()  # claims that fell free since somebody was dispatched

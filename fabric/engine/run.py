@@ -7,7 +7,7 @@ from fabric.engine.deadlines import LearnedDeadlines, RoundClock
 from fabric.engine.held_changes import Changing, HeldChanges
 from fabric.engine.interruption import Interruption, StopFile, listening
 from fabric.engine.observer import FollowUp, Observer, Remembers
-from fabric.engine.phase import Means, PhasePast, PhaseRun, past_of
+from fabric.engine.phase import Means, PhaseRun, past_of, waiting
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan, Plan
@@ -31,9 +31,9 @@ def run_plan(
     follow_ups: Sequence[FollowUp],
     progress: Progress,
     judge_own: JudgeOwn,
-) -> list[ProbeResult]:
+) -> None:
     """
-    Every probe's result, in order of finishing; *progress* is what was done before the run was interrupted.
+    Run every probe; *progress* is what was done before the run was interrupted.
 
     A phase runs only for hosts that passed every phase it needs; the others are SKIPPED and the result says why.
     *follow_ups* may want more measured in a phase. *judge_own* says how hosts did by their own probes, where a phase
@@ -44,11 +44,11 @@ def run_plan(
     left_out = LeftOut(judge_own, directory=directory, clock=executor.now, observer=observer, progress=progress)
     run = _Run(plan, means, gate, left_out, changing, progress)
     with listening(executor.wake, StopFile(directory, executor.now)) as interruption:
-        return run.measured(interruption)
+        run.measure(interruption)
 
 
 class _Run:
-    """A plan while it is carried out: its results, and which hosts did not pass the phases that others need."""
+    """A plan while it is carried out, and which hosts did not pass the phases that others need."""
 
     def __init__(
         self, plan: Plan, means: Means, gate: Gate, left_out: LeftOut, changing: Changing, progress: Progress
@@ -57,9 +57,8 @@ class _Run:
         self._changing, self._progress = changing, progress
         self._needed = {name for phase_plan in plan.phases for name in phase_plan.phase.needs}
         self._failed: dict[str, Mapping[str, str]] = {}
-        self._results: list[ProbeResult] = []
 
-    def measured(self, interruption: Interruption) -> list[ProbeResult]:
+    def measure(self, interruption: Interruption) -> None:
         """Every phase in order, until somebody interrupts."""
         directory, executor = self._means.directory, self._means.executor
         clock = RoundClock(self._plan, self._progress, directory=directory, clock=executor.now)
@@ -79,12 +78,10 @@ class _Run:
                 directory.flush()
                 raise KeyboardInterrupt
             self._ended(phase_plan, results)
-        return self._results
 
-    def _kept(self, phase_plan: PhasePlan, past: PhasePast) -> None:
+    def _kept(self, phase_plan: PhasePlan, past: Progress) -> None:
         """A phase that was over before the run was interrupted."""
         done = tuple(past.results.values())
-        self._results.extend(done)
         self._remember(phase_plan, done, past.added)
         if phase_plan.phase.name in self._needed:
             self._failed[phase_plan.phase.name] = self._gate(phase_plan, done)
@@ -108,7 +105,6 @@ class _Run:
         self._remember(phase_plan, results, [probe for probe in directory.added if probe.phase == name])
         directory.events.append("phase_ended", self._means.executor.now(), {"phase": name})
         directory.flush()
-        self._results.extend(results)
         if name in self._needed:
             self._failed[name] = self._gate(phase_plan, results)
         self._means.observer.phase_ended(phase_plan, results)
@@ -120,10 +116,10 @@ class _Run:
             if isinstance(one, Remembers):
                 one.ended(phase_plan, results, added)
 
-    def _is_over(self, phase_plan: PhasePlan, past: PhasePast) -> bool:
+    def _is_over(self, phase_plan: PhasePlan, past: Progress) -> bool:
         """It ended, or all that is left of it is to take back changes that are back already."""
         ended = phase_plan.phase.name in self._progress.ended
-        return ended or (bool(phase_plan.changes) and not past.waiting(phase_plan))
+        return ended or (bool(phase_plan.changes) and not waiting(phase_plan, past))
 
     def _held(self, phase_plan: PhasePlan, number: int) -> HeldChanges:
         """The changes of a phase, ready to begin."""

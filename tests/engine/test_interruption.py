@@ -19,7 +19,7 @@ import pytest
 from benchmarks.killed_runs import forked, killed_and_resumed, whole_run, write_scenario
 from benchmarks.measured_rack import rack_topology
 from fabric.engine.interruption import LOOK_S, STOP, Interruption, StopFile, interrupt_when_told_to_end, listening
-from fabric.engine.phase import past_of
+from fabric.engine.phase import past_of, waiting
 from fabric.model.change import Change
 from fabric.model.probe import ProbeResult
 from fabric.model.scenario import Phase
@@ -258,15 +258,15 @@ def done(*names: str, added: bool = False, ended: bool = False) -> Progress:
 
 def test_what_has_a_result_does_not_wait() -> None:
     past = past_of(PLAN, done(FIRST.probe_id, "b/other"))
-    waiting = [probe.probe_id for probe in past.waiting(PLAN)]
+    left = [probe.probe_id for probe in waiting(PLAN, past)]
     assert set(past.results) == {FIRST.probe_id}
-    assert len(waiting) == PLAN.schedule.probes - 1
-    assert FIRST.probe_id not in waiting
+    assert len(left) == PLAN.schedule.probes - 1
+    assert FIRST.probe_id not in left
 
 
 def test_what_was_added_and_is_done_does_not_wait() -> None:
     past = past_of(PLAN, done(EXTRA.probe_id, added=True))
-    assert past.waiting(PLAN) == list(PLAN.planned)
+    assert waiting(PLAN, past) == list(PLAN.planned)
     assert EXTRA.probe_id in past.results
 
 
