@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
+from typing import TypeVar
 
 from fabric.changes.procedure import Conductor, Procedure, ask, pause
 from fabric.engine.interruption import STOP
@@ -34,6 +35,7 @@ from fabric.runs.samples import End, LinkLog, LinkModule, SampleLog, SampleTaker
 from fabric.tools.mlxlink import Optics
 
 _NEVER_READ = object()
+What = TypeVar("What")
 
 AGAIN_S = 60.0
 """After so long a host that could not be sampled is tried once more, or after five periods if that is longer."""
@@ -47,6 +49,13 @@ class _Series:
     sources: tuple[Source, ...]
     period_s: float
     rows: dict[tuple[str, ...], tuple[Value, ...]] = field(default_factory=dict)
+
+
+def settled(kept: dict[What, float], what: What, value: float, step: float, digits: int) -> float:
+    """What is written of something that wavers: as it was last written (*kept*), until it has moved so far."""
+    if what not in kept or abs(value - kept[what]) >= step:
+        kept[what] = round(float(value), digits)
+    return kept[what]
 
 
 class Beside:
@@ -172,7 +181,8 @@ class Watch(Beside):
                 if value == old or found is None:
                     continue
                 if value is not None and found.step:
-                    value = self._moved(series.host, found, value * found.scale)
+                    digits = 0 if found.step >= 1.0 else 1
+                    value = settled(self._kept, (series.host, found), value * found.scale, found.step, digits)
                 readings[found.part, found.name] = value
             self._log.add(series.host, at_s, readings)
             if self._stop is not None and self._settings.congestion_s and not self._storms.found:
@@ -187,14 +197,6 @@ class Watch(Beside):
         if self._storms.found and self._stop is not None:
             with suppress(OSError):  # a full disk is told by what is written next
                 self._stop.write_text(f"{self._storms.found}\n")
-
-    def _moved(self, host: str, what: Meaning, value: float) -> float:
-        """What is written of something that wavers: the same until it has moved far enough."""
-        kept = self._kept.get((host, what))
-        if kept is not None and abs(value - kept) < what.step:
-            return kept
-        kept = self._kept[host, what] = float(round(value)) if what.step >= 1.0 else round(value, 1)
-        return kept
 
     def _means(self, names: tuple[str, ...]) -> list[Meaning | None]:
         if names not in self._meanings:
@@ -274,18 +276,11 @@ class OpticsWatch:
         values: dict[str, Value] = {name: getattr(found, name) for name in counts}
         for way, light in (("rx", rx), ("tx", tx)):
             for lane, dbm in enumerate(light.lanes_dbm if light else ()):
-                values[f"{way}{lane}_dbm"] = self._moved(end, f"{way}{lane}", dbm, _STEP_DBM)
+                values[f"{way}{lane}_dbm"] = settled(self._kept, (end, f"{way}{lane}"), dbm, _STEP_DBM, 2)
         if found.temperature_c is not None:
-            values["module_c"] = self._moved(end, "module", found.temperature_c, _STEP_C)
+            values["module_c"] = settled(self._kept, (end, "module"), found.temperature_c, _STEP_C, 2)
         known = {(end[1], name): value for name, value in values.items() if value is not None}
         self._log.add(end[0], at_s, known)
-
-    def _moved(self, end: End, name: str, value: float, step: float) -> float:
-        """What is written of something that wavers: the same until it has moved far enough."""
-        kept = self._kept.get((end, name))
-        if kept is None or abs(value - kept) >= step:
-            kept = self._kept[end, name] = round(value, 2)
-        return kept
 
 
 TRIES = 3
