@@ -14,7 +14,7 @@ from fabric.config.resolved import resolved_inventory
 from fabric.engine.interruption import Interruption, listening
 from fabric.errors import ConfigError, FabricError, MayBeLive, StoreError
 from fabric.model.inventory import Inventory
-from fabric.ports import Executor, MakeExecutor
+from fabric.ports import MakeExecutor
 from fabric.report.changes import Restored
 from fabric.runs.journal import JOURNAL, Journal, OpenChange, journals, open_or_may_be_live
 from fabric.runs.plain_file import is_there
@@ -37,17 +37,16 @@ def restore(
     going on, MayBeLive for a journal that cannot be read, and when changes are open and nothing says how to reach
     their hosts. Of every run: one that cannot be taken back keeps no other from it, and is reported.
     """
-    reach = _reach(make_executor, inventory_path, backend)
+    reach = make_executor, inventory_path, backend
     if run is not None:
         if not is_there(run / JOURNAL):
             read_run(run)
-        changes = _restore_journal(run / JOURNAL, reach) if is_there(run / JOURNAL) else []
-        path = run.resolve()
+        changes, path = _taken_back(run, *reach), run.resolve()
         return [*changes, *_given_back(path.parent.parent, path)]
     found: list[Restored] = []
     for journal in journals(results):
         try:
-            found += _restore_journal(journal, reach)
+            found += _taken_back(journal.parent, *reach)
         except FabricError as exc:
             found.append(Restored(str(journal.parent), "", "", str(exc), certain=False))
     return [*found, *_given_back(results.resolve())]
@@ -76,57 +75,41 @@ def in_order(say: Callable[[str], None]) -> AbstractContextManager[Interruption]
     return listening(note)
 
 
-Reach = Callable[[Path, tuple[OpenChange, ...]], tuple[Executor, Inventory]]
-"""Of a run with these changes: an executor of its hosts, and their inventory."""
-
-
-def _reach(make_executor: MakeExecutor, inventory_path: Path | None, backend: str | None) -> Reach:
-    """How the hosts of a run are reached; it raises MayBeLive where neither run.json nor somebody says."""
-
-    def reach(run: Path, changes: tuple[OpenChange, ...]) -> tuple[Executor, Inventory]:
-        if inventory_path is not None:
-            inventory = load_inventory(inventory_path)
-            return make_executor(backend or inventory.backend, inventory), inventory
-        try:
-            document = read_run(run)
-            inventory = resolved_inventory(document["asked"])
-        except (FabricError, KeyError, TypeError) as exc:
-            names = ", ".join(one.change_id for one in changes)
-            raise MayBeLive(
-                f"{run / 'run.json'} cannot be read ({exc}), so how to reach the hosts is not known; {run / JOURNAL} "
-                f"says that these may be live: {names}; name the hosts: fabric restore {run} --inventory FILE; or "
-                f"undo them by hand: {'; '.join(undo_told(one.intent) for one in changes)}"
-            ) from exc
-        return make_executor(backend or document["backend"], inventory), inventory
-
-    return reach
-
-
-def _restore_journal(journal: Path, reach: Reach) -> list[Restored]:
-    run = journal.parent
-    try:
-        changes = open_or_may_be_live(journal)
-    except MayBeLive as exc:
-        try:
-            read_run(run)
-        except ConfigError as lost:
-            text = "ask the hosts: fabric restore --all-hosts --inventory FILE"
-            raise MayBeLive(f"neither can be read: {exc.__cause__}; {lost}; {text}") from exc
-        raise
-    return _restore_run(run, changes, reach) if changes else []
-
-
-def _restore_run(path: Path, changes: tuple[OpenChange, ...], reach: Reach) -> list[Restored]:
+def _taken_back(
+    run: Path, make_executor: MakeExecutor, inventory_path: Path | None, backend: str | None
+) -> list[Restored]:
+    """The open changes of one run."""
+    changes = open_or_may_be_live(run / JOURNAL)
+    if not changes:
+        return []
     if changes[0].running:
-        text = f"this run is still going on: end it (fabric stop {path}), and it takes its changes back itself"
-        raise ConfigError.at(path, text)
-    executor, inventory = reach(path, changes)
+        text = f"this run is still going on: end it (fabric stop {run}), and it takes its changes back itself"
+        raise ConfigError.at(run, text)
+    backend, inventory = _way_to(run, changes, inventory_path, backend)
     known = {*inventory.topology.hosts, *inventory.topology.logins}
-    journal = Journal(path / JOURNAL)
     told: list[Restored] = []
-    with closing(journal), closing(executor):
-        carry_out((_restore_change(str(path), change, journal, told, known) for change in changes), executor)
+    with closing(Journal(run / JOURNAL)) as journal, closing(make_executor(backend, inventory)) as executor:
+        carry_out((_restore_change(str(run), change, journal, told, known) for change in changes), executor)
     return told
+
+
+def _way_to(
+    run: Path, changes: tuple[OpenChange, ...], inventory_path: Path | None, backend: str | None
+) -> tuple[str, Inventory]:
+    """How the hosts of a run are reached; MayBeLive where neither run.json nor somebody says."""
+    if inventory_path is not None:
+        inventory = load_inventory(inventory_path)
+        return backend or inventory.backend, inventory
+    try:
+        document = read_run(run)
+        return backend or document["backend"], resolved_inventory(document["asked"])
+    except (FabricError, KeyError, TypeError) as exc:
+        names = ", ".join(one.change_id for one in changes)
+        raise MayBeLive(
+            f"{run / 'run.json'} cannot be read ({exc}), so how to reach the hosts is not known; {run / JOURNAL} "
+            f"says that these may be live: {names}; name the hosts: fabric restore {run} --inventory FILE; or "
+            f"undo them by hand: {'; '.join(undo_told(one.intent) for one in changes)}"
+        ) from exc
 
 
 def _restore_change(

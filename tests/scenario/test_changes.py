@@ -265,10 +265,10 @@ def test_a_host_that_the_given_inventory_lacks_stays_open(tmp_path: Path) -> Non
     assert open_changes(path / JOURNAL)
 
 
-def test_with_neither_document_nor_journal_both_are_named(tmp_path: Path) -> None:
+def test_with_neither_document_nor_journal_it_is_said_that_the_hosts_know(tmp_path: Path) -> None:
     path = left(tmp_path, "{")
     (path / JOURNAL).write_bytes(b"nonsense\n" + (path / JOURNAL).read_bytes())
-    with pytest.raises(MayBeLive, match=rf"neither can be read: .*{JOURNAL}:1: .*run\.json.*--all-hosts"):
+    with pytest.raises(MayBeLive, match=rf"cannot be read: .*{JOURNAL}:1: .*--all-hosts"):
         restored(path, tmp_path / "inventory" / "pod-64.yaml")
 
 
