@@ -42,7 +42,7 @@ past = read_past_run(path)
 since = cpu("read", started)
 verdict = concluded(past)
 since = cpu("judged", since)
-shown = shown_run(past, verdict, 0.0)
+shown = shown_run(past, verdict)
 write_derived(shown, reports=False)
 since = cpu("tabled", since)
 """

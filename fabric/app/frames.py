@@ -13,7 +13,7 @@ from fabric.app.measured import tables_of
 from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import verdict_bytes
 from fabric.runs.plain_file import read_plain
-from fabric.runs.tables import have_tables, read_columns, schema_of
+from fabric.runs.tables import have_tables, read_table, schema_of
 from fabric.runs.told_verdict import MOST_VERDICT_BYTES as MOST_BYTES
 from fabric.runs.told_verdict import VERDICT
 
@@ -189,13 +189,8 @@ class Run:
         import pandas as pd
         import pyarrow as pa
 
-        if self._tables is None:
-            columns: Iterable[tuple[str, pa.ChunkedArray]] = read_columns(self.path, name)
-        else:
-            made = self._tables(name)
-            columns = zip(made.column_names, made.columns, strict=True)
-        whole = {pa.int64(): pd.Int64Dtype()}.get
-        return pd.DataFrame({column: found.to_pandas(types_mapper=whole) for column, found in columns}, copy=False)
+        made = read_table(self.path, name) if self._tables is None else self._tables(name)
+        return made.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get, split_blocks=True)
 
 
 def frames_of(run: ShownRun) -> Run:

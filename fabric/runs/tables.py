@@ -154,12 +154,6 @@ def write_table(run: Path, name: str, groups: Iterable[pa.Table]) -> None:
     temporary.rename(path)
 
 
-def read_columns(run: Path, name: str) -> Iterator[tuple[str, pa.ChunkedArray]]:
-    """Each column of a table of a run, one by one: as little memory as it goes. Raises as ``read_table``."""
-    for column in TABLES[name].columns:
-        yield column, read_table(run, name, [column])[column]
-
-
 def read_table(run: Path, name: str, only: Sequence[str] | None = None) -> pa.Table:
     """
     A table of a run, with *only* these columns.
