@@ -33,7 +33,7 @@ from fabric.model.command import CommandResult
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.repair import Decision
-from fabric.model.text import fold
+from fabric.model.text import fold, some
 from fabric.plan.plan import Plan
 from fabric.ports import Nodes, SchedulerNode
 from fabric.report.changes import Restored
@@ -320,8 +320,7 @@ def drain(standing: Standing, results: Path, *, nodes: Nodes) -> str:
 
 
 def _reason(parts: Sequence[str], run: str) -> str:
-    more = f" and {len(parts) - MOST_PARTS} more" if len(parts) > MOST_PARTS else ""
-    return f"{OURS}{', '.join(parts[:MOST_PARTS])}{more}; run {run}"
+    return f"{OURS}{some(parts, MOST_PARTS)}; run {run}"
 
 
 def _drained(host: str, reason: str, results: Path, nodes: Nodes) -> str:

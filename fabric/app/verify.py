@@ -179,9 +179,9 @@ def make_certificate(run: Path, *, key: Path | None) -> tuple[Path, str]:
     Write certificate.json, its digest, its page and with *key* its signature, as ``ssh-keygen -Y sign`` makes it; the
     path of the page, and the result.
 
-    What killed writers left goes first, and the verdict and decision beside it are made again where they say something
-    else. Raises ConfigError for a key that cannot be used, and for a run that goes on: its files change, so that the
-    digest would be false a moment later. StoreError when the disk says no.
+    What killed writers left goes first, and the verdict and decision beside it are made again. Raises ConfigError for a
+    key that cannot be used, and for a run that goes on: its files change, so that the digest would be false a moment
+    later. StoreError when the disk says no.
     """
     path = run_path(run)
     if holder := running(path):
@@ -192,7 +192,9 @@ def make_certificate(run: Path, *, key: Path | None) -> tuple[Path, str]:
     shown = reopened(path)
     directory = shown.past.path
     with storing(directory):
-        _tidy(directory, shown)
+        remove_durably(leftovers(directory))
+        write_durably(directory / VERDICT, verdict_bytes(shown.judged))
+        write_decision(shown, directory)
         document = _document(shown, manifest(directory))
         data = encoded(document)
         signature = None if key is None else sign(data, key)
@@ -312,16 +314,6 @@ def _document(shown: ShownRun, files: Sequence[SourceFile]) -> dict[str, Any]:
     document = certificate_document(shown, decided(shown), ordered, parts, judged_with=own_version())
     found: dict[str, Any] = orjson.loads(encoded(document))
     return found
-
-
-def _tidy(directory: Path, shown: ShownRun) -> None:
-    """Raises OSError."""
-    remove_durably(leftovers(directory))
-    wrong = {name for name, text in _beside(shown).items() if text}
-    if VERDICT in wrong:
-        write_durably(directory / VERDICT, verdict_bytes(shown.judged))
-    if DECISION in wrong:
-        write_decision(shown, directory)
 
 
 def _digest_line(data: bytes) -> bytes:

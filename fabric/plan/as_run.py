@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from fabric.errors import ConfigError
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import DRILLS, FilledTime, Phase, ProbeSpec, Scenario
-from fabric.model.text import duration_text
+from fabric.model.text import counted, duration_text, some
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan, Plan, plan_scenario
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
@@ -156,26 +156,21 @@ def _flows(
 
 def _lines(plan: CoveragePlan, named: NamedClos, routing: str) -> Iterator[str]:
     routes = f"routes: {routing}" if named.clos.spec.up else "no uplinks are given: only cables of hosts are loaded"
-    yield f"{_counted(plan.stages)} ({plan.bound} at least, whatever the plan); {routes}"
+    yield f"{counted(len(plan.stages), 'stage')} ({plan.bound} at least, whatever the plan); {routes}"
     for tier in plan.tiers:
         text = f"{tier.name}: {tier.covered:,} of {tier.links:,} links at half their rate or more"
         yield text + (f"; no traffic can load {tier.never:,}" if tier.never else "")
     name = named.trunk_name if routing == "ar" else named.link_name
     for what, ids in (("no traffic can load", plan.never), ("left out", plan.missed)):
         if ids:
-            shown = ", ".join(name(link) for link in ids[:_NAMED])
-            yield f"{what}: {shown}{f' and {len(ids) - _NAMED:,} more' if len(ids) > _NAMED else ''}"
+            yield f"{what}: {some([name(link) for link in ids], _NAMED)}"
 
 
 def _likely_lines(plan: LikelyPlan) -> Iterator[str]:
-    yield f"{_counted(plan.stages)} at random: which links ECMP takes cannot be known before"
+    yield f"{counted(len(plan.stages), 'stage')} at random: which links ECMP takes cannot be known before"
     yield f"probability that every link reaches half its rate: {plan.likely:.2f} or more"
     for name, part in plan.each:
         yield f"{name}: one stage covers {part:.0%} of the links on average"
-
-
-def _counted(stages: Sequence[Stage]) -> str:
-    return f"{len(stages)} stage{'' if len(stages) == 1 else 's'}"
 
 
 MOST_PHASES = 2000
@@ -254,10 +249,8 @@ def timed(
             count = max(1, int(wanted_s / once_s)) if once_s > 0.0 else 1
             made = [phase for number in range(count) for phase in _round(block, number, fills)]
             _bounded(block[0], len(phases) + len(made), scenario.source)
-            lines.append(
-                f"{block[0].written}: {count:,} round{'' if count == 1 else 's'} of {duration_text(once_s)}, "
-                f"{duration_text(count * once_s)} in all"
-            )
+            lasts = f"{duration_text(once_s)}, {duration_text(count * once_s)} in all"
+            lines.append(f"{block[0].written}: {counted(count, 'round')} of {lasts}")
         first |= {phase.name: made[place].name for place, phase in enumerate(block)}
         phases += made
     return replace(scenario, phases=tuple(_needing(phase, first) for phase in phases)), tuple(lines)

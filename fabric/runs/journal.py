@@ -20,6 +20,7 @@ from typing import Any
 
 from fabric.errors import MayBeLive, StoreError
 from fabric.model.change import Change, ChangeResult, Window
+from fabric.model.text import some
 from fabric.runs.events import Event
 from fabric.runs.line_log import Limits, Line, LineLog, read_lines
 from fabric.runs.plain_file import GIB, MIB, is_there, plain_stream, storing
@@ -147,8 +148,7 @@ def refuse_while_open(results: Path) -> None:
         elif found:
             left.append(f"{run} may have left changes behind ({names}); take them back: fabric restore {run}")
     if left:
-        more = f"; and {len(left) - _MOST_TOLD} more" if len(left) > _MOST_TOLD else ""
-        raise MayBeLive("; ".join(left[:_MOST_TOLD]) + more)
+        raise MayBeLive(some(left, _MOST_TOLD, "; "))
     if at_work:
         raise StoreError(at_work)
 
