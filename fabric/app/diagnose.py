@@ -1,8 +1,6 @@
 """What a person can ask of what other tools wrote down: pair results that any tool measured, and a job that hangs."""
 
 import codecs
-import json
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +16,6 @@ from fabric.judge.hang import judge_hang
 from fabric.model.diagnosis import Diagnosis, PairFailure, PairRow, PairTable
 from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.hang import Hang, HangSuspect, JobEvidence, Place, RankTrace
-from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.runs.plain_file import reading
 from fabric.tools import hang as tools
@@ -93,18 +90,13 @@ MOST_BYTES = 64 << 20
 MOST_FILES = 20_000
 """Of one folder (a choice: a dump and a log of each of 8,192 ranks)."""
 
-_ROUNDS = 16
-"""The most that ``pairwise`` plans; under one leaf as many as hosts measure each with every other."""
-
 _RANKS = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?\s+(\S{1,255})")
 _SLOTS = re.compile(r"(\S{1,255})(?:\s+slots=(\d{1,4}))?(?:\s+max_slots=\d+)?")
 
 
-def hang_files(
-    files: Sequence[Path], *, inventory: Path | None = None, ranks: Path | None = None
-) -> tuple[Hang, Topology | None]:
+def hang_files(files: Sequence[Path], *, inventory: Path | None = None, ranks: Path | None = None) -> Hang:
     """
-    The verdict on all files and folders together, and what the inventory says; ConfigError with all that is wrong.
+    The verdict on all files and folders together; ConfigError with all that is wrong.
 
     A file that is named has to be one that can be read; of a folder's files those that are something else are left out.
     """
@@ -132,7 +124,7 @@ def hang_files(
     evidence = _with_places(read, placed, topology)
     if others:
         evidence = replace(evidence, notes=(*evidence.notes, f"{others} files of the folders are something else"))
-    return judge_hang(evidence), topology
+    return judge_hang(evidence)
 
 
 def _each(files: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
@@ -245,39 +237,3 @@ def _of_host(failure: HangSuspect, host_of: Callable[[str], str]) -> HangSuspect
     host = host_of(failure.host or "")
     parts = tuple(f"{host}/{part.partition('/')[2]}" for part in failure.parts)
     return replace(failure, host=host, parts=parts, others=failure.others and host_of(failure.others))
-
-
-def scenario_text(hang: Hang, topology: Topology, inventory: Path, target: Path) -> tuple[str, tuple[str, ...]]:
-    """
-    A scenario that tests the hosts of a verdict and their neighbours, and what it leaves out.
-
-    It is to be written to *target*; empty where there is no host to test.
-    """
-    tests = hang.next_tests
-    wanted = list(dict.fromkeys([*hang.hosts, *(name for test in tests for name in (test.a, test.b))]))
-    hosts = [name for name in topology.hosts if name in wanted]
-    missing = [name for name in wanted if name not in topology.hosts]
-    notes = [f"not in the inventory, and not tested: {', '.join(map(shown, missing))}"] if missing else []
-    if not hosts:
-        return "", (*notes, "no scenario is written: no host to test is known (--ranks says where each rank runs)")
-    rounds = min(len(hosts), _ROUNDS)
-    where = os.path.relpath(inventory.resolve(), target.resolve().parent)
-    ring = _RING.format(rounds=rounds) if len(hosts) > 1 else ""
-    return _SCENARIO.format(inventory=json.dumps(where), hosts=fold(hosts), ring=ring), tuple(notes)
-
-
-_SCENARIO = """\
-# Written by 'fabric hang': the hosts that a hung job waits for, and their neighbours in its rings.
-name: hang
-inventory: {inventory}
-hosts: {hosts}
-
-phases:
-  - name: loopback
-    probes: [loopback: {{size: 8M, duration: 3s}}]   # each RNIC to every memory node and GPU of its host
-{ring}"""
-
-_RING = """\
-  - name: ring
-    probes: [pairwise: {{rounds: {rounds}}}]   # with each other, on every rail
-"""

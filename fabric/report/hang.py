@@ -1,6 +1,7 @@
 """Who a hung job waits for, for people and as a document."""
 
 from collections.abc import Iterator, Sequence
+from shlex import quote
 from typing import Any
 
 from fabric.model.hang import Hang, HangKind, HangSuspect
@@ -10,12 +11,12 @@ from fabric.report import templates
 from fabric.report.output import jsonable
 from fabric.report.verdict_json import EXIT_CODES
 
-HANG_FORMAT = 1
+HANG_FORMAT = 2
 _LISTED = 12
 
 
-def hang_document(hang: Hang, scenario: str | None = None, notes: Sequence[str] = ()) -> dict[str, Any]:
-    """All of it; *scenario* is the file that was written, *notes* what it leaves out."""
+def hang_document(hang: Hang) -> dict[str, Any]:
+    """All of it."""
     return {
         "format": HANG_FORMAT,
         "outcome": hang.outcome.value,
@@ -26,20 +27,20 @@ def hang_document(hang: Hang, scenario: str | None = None, notes: Sequence[str] 
         "suspects": [{**jsonable(one), "why": _why(one)} for one in hang.suspects],
         "hosts_to_test": list(hang.hosts),
         "next_tests": jsonable(hang.next_tests),
-        "scenario": scenario,
-        "notes": [*_reasons(hang), *hang.notes, *notes],
+        "notes": [*_reasons(hang), *hang.notes],
     }
 
 
-def hang_text(hang: Hang, scenario: str | None = None, notes: Sequence[str] = ()) -> list[str]:
-    """The same, the verdict first."""
+def hang_text(hang: Hang) -> list[str]:
+    """The same, the verdict first, and the command that tests who is to be tested."""
+    tested = {*hang.hosts, *(host for test in hang.next_tests for host in (test.a, test.b))}
     said = templates.text(
         "hang.txt.j2",
         it=hang,
-        scenario=scenario,
+        tested=quote(fold(sorted(tested))),
         sure=[_name(one) for one in hang.suspects if one.outcome is Outcome.FAIL],
         suspects=[(_name(one), one, _why(one)) for one in hang.suspects],
-        notes=[*_reasons(hang), *hang.notes, *notes],
+        notes=[*_reasons(hang), *hang.notes],
         ranks=_ranks,
         most=_LISTED,
     )
