@@ -226,7 +226,7 @@ def score(folder: Path) -> None:
     took = time.process_time()
     for path in sorted(folder.glob("*/job.json")):
         job = Job(**json.loads(path.read_text()))
-        found, _ = hang_files([path.parent])
+        found = hang_files([path.parent])
         for_certain = {one.rank for one in found.suspects if one.outcome is Outcome.FAIL}
         named = for_certain or {one.rank for one in found.suspects}
         right = {job.bad} if job.bad >= 0 else set()

@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-    from fabric.app.frames import Run
+    from fabric.runs.frames import Frames
 
 
-def load(run_directory: Path | str) -> Run:
+def load(run_directory: Path | str) -> Frames:
     """What a run measured as pandas frames: the newest of a scenario's folder, or the run in this directory."""
     from fabric.app.analyze import load as read
 

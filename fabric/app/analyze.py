@@ -7,7 +7,7 @@ report.html, junit.xml, metrics.prom, summary.md and tickets/ are made again and
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from fabric.app.frames import Run, frames_of, whole_table
 from fabric.app.measured import tables_of, with_particulars
 from fabric.config.baselines import load_baseline
 from fabric.engine.deadlines import reached
@@ -37,15 +36,16 @@ from fabric.report.output import visible, warn
 from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import verdict_bytes
 from fabric.runs.events import EVENTS, history_of, not_begun, read_events
+from fabric.runs.frames import Frames
 from fabric.runs.journal import JOURNAL, settled
 from fabric.runs.manifest import FIGURES, TICKETS, tickets_of
-from fabric.runs.plain_file import make_folder, storing, write_durably
+from fabric.runs.plain_file import make_folder, read_plain, storing, write_durably
 from fabric.runs.run_directory import raw_entries, run_path
 from fabric.runs.run_document import PastRun, go_on_command, read_identity, read_past_run, read_run, refuse_own_record
 from fabric.runs.run_lock import running
 from fabric.runs.samples import read_links, read_samples
-from fabric.runs.tables import have_tables, write_table
-from fabric.runs.told_verdict import DECISION, VERDICT, decision_in, history_bytes, is_told
+from fabric.runs.tables import have_tables, schema_of, write_table
+from fabric.runs.told_verdict import DECISION, MOST_VERDICT_BYTES, VERDICT, decision_in, history_bytes, is_told
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -306,7 +306,24 @@ def raw_output(path: Path, probe_id: str) -> str:
     return text
 
 
-def load(run_directory: Path | str) -> Run:
+def frames_of(run: ShownRun) -> Frames:
+    """The frames of a judged run as it was judged; its files are read where they are of this very verdict."""
+    path = run.past.path
+    with suppress(OSError):
+        if read_plain(path / VERDICT, MOST_VERDICT_BYTES) == verdict_bytes(run.judged) and have_tables(path):
+            return Frames(path)
+    groups = tables_of(run)
+    return Frames(path, lambda name: whole_table(name, groups[name]))
+
+
+def whole_table(name: str, groups: Iterable[pa.Table]) -> pa.Table:
+    """All groups of rows of a table as one."""
+    import pyarrow as pa
+
+    return pa.concat_tables([schema_of(name).empty_table(), *groups]).unify_dictionaries()
+
+
+def load(run_directory: Path | str) -> Frames:
     """
     The run in a directory, or the newest of a scenario's folder.
 
@@ -315,7 +332,7 @@ def load(run_directory: Path | str) -> Run:
     """
     path = run_path(Path(run_directory))
     read_run(path)
-    return Run(path, None if is_told(path) and have_tables(path) else made_again(path).__getitem__)
+    return Frames(path, None if is_told(path) and have_tables(path) else made_again(path).__getitem__)
 
 
 def made_again(path: Path) -> dict[str, pa.Table]:

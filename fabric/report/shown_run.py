@@ -7,37 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.verdict import JudgedRun, ProbeVerdict
 
 if TYPE_CHECKING:
-    import pandas as pd
-
+    from fabric.runs.frames import Frames
     from fabric.runs.run_document import PastRun
-
-
-class Frames(Protocol):
-    """The tables of a run as frames (``fabric.load``): what figures are drawn from; docs/data.md has their columns."""
-
-    samples: pd.DataFrame
-    """A row a number of a probe, or why there is none."""
-
-    parts: pd.DataFrame
-    """A row a part that a probe passes through."""
-
-    counters: pd.DataFrame
-    """A row a reading of a counter or sensor."""
-
-    links: pd.DataFrame
-    """A row one end of a cable."""
-
-    changes: pd.DataFrame
-    """A row a state that a change came to."""
-
-    suspects: pd.DataFrame
-    """A row a suspect."""
 
 
 class Row(NamedTuple):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from fabric.report.shown_run import Frames
+    from fabric.runs.frames import Frames
 
 MOST_ROWS = 450_000
 """More than this are not put into the page: the worst are, it says so, and measurements.parquet has them all."""

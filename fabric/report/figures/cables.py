@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from fabric.report.shown_run import Frames
+    from fabric.runs.frames import Frames
 
 _MOST_LEAVES = 24
 _LANES = 4

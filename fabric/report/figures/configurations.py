@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from fabric.report.shown_run import Frames
+    from fabric.runs.frames import Frames
 
 _ROUND = re.compile(r"[.-]r[0-9]+$")
 _ADAPTIVE = re.compile(r"\.?\badaptive_routing-(on|off)\b")

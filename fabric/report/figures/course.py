@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from fabric.report.shown_run import Frames
+    from fabric.runs.frames import Frames
 
 LEAST_TIMES = 6
 """With fewer moments there is no course to see: then the numbers stand side by side (a choice)."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from fabric.report.shown_run import Frames
+    from fabric.runs.frames import Frames
 
 MOST_HOSTS = 128
 """More hosts than this have a square each, and rows only where something did not pass (a choice: one screen)."""

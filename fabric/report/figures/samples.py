@@ -10,7 +10,7 @@ from fabric.model.part import Part
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fabric.report.shown_run import Frames
+    from fabric.runs.frames import Frames
 
 UPPER = 0.75
 """This quantile of what is alike is normal where nothing else says so: half of it may be slow (a choice)."""

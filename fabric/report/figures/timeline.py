@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from fabric.report.shown_run import Frames
+    from fabric.runs.frames import Frames
 
 MOST_LINES = 1500
 """More probes than this are drawn as the range, the middle 90 % and the median of each slice of time (a choice)."""

@@ -1,21 +1,14 @@
-"""The tables of a run as pandas frames (``fabric.load``): from its Parquet files, or made again from its history."""
+"""The tables of a run as pandas frames (``fabric.load``)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fabric.app.measured import tables_of
-from fabric.report.shown_run import ShownRun
-from fabric.report.verdict_json import verdict_bytes
-from fabric.runs.plain_file import read_plain
-from fabric.runs.tables import have_tables, read_table, schema_of
-from fabric.runs.told_verdict import MOST_VERDICT_BYTES as MOST_BYTES
-from fabric.runs.told_verdict import VERDICT
+from fabric.runs.tables import read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +21,7 @@ def _table(name: str) -> cached_property[pd.DataFrame]:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class Frames:
     """
     What one run measured and found, *path* its directory; each frame is read when it is first asked for.
 
@@ -191,20 +184,3 @@ class Run:
 
         made = read_table(self.path, name) if self._tables is None else self._tables(name)
         return made.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get, split_blocks=True)
-
-
-def frames_of(run: ShownRun) -> Run:
-    """The frames of a judged run as it was judged; its files are read where they are of this very verdict."""
-    path = run.past.path
-    with suppress(OSError):
-        if read_plain(path / VERDICT, MOST_BYTES) == verdict_bytes(run.judged) and have_tables(path):
-            return Run(path)
-    groups = tables_of(run)
-    return Run(path, lambda name: whole_table(name, groups[name]))
-
-
-def whole_table(name: str, groups: Iterable[pa.Table]) -> pa.Table:
-    """All groups of rows of a table as one."""
-    import pyarrow as pa
-
-    return pa.concat_tables([schema_of(name).empty_table(), *groups]).unify_dictionaries()
