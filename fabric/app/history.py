@@ -19,17 +19,12 @@ from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.probes.kinds import PEER_KINDS
 from fabric.runs import run_document
-from fabric.runs.plain_file import MIB, read_plain, reading, why_not_plain
+from fabric.runs.plain_file import MIB, read_plain, reading
 from fabric.runs.run_directory import RUN, run_folders
 from fabric.runs.run_lock import running
-from fabric.runs.tables import MOST_BYTES as MOST_TABLE_BYTES
-from fabric.runs.tables import TABLES, read_table
-from fabric.runs.told_verdict import MOST_VERDICT_BYTES as MOST_BYTES
-from fabric.runs.told_verdict import VERDICT, ToldVerdict, decision_in, told_verdict
+from fabric.runs.tables import read_table
+from fabric.runs.told_verdict import ToldVerdict, decision_in, told_verdict
 from fabric.tools.records import BATCH, Record, UnreadableLines, read_records
-
-_FILES = {RUN: run_document.MOST_BYTES, VERDICT: MOST_BYTES, TABLES["samples"].file: MOST_TABLE_BYTES}
-"""What is read of a run, each with its largest size in bytes."""
 
 _MOST_CLOSED = 5
 MOST_TOLD = 20
@@ -52,27 +47,23 @@ def history(
     when there is neither a run nor a record, no run knows the component, or an import is none; StoreError when all that
     is there cannot be read.
     """
-    paths, closed = _directories(results.resolve(), days)
+    judged, unjudged, closed = _all_judged(results.resolve(), days)
     records = _all_imported(imports, days)
-    if not paths and closed:
+    if closed and not judged and not unjudged:
         raise StoreError("; ".join(f"cannot read {text}" for text in closed[:_MOST_CLOSED]))
-    if not paths and not records:
+    if not judged and not unjudged and not records:
         raise ConfigError.at(results, "no runs here: expected <scenario>/<run>/run.json")
-    judged = [one for path in paths if (one := _judged(path)) is not None]
     if not judged and not records:
-        raise _nothing_judged(results, paths, closed)
-    judged.sort(key=lambda one: (one.run_id, one.path))
+        raise _nothing_judged(results, unjudged, closed)
     signals = _signals(judged, records)
     runs = _runs(judged, component, [one.host for one in signals], results)
-    known = {one.path for one in judged}
-    unjudged = [path for path in paths if path not in known]
     at_rest = tuple(f"{path.parent.name}/{path.name}" for path in unjudged if running(path) is None)
     return PartHistory(
         component,
         tuple(runs),
         tuple(signals),
         unreadable=len(at_rest),
-        total=len(paths),
+        total=len(judged) + len(unjudged),
         not_judged=at_rest,
         at_work=len(unjudged) - len(at_rest),
         closed=closed,
@@ -120,20 +111,25 @@ def _nothing_judged(results: Path, paths: Sequence[Path], closed: Sequence[str])
     return ConfigError([Problem(str(results), 0, f"no run is judged yet: {then}"), *shut])
 
 
-def _directories(results: Path, days: int | None) -> tuple[list[Path], tuple[str, ...]]:
-    """Run directories, the oldest first, and what cannot be read, with the reason."""
+def _all_judged(results: Path, days: int | None) -> tuple[list[ToldVerdict], list[Path], tuple[str, ...]]:
+    """Runs that are judged, the oldest first; those that are not; and what cannot be read, with the reason."""
     since = "" if days is None else (datetime.now(UTC) - timedelta(days=days)).strftime("%Y%m%d-%H%M%S")
     found = run_folders(results)
     closed = [f"{path}: {why}" for path, why in found.closed.items() if path.name >= since]
-    runs = []
-    for path in found.runs:
+    judged: list[ToldVerdict] = []
+    unjudged: list[Path] = []
+    for path in sorted(found.runs, key=lambda path: (path.name, path)):
         if path.name >= since:
-            shut = [
-                f"{path / name}: {why}" for name, most in _FILES.items() if (why := why_not_plain(path / name, most))
-            ]
-            closed.extend(shut)
-            runs.extend([] if shut else [path])
-    return sorted(runs, key=lambda path: (path.name, path)), tuple(closed)
+            try:
+                told = _judged(path)
+            except StoreError as exc:
+                closed.append(str(exc))
+                continue
+            if told is None:
+                unjudged.append(path)
+            else:
+                judged.append(told)
+    return sorted(judged, key=lambda one: (one.run_id, one.path)), unjudged, tuple(closed)
 
 
 def _runs(judged: Sequence[ToldVerdict], component: str | None, hosts: Sequence[str], results: Path) -> list[RunLine]:

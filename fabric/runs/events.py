@@ -170,7 +170,7 @@ class Progress:
     *bad_rounds* counts those that hosts had one after the other, by the written name of the phase, *rounds_judged*
     names the phases in which that changed; *left_out* says who is left out because of it, and why. *phases_began* says
     when each phase first began, *not_begun* names rounds for which there was no time. *at_s* is the last moment of its
-    clock, *began_s* the first. *resumed* counts how often it went on.
+    clock. *resumed* counts how often it went on.
     """
 
     results: Mapping[str, ProbeResult] = field(default_factory=dict)
@@ -185,7 +185,6 @@ class Progress:
     left_out: Mapping[str, str] = field(default_factory=dict)
     phases_began: Mapping[str, float] = field(default_factory=dict)
     not_begun: frozenset[str] = frozenset()
-    began_s: float = 0.0
     at_s: float = 0.0
     resumed: int = 0
     begun: bool = False
@@ -228,7 +227,6 @@ def _read(events: list[Event]) -> Progress:
         rounds_judged=frozenset(event["phase"] for event in of["round_judged"]),
         phases_began={event["phase"]: float(event["at_s"]) for event in reversed(of["phase_started"])},
         not_begun=not_begun(of["rounds_over"]),
-        began_s=events[0]["at_s"] if events else 0.0,
         at_s=max((event["at_s"] for event in events), default=0.0),
         resumed=len(of["resumed"]),
         begun=bool(events),

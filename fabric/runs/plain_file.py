@@ -140,17 +140,6 @@ def is_there(path: Path | str) -> bool:
     return _kind(path) is not None
 
 
-def why_not_plain(path: Path | str, most: int) -> str:
-    """Why ``read_plain`` would refuse what lies there now; empty where it would not, or nothing lies there."""
-    try:
-        plain_stream(path, most).close()
-    except FileNotFoundError:
-        return ""
-    except OSError as exc:
-        return str(exc.strerror)
-    return ""
-
-
 def size_text(size: int) -> str:
     """A bound in bytes for a person: ``64 MiB``."""
     for unit, name in ((GIB, "GiB"), (MIB, "MiB")):
