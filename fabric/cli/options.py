@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -94,6 +94,17 @@ _REPAIR = (
 )
 
 
+def taking(*options: Callable[..., Any]) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """All of these options, told by ``--help`` in this order."""
+
+    def decorate(function: Callable[..., int]) -> Callable[..., int]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
 def overrides(function: Callable[..., int]) -> Callable[..., int]:
     """What ``check``, ``plan`` and ``run`` let a command line say of a scenario, the same for all."""
 
@@ -114,37 +125,11 @@ def overrides(function: Callable[..., int]) -> Callable[..., int]:
             hosts = ",".join(KubernetesNodes().selected(selector))
         return function(hosts=hosts, **named)
 
-    for decorate in reversed(_OVERRIDES):
-        command = decorate(command)
-    return command
-
-
-class AfterRepair(NamedTuple):
-    """What a command line says of a repair; *because* is None where there was none."""
-
-    because: Path | None
-    quick: bool
-    links: str | None
-
-
-def bundled(kind: type[NamedTuple], name: str, *options: Callable[..., Any]) -> Callable[..., Any]:
-    """These options of a command as one *kind*, whose fields are called as they are, passed as *name*."""
-
-    def decorate(function: Callable[..., int]) -> Callable[..., int]:
-        @wraps(function)
-        def command(*given: Any, **named: Any) -> int:
-            words = [named.pop(field) for field in kind._fields]
-            return function(*given, **{name: kind(*words)}, **named)
-
-        for option in options:
-            command = option(command)
-        return command
-
-    return decorate
+    return taking(*_OVERRIDES)(command)
 
 
 def scenario_options(function: Callable[..., int]) -> Callable[..., int]:
-    """The scenario file and what overrides it as one ``Given``, *backend*, and *repair* as one ``AfterRepair``."""
+    """The scenario file and what overrides it as one ``Given``, *backend*, and what is said of a repair."""
 
     @wraps(function)
     def command(**named: Any) -> int:
@@ -153,8 +138,7 @@ def scenario_options(function: Callable[..., int]) -> Callable[..., int]:
         words = ("scenario", "inventory", "hosts", "faults", "lasts_s")
         return function(Given(**{name: named.pop(name) for name in words}), **named)
 
-    repaired = bundled(AfterRepair, "repair", *reversed(_REPAIR))(command)
-    return click.argument("scenario", type=PATH)(overrides(repaired))
+    return click.argument("scenario", type=PATH)(overrides(taking(*_REPAIR)(command)))
 
 
 results_option = click.option("--results", type=PATH, default=Path("results"), show_default=True)

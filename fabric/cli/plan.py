@@ -10,7 +10,6 @@ import click
 
 from fabric.cli.options import (
     PATH,
-    AfterRepair,
     WholeNumber,
     answer,
     collect_seldom,
@@ -34,14 +33,14 @@ if TYPE_CHECKING:
 @scenario_options
 @reserve_option
 @json_option
-def plan_command(given: Given, backend: str | None, *, repair: AfterRepair, reserve: bool, as_json: bool) -> int:
+def plan_command(given: Given, backend: str | None, *, reserve: bool, as_json: bool, **repair: Any) -> int:
     """Show what SCENARIO would run; touches no host. --schema prints the JSON Schema of scenario files."""
     from fabric.app.prepare import backend_of, refuse_unguarded
     from fabric.report.plan import plan_document, plan_text
     from fabric.report.told import print_coloured
 
     collect_seldom()
-    asked = asked_for(given, repair, outline=True)
+    asked = asked_for(given, outline=True, **repair)
     refuse_unguarded(asked.scenario, backend_of(asked.inventory, backend, given.faults))
     settings, plan = asked.inventory.changes, asked.plan
     gpus = sum(len(asked.inventory.topology.hosts[name].platform.gpus) for name in asked.scenario.hosts)
@@ -68,11 +67,10 @@ def _reserved(plan: Plan, hosts: Sequence[str]) -> dict[str, Any]:
     return {"nodes": fold(hosts), "minutes": minutes(plan)}
 
 
-def asked_for(given: Given, repair: AfterRepair, *, outline: bool = False) -> Asked:
+def asked_for(given: Given, *, because: Path | None, quick: bool, links: str | None, outline: bool = False) -> Asked:
     """What is to be run, planned; after a repair filled with what failed. *outline*: only to be shown."""
     from fabric.app.prepare import prepare, require_run
 
-    because, quick, links = repair
     if because is None:
         for option in (["--quick"] if quick else []) + ([] if links is None else ["--links"]):
             raise ConfigError.at(option, "it goes with --because RUN, after a repair")

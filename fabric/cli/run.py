@@ -7,21 +7,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fabric.cli.options import (
     PATH,
-    AfterRepair,
     WholeNumber,
     act_option,
-    bundled,
     collect_seldom,
     json_option,
     reserve_option,
     results_option,
     scenario_options,
+    taking,
 )
 from fabric.cli.plan import asked_for
 from fabric.cli.report import act_on, nodes_for, show
@@ -41,32 +40,20 @@ _TOLD = ("format", "minor", "scenario", "run_id", "path", "backend", "outcome", 
 """Of verdict.json, what ``--on-fail`` is told: who is to be repaired, not each probe."""
 
 
-class HowRun(NamedTuple):
-    """What a command line says of how a run is carried out, and who is told."""
-
-    as_json: bool
-    no_html: bool
-    yes: bool
-    on_fail: str | None
-    act: str | None
-    reserve: bool
-
-
-_how_it_is_run = bundled(
-    HowRun,
-    "how",
-    json_option,
-    click.option("--no-html", is_flag=True, help="Leave out report.html, junit.xml, metrics.prom and summary.md."),
-    click.option("--yes", is_flag=True, help="Alter a real fabric without asking."),
+_how_it_is_run = taking(
+    reserve_option,
+    act_option,
     click.option(
         "--on-fail",
         metavar="CMD",
         help="Told of the first failure (a slow part: when its phase ends), and of the verdict if it is FAIL: JSON "
         "on standard input.",
     ),
-    act_option,
-    reserve_option,
+    click.option("--yes", is_flag=True, help="Alter a real fabric without asking."),
+    click.option("--no-html", is_flag=True, help="Leave out report.html, junit.xml, metrics.prom and summary.md."),
+    json_option,
 )
+"""How a run is carried out, and who is told."""
 
 
 @click.command("run")
@@ -75,7 +62,16 @@ _how_it_is_run = bundled(
 @click.option("--seed", type=WholeNumber(0, 2**63 - 1), default=1, show_default=True, help="Mock: seed of its noise.")
 @_how_it_is_run
 def run_command(
-    given: Given, backend: str | None, results: Path, seed: int, *, repair: AfterRepair, how: HowRun
+    given: Given,
+    backend: str | None,
+    results: Path,
+    seed: int,
+    *,
+    because: Path | None,
+    quick: bool,
+    links: str | None,
+    yes: bool,
+    **how: Any,
 ) -> int:
     """Run SCENARIO, judge it, name the bad part; the exit code says how it ended."""
     from fabric.app.prepare import backend_of, refuse_unguarded
@@ -85,26 +81,26 @@ def run_command(
     from fabric.wiring import make_executor
 
     interrupt_when_told_to_end()  # what runs on hosts is ended, what was measured is kept
-    asked = asked_for(given, repair)
+    asked = asked_for(given, because=because, quick=quick, links=links)
     name = backend_of(asked.inventory, backend, given.faults)
     refuse_unguarded(asked.scenario, name)
     executor = make_executor(name, asked.inventory, seed)  # what is wrong with it is told before anything is written
     _tell(out_of_reach_line(asked.scenario, asked.inventory, asked.baselines))
     for line in asked.warnings:
         _tell(line)
-    if name != "mock" and _agree(asked.plan, yes=how.yes):
+    if name != "mock" and _agree(asked.plan, yes=yes):
         asked = replace(asked, given=replace(asked.given, yes=True))
     collect_seldom()
 
     measure = partial(run, asked, backend=name, executor=executor, results=results, seed=seed, say=_tell)
-    return _carried_out(how, measure, asked, results, name)
+    return _carried_out(measure, asked, results, name, **how)
 
 
 @click.command("resume")
 @click.argument("run", type=PATH)
 @click.option("--force", is_flag=True, help="Go on as it was asked then, though files or this tool have changed.")
 @_how_it_is_run
-def resume_command(run: Path, *, force: bool, how: HowRun) -> int:
+def resume_command(run: Path, *, force: bool, yes: bool, **how: Any) -> int:
     """
     Go on with RUN (a run directory, or results/<scenario> for its newest), which was killed, interrupted or stopped.
 
@@ -121,10 +117,10 @@ def resume_command(run: Path, *, force: bool, how: HowRun) -> int:
         _say(f"gone on all the same: {text}")
     _tell(out_of_reach_line(past.scenario, past.inventory, past.baselines))
     if past.backend != "mock":
-        _agree(past.plan, yes=how.yes)
+        _agree(past.plan, yes=yes)
 
     measure = partial(resume, past, make_executor=make_executor, say=_say)
-    return _carried_out(how, measure, past, past.path.parent.parent, past.backend)
+    return _carried_out(measure, past, past.path.parent.parent, past.backend, **how)
 
 
 def _told_of(run: Asked | PastRun, hook: OnFail | None, results: Path) -> dict[str, Any]:
@@ -144,7 +140,16 @@ def _told_of(run: Asked | PastRun, hook: OnFail | None, results: Path) -> dict[s
 
 
 def _carried_out(
-    how: HowRun, measure: Callable[..., ShownRun], asked: Asked | PastRun, results: Path, backend: str
+    measure: Callable[..., ShownRun],
+    asked: Asked | PastRun,
+    results: Path,
+    backend: str,
+    *,
+    as_json: bool,
+    no_html: bool,
+    on_fail: str | None,
+    act: str | None,
+    reserve: bool,
 ) -> int:
     """
     Measured, shown, and told to those who are to hear of it: the scheduler first, for jobs begin meanwhile, and while
@@ -155,17 +160,17 @@ def _carried_out(
     from fabric.report.progress import ConsoleProgress
     from fabric.report.verdict_json import verdict_document
 
-    hook = None if how.on_fail is None else OnFail(how.on_fail, _tell)
-    nodes = nodes_for(how.act, backend)
-    if how.reserve and backend == "mock":
+    hook = None if on_fail is None else OnFail(on_fail, _tell)
+    nodes = nodes_for(act, backend)
+    if reserve and backend == "mock":
         raise ConfigError.at("--reserve", "the run is simulated: no real host is reserved")
-    if how.reserve:
+    if reserve:
         minutes(asked.plan)  # refuses what could not run, before anything is begun
     with Reservation(_say) as reservation:
-        with ConsoleProgress(quiet=how.as_json, **_told_of(asked, hook, results)) as progress:
-            taken = reservation if how.reserve else None
-            found = measure(observer=progress, reports=not how.no_html, reservation=taken)
-        code, judged = show(found, as_json=how.as_json), found.judged
+        with ConsoleProgress(quiet=as_json, **_told_of(asked, hook, results)) as progress:
+            taken = reservation if reserve else None
+            found = measure(observer=progress, reports=not no_html, reservation=taken)
+        code, judged = show(found, as_json=as_json), found.judged
         act_on(Path(judged.path), nodes)
     if hook is not None and judged.verdict.outcome is Outcome.FAIL:
         hook.end({name: value for name, value in verdict_document(judged).items() if name in _TOLD})
