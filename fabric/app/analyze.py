@@ -6,7 +6,6 @@ report.html, junit.xml, metrics.prom, summary.md and tickets/ are made again and
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -119,19 +118,6 @@ def _is_kept(run: ShownRun) -> bool:
     return is_told(path) and (because_of(run.past.scenario) is None or decision_in(path) is not None)
 
 
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """A large run is millions of objects that all live to the end: looking through them doubles the time (measured)."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
-
-
-@_without_collector()
 def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
     """A run read back from its directory alone and judged again; writes nothing."""
     path = path.parent / path.readlink() if path.is_symlink() else path
@@ -249,7 +235,6 @@ def decided(run: ShownRun) -> Acceptance | None:
     return together(found)
 
 
-@_without_collector()
 def write_derived(run: ShownRun, *, reports: bool) -> None:
     """Write everything that can be deleted and made again; raises StoreError when the disk says no."""
     path = run.past.path

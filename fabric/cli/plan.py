@@ -12,7 +12,6 @@ from fabric.cli.options import (
     PATH,
     WholeNumber,
     answer,
-    collect_seldom,
     json_option,
     print_json,
     print_lines,
@@ -39,7 +38,6 @@ def plan_command(given: Given, backend: str | None, *, reserve: bool, as_json: b
     from fabric.report.plan import plan_document, plan_text
     from fabric.report.told import print_coloured
 
-    collect_seldom()
     asked = asked_for(given, outline=True, **repair)
     refuse_unguarded(asked.scenario, backend_of(asked.inventory, backend, given.faults))
     settings, plan = asked.inventory.changes, asked.plan

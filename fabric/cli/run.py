@@ -15,7 +15,6 @@ from fabric.cli.options import (
     PATH,
     WholeNumber,
     act_option,
-    collect_seldom,
     json_option,
     reserve_option,
     results_option,
@@ -90,7 +89,6 @@ def run_command(
         _tell(line)
     if name != "mock" and _agree(asked.plan, yes=yes):
         asked = replace(asked, given=replace(asked.given, yes=True))
-    collect_seldom()
 
     measure = partial(run, asked, backend=name, executor=executor, results=results, seed=seed, say=_tell)
     return _carried_out(measure, asked, results, name, **how)
