@@ -21,7 +21,7 @@ from fabric.changes.procedure import Conductor, Procedure, ask, pause
 from fabric.engine.interruption import STOP
 from fabric.engine.link_views import HostView, OpticsAsk, Subnet, SwitchView, View, askers_of, switches_of
 from fabric.engine.pauses import PauseStorms
-from fabric.errors import ExecutorError, ToolError
+from fabric.errors import ExecutorError, StoreError, ToolError
 from fabric.model.command import MIB, CommandResult
 from fabric.model.inventory import Inventory
 from fabric.model.sampling import SampleSettings, Value
@@ -429,7 +429,12 @@ def watching(executor: Executor, folder: Path, scenario: Scenario, inventory: In
     links = topology.links_between(scenario.hosts)
     nodes = {name.partition("/")[0] for link in links for name in (link.a, link.b)}
     whole_s = WHOLE_S if settings.congestion_s is None else 0.0
-    return LinkWatch(watch, folder, inventory, able, settings.links_s, nodes=nodes, whole_s=whole_s)
+    try:
+        return LinkWatch(watch, folder, inventory, able, settings.links_s, nodes=nodes, whole_s=whole_s)
+    except BaseException:
+        with suppress(StoreError):  # the first error counts; what was opened must not stay open: a resume locks it
+            watch.end()
+        raise
 
 
 def stop_watching(executor: Executor) -> None:
