@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-    from fabric.runs.frames import Frames
+    from fabric.runs.frames import Run
 
 
-def load(run_directory: Path | str) -> Frames:
+def load(run_directory: Path | str) -> Run:
     """What a run measured as pandas frames: the newest of a scenario's folder, or the run in this directory."""
     from fabric.app.analyze import load as read
 

@@ -35,7 +35,7 @@ from fabric.report.output import visible, warn
 from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import verdict_bytes
 from fabric.runs.events import EVENTS, history_of, not_begun, read_events
-from fabric.runs.frames import Frames
+from fabric.runs.frames import Run
 from fabric.runs.journal import JOURNAL, settled
 from fabric.runs.manifest import FIGURES, TICKETS, tickets_of
 from fabric.runs.plain_file import make_folder, read_plain, storing, write_durably
@@ -291,14 +291,14 @@ def raw_output(path: Path, probe_id: str) -> str:
     return text
 
 
-def frames_of(run: ShownRun) -> Frames:
+def frames_of(run: ShownRun) -> Run:
     """The frames of a judged run as it was judged; its files are read where they are of this very verdict."""
     path = run.past.path
     with suppress(OSError):
         if read_plain(path / VERDICT, MOST_VERDICT_BYTES) == verdict_bytes(run.judged) and have_tables(path):
-            return Frames(path)
+            return Run(path)
     groups = tables_of(run)
-    return Frames(path, lambda name: whole_table(name, groups[name]))
+    return Run(path, lambda name: whole_table(name, groups[name]))
 
 
 def whole_table(name: str, groups: Iterable[pa.Table]) -> pa.Table:
@@ -308,7 +308,7 @@ def whole_table(name: str, groups: Iterable[pa.Table]) -> pa.Table:
     return pa.concat_tables([schema_of(name).empty_table(), *groups]).unify_dictionaries()
 
 
-def load(run_directory: Path | str) -> Frames:
+def load(run_directory: Path | str) -> Run:
     """
     The run in a directory, or the newest of a scenario's folder.
 
@@ -317,7 +317,7 @@ def load(run_directory: Path | str) -> Frames:
     """
     path = run_path(Path(run_directory))
     read_run(path)
-    return Frames(path, None if is_told(path) and have_tables(path) else made_again(path).__getitem__)
+    return Run(path, None if is_told(path) and have_tables(path) else made_again(path).__getitem__)
 
 
 def made_again(path: Path) -> dict[str, pa.Table]:

@@ -13,7 +13,7 @@ from fabric.model.probe import Probe, ProbeResult
 from fabric.model.verdict import JudgedRun, ProbeVerdict
 
 if TYPE_CHECKING:
-    from fabric.runs.frames import Frames
+    from fabric.runs.frames import Run
     from fabric.runs.run_document import PastRun
 
 
@@ -49,10 +49,10 @@ class ShownRun:
 
     past: PastRun
     judged: JudgedRun
-    frames_of: Callable[[ShownRun], Frames]
+    frames_of: Callable[[ShownRun], Run]
 
     @cached_property
-    def frames(self) -> Frames:
+    def frames(self) -> Run:
         """Its tables, as it was judged."""
         return self.frames_of(self)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from fabric.runs.frames import Frames
+    from fabric.runs.frames import Run
 
 MOST_ROWS = 450_000
 """More than this are not put into the page: the worst are, it says so, and measurements.parquet has them all."""
@@ -25,7 +25,7 @@ MOST_REASONS = 2000
 _REASON = 240
 
 
-def table(run: Frames) -> dict[str, Any]:
+def table(run: Run) -> dict[str, Any]:
     """
     JSON-able: the rows worst first, each column as its different values and, packed, which of them each row has.
 

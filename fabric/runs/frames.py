@@ -21,7 +21,7 @@ def _table(name: str) -> cached_property[pd.DataFrame]:
 
 
 @dataclass(frozen=True, eq=False)
-class Frames:
+class Run:
     """
     What one run measured and found, *path* its directory; each frame is read when it is first asked for.
 

@@ -31,7 +31,7 @@ from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.verdict import ProbeVerdict
 from fabric.plan.plan import Plan
 from fabric.report.shown_run import ShownRun
-from fabric.runs.frames import Frames
+from fabric.runs.frames import Run
 from fabric.runs.run_lock import holding
 from fabric.runs.tables import TABLES, WallClock
 from tests.builders import asked, on_mock
@@ -60,7 +60,7 @@ def test_frames_documents_and_docstring_agree(path: Path, name: str) -> None:
     section = (ROOT / "docs" / "data.md").read_text().partition(f"## `run.{name}`, {TABLES[name].file}\n")[2]
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \| .+ \|$", section.partition("\n## ")[0], re.MULTILINE)
     assert rows == columns
-    told = (Frames.__doc__ or "").partition(f"*{name}* ({TABLES[name].file})")[2].partition("=\n\n")[0]
+    told = (Run.__doc__ or "").partition(f"*{name}* ({TABLES[name].file})")[2].partition("=\n\n")[0]
     lines = [re.split(r" {2,}", line.strip()) for line in told.splitlines() if line.strip() and "=" not in line][1:]
     assert [(*line, "", "")[:3] for line in lines] == columns
 

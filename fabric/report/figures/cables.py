@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from fabric.runs.frames import Frames
+    from fabric.runs.frames import Run
 
 _MOST_LEAVES = 24
 _LANES = 4
 
 
-def loads(run: Frames) -> pd.DataFrame:
+def loads(run: Run) -> pd.DataFrame:
     """
     A row each cable between a leaf and another switch: *part*, *leaf*, *peer*, *gbps* (the mean of the whole run in its
     busier direction), *changed* (a change of this run was in force on it).
@@ -39,7 +39,7 @@ def loads(run: Frames) -> pd.DataFrame:
 
 
 @styled
-def load(run: Frames) -> Figure | None:
+def load(run: Run) -> Figure | None:
     """
     A row each leaf, the most loaded first, a dot each of its cables upward; the most loaded has its name, and who was
     changed on purpose a ring. None where nobody read how much ports sent (``sample:`` on InfiniBand).
@@ -69,7 +69,7 @@ def load(run: Frames) -> Figure | None:
 
 
 @styled
-def light(run: Frames, part: str) -> Figure | None:
+def light(run: Run, part: str) -> Figure | None:
     """
     What each lane of a cable receives at both ends, with the alarm limits of its modules; None where nobody asked.
     """

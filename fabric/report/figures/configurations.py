@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from fabric.runs.frames import Frames
+    from fabric.runs.frames import Run
 
 _ROUND = re.compile(r"[.-]r[0-9]+$")
 _ADAPTIVE = re.compile(r"\.?\badaptive_routing-(on|off)\b")
@@ -21,7 +21,7 @@ MOST = 12
 """Configurations in one figure (a choice: more have no room for their names)."""
 
 
-def collectives(run: Frames, kind: str = "") -> pd.DataFrame:
+def collectives(run: Run, kind: str = "") -> pd.DataFrame:
     """
     The samples with a message size, of *kind* where one is named, with their *configuration* (phase and values of the
     matrix, without the round), its *routing* (``on``, ``off`` or "") and the *rest* of its name.
@@ -39,7 +39,7 @@ def collectives(run: Frames, kind: str = "") -> pd.DataFrame:
     return frame[frame["gbps"].eq(least)].drop_duplicates(["probe", "size_bytes"])
 
 
-def compared_kinds(run: Frames) -> list[str]:
+def compared_kinds(run: Run) -> list[str]:
     """Kinds that were measured with adaptive routing off and on."""
     found = collectives(run).groupby("kind", observed=True, sort=False)["routing"].nunique()
     return [str(kind) for kind, many in found.items() if many > 1]
@@ -51,7 +51,7 @@ def largest(found: pd.DataFrame) -> pd.DataFrame:
 
 
 @styled
-def bars(run: Frames, kind: str) -> Figure:
+def bars(run: Run, kind: str) -> Figure:
     """
     Figure 12a of arXiv 2410.21680: of each configuration the mean of the largest message with adaptive routing off and
     on, a dot for each iteration, and the standard deviation.
@@ -68,7 +68,7 @@ def bars(run: Frames, kind: str) -> Figure:
 
 
 @styled
-def rings(run: Frames, kind: str) -> Figure:
+def rings(run: Run, kind: str) -> Figure:
     """
     Figure 12b of arXiv 2410.21680: the mean of every ring that ran beside others, sorted, with the middle half as a box
     and the coefficient of variation.
@@ -134,7 +134,7 @@ def scaling(points: pd.DataFrame) -> Figure | None:
     return made
 
 
-def side_by_side(run: Frames, kind: str) -> bool:
+def side_by_side(run: Run, kind: str) -> bool:
     """Whether several groups of hosts were measured at the same time in each configuration."""
     found = collectives(run, kind)
     return bool(found.groupby("configuration")["hosts"].nunique().gt(1).all())

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from fabric.runs.frames import Frames
+    from fabric.runs.frames import Run
 
 LEAST_TIMES = 6
 """With fewer moments there is no course to see: then the numbers stand side by side (a choice)."""
@@ -32,7 +32,7 @@ WIDTH_IN = 4.9
 """A telephone shows all of it, with letters that can be read (a choice)."""
 
 
-def evidence(run: Frames, part: str, probes: Collection[str] = ()) -> Figure | None:
+def evidence(run: Run, part: str, probes: Collection[str] = ()) -> Figure | None:
     """Its course where it was measured over hours, else its bad numbers (*probes*); None where it has none."""
     own = through(run, part, probes)
     if own["of_normal"].isna().all():
@@ -42,7 +42,7 @@ def evidence(run: Frames, part: str, probes: Collection[str] = ()) -> Figure | N
 
 
 @styled
-def course(run: Frames, part: str, probes: Collection[str] = ()) -> Figure:
+def course(run: Run, part: str, probes: Collection[str] = ()) -> Figure:
     """
     What a part reached of what is normal over the hours, with the middle 90 % of its peers as a band, its worst numbers
     marked, and below it the temperature that was sampled of it.
@@ -77,7 +77,7 @@ def course(run: Frames, part: str, probes: Collection[str] = ()) -> Figure:
 
 
 @styled
-def against_peers(run: Frames, part: str, probes: Collection[str] = ()) -> Figure:
+def against_peers(run: Run, part: str, probes: Collection[str] = ()) -> Figure:
     """The worst number of each measurement of a part, with the middle 90 % of its peers and what is required."""
     own = through(run, part, probes)
     accused = own[own["probe"].isin(probes)] if len(probes) else own[own["outcome"] != "pass"]
@@ -130,7 +130,7 @@ def _band(others: pd.DataFrame, last_s: float) -> pd.DataFrame:
     return found.reindex([*found.index, last_s], method="ffill") if len(found) else found
 
 
-def _warmth(run: Frames, part: str) -> pd.DataFrame:
+def _warmth(run: Run, part: str) -> pd.DataFrame:
     """The readings of the sensor of a part: that of its module, else of its chip."""
     frame, own = run.counters, Part.of(part)
     found = frame[frame["part"].eq(f"{own.host}/{own.device}") & frame["name"].isin(_HOT) & frame["value"].notna()]

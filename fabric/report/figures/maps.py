@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from fabric.runs.frames import Frames
+    from fabric.runs.frames import Run
 
 MOST_HOSTS = 128
 """More hosts than this have a square each, and rows only where something did not pass (a choice: one screen)."""
@@ -45,7 +45,7 @@ LOW = 0.95
 """A pair below this share of the usual is low (a choice: beyond noise of 0.3 to 0.5 %)."""
 
 
-def worst(run: Frames) -> pd.DataFrame:
+def worst(run: Run) -> pd.DataFrame:
     """
     A row each host and column (*kind*, *what*: the RNIC, else the series): the least *share* and the worst *outcome*.
 
@@ -74,7 +74,7 @@ def worst(run: Frames) -> pd.DataFrame:
 
 
 @styled
-def hosts(run: Frames, only: Collection[str] | None = None, *, known: pd.DataFrame | None = None) -> Figure | None:
+def hosts(run: Run, only: Collection[str] | None = None, *, known: pd.DataFrame | None = None) -> Figure | None:
     """
     The worst of the whole run of each host (rows; *only* these) and RNIC or series (columns); None: no numbers.
 
@@ -97,7 +97,7 @@ def hosts(run: Frames, only: Collection[str] | None = None, *, known: pd.DataFra
 
 @styled
 def hall(
-    run: Frames, racks: Mapping[str, Sequence[str]] | None = None, *, known: pd.DataFrame | None = None
+    run: Run, racks: Mapping[str, Sequence[str]] | None = None, *, known: pd.DataFrame | None = None
 ) -> Figure | None:
     """
     A square each host with the colour of its worst number, by rack (without *racks* 32 a block); as ``hosts``.
@@ -139,7 +139,7 @@ def hall(
 
 
 @styled
-def loopback(run: Frames, host: str, *, below: float = float("inf")) -> Figure | None:
+def loopback(run: Run, host: str, *, below: float = float("inf")) -> Figure | None:
     """
     RNIC x endpoint of one host: the least of what its peers reach, in per cent.
 
@@ -162,14 +162,14 @@ def loopback(run: Frames, host: str, *, below: float = float("inf")) -> Figure |
     return made
 
 
-def pair_kinds(run: Frames) -> list[str]:
+def pair_kinds(run: Run) -> list[str]:
     """Kinds of probes that two hosts make together, with numbers that can be compared."""
     frame = run.samples
     together = frame["host"].notna() & frame["peer_host"].notna() & frame["gbps"].notna()
     return [kind for kind in dict.fromkeys(frame.loc[together, "kind"]) if kind not in SHARING]
 
 
-def pair_shares(run: Frames, kind: str) -> pd.DataFrame:
+def pair_shares(run: Run, kind: str) -> pd.DataFrame:
     """
     A row each pair of hosts of a kind of probe: *low*, *high* (its hosts in order of name), the least *share* of what
     the pairs of the same rail reach (the upper quartile), the worst *outcome* and its *probe*.
@@ -191,7 +191,7 @@ def pair_shares(run: Frames, kind: str) -> pd.DataFrame:
 
 
 @styled
-def pairs(run: Frames, kind: str, ringed: Collection[str] = ()) -> Figure | None:
+def pairs(run: Run, kind: str, ringed: Collection[str] = ()) -> Figure | None:
     """
     Host x host: what two hosts reach together, the least over rails and rounds; of many hosts those with a low pair.
 

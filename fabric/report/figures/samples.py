@@ -10,7 +10,7 @@ from fabric.model.part import Part
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fabric.runs.frames import Frames
+    from fabric.runs.frames import Run
 
 UPPER = 0.75
 """This quantile of what is alike is normal where nothing else says so: half of it may be slow (a choice)."""
@@ -22,7 +22,7 @@ TOGGLES = ("adaptive_routing", "shield")
 """Kinds of change that make nothing worse on purpose."""
 
 
-def through(run: Frames, part: str, probes: Collection[str] = ()) -> pd.DataFrame:
+def through(run: Run, part: str, probes: Collection[str] = ()) -> pd.DataFrame:
     """
     The samples that passed through a part, and those of these *probes*; with what each has of normal as ``of_normal``.
 
@@ -55,7 +55,7 @@ def with_normal(frame: pd.DataFrame) -> pd.DataFrame:
     return found.assign(of_normal=found["share"].fillna((found["gbps"] / found["required_gbps"]).clip(upper=1)))
 
 
-def peers(run: Frames, own: pd.DataFrame) -> pd.DataFrame:
+def peers(run: Run, own: pd.DataFrame) -> pd.DataFrame:
     """What the same kinds gave on hosts that nobody suspects, of like paths, without a fault made on purpose."""
     frame, suspects = run.samples, {Part.of(one).host for one in run.suspects["part"]}
     if not len(own):
@@ -66,7 +66,7 @@ def peers(run: Frames, own: pd.DataFrame) -> pd.DataFrame:
     return with_normal(frame[other & ~frame["probe"].isin(own["probe"].unique()) & ~disturbed(run, frame)])
 
 
-def disturbed(run: Frames, frame: pd.DataFrame) -> pd.Series:
+def disturbed(run: Run, frame: pd.DataFrame) -> pd.Series:
     """Whether something that makes the fabric worse was in force while a sample was taken."""
     faults = set(run.changes.loc[~run.changes["kind"].isin(TOGGLES), "change"])
     known = frame["change"].cat.categories

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from fabric.runs.frames import Frames
+    from fabric.runs.frames import Run
 
 MOST_LINES = 1500
 """More probes than this are drawn as the range, the middle 90 % and the median of each slice of time (a choice)."""
@@ -32,7 +32,7 @@ _UNLIKE = 3.0  # times what most parts count: less is what the fabric does (a ch
 _MOST_BANDS = 6
 
 
-def retained(run: Frames) -> pd.DataFrame:
+def retained(run: Run) -> pd.DataFrame:
     """
     A row each probe that ran: *began_s*, *ended_s*, and *kept*, its share of what is normal (NA: no number).
 
@@ -66,7 +66,7 @@ def _usual(frame: pd.DataFrame, quiet: pd.Series, like: Sequence[str], of: str, 
     return keys.map(quiet.groupby(keys).quantile(UPPER)).where(many >= least)
 
 
-def windows(run: Frames) -> pd.DataFrame:
+def windows(run: Run) -> pd.DataFrame:
     """A row each time in which a change was in force: *kind*, *part*, *began_s*, *ended_s* (NA: still), *is_fault*."""
     import pandas as pd
 
@@ -84,7 +84,7 @@ def windows(run: Frames) -> pd.DataFrame:
 
 
 @styled
-def timeline(run: Frames) -> Figure | None:
+def timeline(run: Run) -> Figure | None:
     """What was kept of what is normal, with changes in force as bands; None where nothing ran."""
     found = retained(run)
     if found.empty:
@@ -178,7 +178,7 @@ def _keys(ax: Axes, *, binned: bool, lost: bool, lanes: int) -> None:
 
 
 @styled
-def counters(run: Frames, hosts: Collection[str] = ()) -> Figure | None:
+def counters(run: Run, hosts: Collection[str] = ()) -> Figure | None:
     """
     Counters that grew, those of *hosts* first, as growth of each slice of time; None where none did.
 
