@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from fabric.changes.kinds import KINDS
 from fabric.model.part import Part
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ UPPER = 0.75
 SHARING = ("link_burn",)
 """Kinds whose flows share cables: each has what the others leave it, and is like no other."""
 
-TOGGLES = ("adaptive_routing", "shield")
+TOGGLES = tuple(name for name, kind in KINDS.items() if not kind.is_fault)
 """Kinds of change that make nothing worse on purpose."""
 
 

@@ -214,8 +214,9 @@ def test_a_change_is_in_force_from_its_reading_back_until_it_was_taken_back() ->
     assert (first.began_s, first.ended_s, first.is_fault) == (2.0, 5.0, True)
     assert second.began_s == 7.0
     assert second.ended_s != second.ended_s
-    (toggle,) = windows(framed(changes=[change("in_force", 0.0, "adaptive_routing")])).itertuples()
-    assert not toggle.is_fault
+    for kind in ("adaptive_routing", "switch_pfc"):
+        (toggle,) = windows(framed(changes=[change("in_force", 0.0, kind)])).itertuples()
+        assert not toggle.is_fault
 
 
 def test_a_probe_that_takes_long_leaves_no_hole() -> None:
