@@ -30,6 +30,8 @@ _NOT_FOUND = 127
 OURS = re.compile(r"(^|/)([a-z_]+_perf(_mpi)?|ib_(write|read|send)_(bw|lat))$")
 """Programs that the probes put on GPUs: NCCL's tests and perftest. A job under such a name is taken for ours."""
 
+_AMD_PROCESS = re.compile(r"PID(?P<pid>[0-9]{1,10}),\"?(?P<name>[^\",]{0,64})", re.ASCII)
+
 
 def check_rails(
     change: Change,
@@ -52,7 +54,7 @@ def check_rails(
     if untouchable:
         raise Refused(f"{change.component}: {untouchable} is for management (changes: management in the inventory)")
     for host in change.hosts if BUSY not in allow else ():
-        yield from _need_idle(host, ours_run=ours_run)
+        yield from _need_idle(host, amd=context.topology.hosts[host].platform.amd, ours_run=ours_run)
     if change.is_fault and "/" in change.component and ISOLATE not in allow:
         return (yield from _other_paths(change, context))
     return None
@@ -73,11 +75,12 @@ def managed(change: Change, alterations: Alterations, settings: ChangeSettings) 
     return next((name for name in settings.management if name.casefold() in folded), None)
 
 
-def _need_idle(host: str, *, ours_run: bool) -> Procedure[None]:
+def _need_idle(host: str, *, amd: bool, ours_run: bool) -> Procedure[None]:
     """No process on its GPUs, and no job of the batch system; a tool that is not there has nothing to say."""
-    found = yield from _on_gpus(host, but_ours=ours_run)
+    on_gpus = _on_amd_gpus if amd else _on_gpus
+    found = yield from on_gpus(host, but_ours=ours_run)
     if found and ours_run:  # one of ours that ends just now has lost its name already: who works stays
-        found &= yield from _on_gpus(host, but_ours=True)
+        found &= yield from on_gpus(host, but_ours=True)
     if found:
         raise Refused(f"{host}: its GPUs are in use (processes {', '.join(sorted(found)[:8])})", allow=BUSY)
     squeue = ("squeue", "-h", "-w", word(host, "host"), "-o", "%i")
@@ -92,6 +95,13 @@ def _on_gpus(host: str, *, but_ours: bool) -> Procedure[set[str]]:
     smi = ("nvidia-smi", f"--query-compute-apps={asked}", "--format=csv,noheader")
     rows = [line.partition(",") for line in (yield from _told(host, smi, "its GPUs are in use"))]
     return {pid.strip() for pid, _, name in rows if pid.strip().isdigit() and not OURS.search(name.strip())}
+
+
+def _on_amd_gpus(host: str, *, but_ours: bool) -> Procedure[set[str]]:
+    """The same by rocm-smi: a line ``PID4711,"python3, 1, 0, 0, 0"`` each."""
+    lines = yield from _told(host, ("rocm-smi", "--showpids", "--csv"), "its GPUs are in use")
+    found = (_AMD_PROCESS.match(line) for line in lines)
+    return {one["pid"] for one in found if one and not (but_ours and OURS.search(one["name"]))}
 
 
 def _told(host: str, argv: Argv, what: str) -> Procedure[list[str]]:

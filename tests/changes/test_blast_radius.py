@@ -1,5 +1,6 @@
 """Guard rails, and what is too much at the same time; what would allow it."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -179,6 +180,20 @@ def test_a_host_in_use_is_refused(program, answer, reason):
         railed(played)
     assert refused.value.allow == "busy_hosts"
     railed(played, allow=("busy_hosts",))
+
+
+def test_processes_on_gpus_of_amd_are_asked_of_rocm_smi():
+    """As it prints them; our own programs do not count while our probes run."""
+    played = idle()
+    world = played.context.topology
+    amd = replace(world.hosts["gpu001"], platform=replace(world.hosts["gpu001"].platform, gpu_maker="amd"))
+    context = replace(played.context, topology=replace(world, hosts={**world.hosts, "gpu001": amd}))
+    alterations = played.prepare(DOWN)
+    head = "process,PROCESS NAME,GPU(s),VRAM USED,SDMA USED,CU OCCUPANCY"
+    for ours_run, name, busy in ((False, "ib_write_bw", True), (True, "python3", True), (True, "ib_write_bw", False)):
+        played.answers["gpu001 rocm-smi"] = (f'{head}\nPID4711,"{name}, 1, 0, 0, 0"\n', "", 0)
+        with pytest.raises(Refused, match="processes 4711") if busy else nullcontext():
+            played.run(check_rails(DOWN, alterations, context, (), ours_run=ours_run))
 
 
 def test_the_last_active_path_of_a_host_stays():
