@@ -10,7 +10,6 @@ from fabric.agent.sampling import tool_row
 from fabric.errors import CommandTimeout, HostUnreachable
 from fabric.model.command import Command, CommandResult
 from fabric.ports import TOLD_S, Ended, Happening, Lost, Ready, Sampled, Source, Ticket
-from fabric.probes.sources import PFC, pfc_sums
 from fabric.sim.hosts.timeline import Exited
 from fabric.sim.tools.sysfs import Readings
 from fabric.sim.world import World
@@ -298,7 +297,7 @@ class _Samplings:
         sampling = self.by_pid.pop(event.pid)
         source, began_s = sampling.running.pop(event.pid)
         if event.exit_status == 0 and sampling.ticket in self.open:
-            names, values = tool_row(_as_scripted(source, event.stdout), source.form)
+            names, values = tool_row(event.stdout, source.form)
             if names:
                 self.rows.append(Sampled(sampling.ticket, tuple(names), (began_s,), (tuple(values),)))
 
@@ -308,17 +307,6 @@ class _Samplings:
             self.rows.append(Sampled(sampling.ticket, sampling.files.names, (now_s,), (tuple(row),)))
         under_way = [source for source, _ in sampling.running.values()]
         for source in (one for one in sampling.tools if one not in under_way):
-            pid = self._world.start(sampling.host, self._program(sampling.host, source), {}, now_s)
+            pid = self._world.start(sampling.host, source.argv, {}, now_s)
             sampling.running[pid] = source, now_s
             self.by_pid[pid] = sampling
-
-    def _program(self, host: str, source: Source) -> tuple[str, ...]:
-        """Simulated hosts have no shell: of the script that is sampled they run the one program, the rest is here."""
-        if PFC in source.argv:
-            return ("ethtool", "-S", self._world.interface(host, source.argv[-1]))
-        return source.argv
-
-
-def _as_scripted(source: Source, stdout: str) -> str:
-    """What the script of a source makes of what its program printed."""
-    return pfc_sums(source.argv[-1], stdout) if PFC in source.argv else stdout

@@ -37,6 +37,9 @@ WAIT = "port_xmit_wait"
 
 GPU_FIELDS = "temperature.gpu,clocks.sm"
 
+PFC_NAME = "fabric-pfc"
+"""The name ($0) under which the next is started."""
+
 PFC = (
     'for net in /sys/class/infiniband/"$1"/device/net/*; do ethtool -S "${net##*/}"; done | '
     "awk '/^ *[rt]x_prio[0-7]_pause:/ { frames[substr($1, 1, 2)] += $2 } "
@@ -57,8 +60,6 @@ Linux, mlx5 counters.rst: ``rx_discards_phy`` for want of buffers of the port, `
 
 _FILE = re.compile(rf"{ROOT}/([^/]+)/(?:.*/)?([^/]+)")
 _GPU = re.compile(r"([0-9]+):(temperature\.gpu|clocks\.(?:current\.)?sm)\b.*")
-_PAUSES = re.compile(r"^ *([rt]x)_prio[0-7]_pause(_duration)?: ([0-9]+)$", re.MULTILINE)
-_COUNT = re.compile(r"^ *([rt]x_)(?:prio[0-7]_)?([a-z_]+): ([0-9]+)$", re.MULTILINE)
 _OF_PFC = re.compile(rf"([^:/]+):([rt]x_(?:pfc_us|pfc_frames)|{'|'.join((*DROPS, NEARLY_FULL))})")
 _FILE_NAMES = {
     "temp1_input": ("asic_c", 1e-3),
@@ -95,18 +96,6 @@ def unit_of(name: str) -> str:
     return _UNITS.get(name.rpartition("_")[2], "count")
 
 
-def pfc_sums(device: str, text: str) -> str:
-    """What ``PFC`` prints where ethtool printed *text*."""
-    sums: dict[str, int] = {}
-    for way, duration, number in _PAUSES.findall(text):
-        name = f"{way}_pfc_{'us' if duration else 'frames'}"
-        sums[name] = sums.get(name, 0) + int(number)
-    for way, what, number in _COUNT.findall(text):
-        if way + what in (*DROPS, NEARLY_FULL):
-            sums[way + what] = sums.get(way + what, 0) + int(number)
-    return "".join(f"{device}:{name}: {number}\n" for name, number in sums.items())
-
-
 def sources_of(platform: Platform, settings: SampleSettings) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
     """What is read every time on a host of this make, and what only ``SLOWLY``."""
     often: list[Source] = []
@@ -129,7 +118,7 @@ def sources_of(platform: Platform, settings: SampleSettings) -> tuple[tuple[Sour
         if settings.temperatures:
             often += [Source(f"{device}/device/hwmon/hwmon*/temp{number}_input") for number in (1, 2)]
         if settings.pfc and ethernet and not settings.congestion_s:
-            slowly.append(Source(argv=("sh", "-c", PFC, "sh", rnic.device)))
+            slowly.append(Source(argv=("sh", "-c", PFC, PFC_NAME, rnic.device)))
     if settings.temperatures and platform.gpus and not platform.amd:
         often.append(Source(argv=("nvidia-smi", f"--query-gpu={GPU_FIELDS}", "--format=csv,nounits"), form="csv"))
     return tuple(often), tuple(slowly)
@@ -142,7 +131,7 @@ def congestion_sources(platform: Platform) -> tuple[Source, ...]:
         port = f"{ROOT}/{rnic.device}/ports/{rnic.port}"
         found += [Source(f"{port}/hw_counters/{name}") for name in (*HARDWARE, *HARDWARE_ETHERNET)]
         found += [Source(f"{port}/counters/{name}") for name in TRAFFIC]
-        found.append(Source(argv=("sh", "-c", PFC, "sh", rnic.device)))
+        found.append(Source(argv=("sh", "-c", PFC, PFC_NAME, rnic.device)))
     return tuple(found)
 
 

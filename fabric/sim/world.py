@@ -8,7 +8,6 @@ from fabric.model.change import SubnetManager
 from fabric.model.inventory import MockSettings
 from fabric.model.topology import Topology
 from fabric.sim.hashing import text_hash
-from fabric.sim.hosts import interface_name
 from fabric.sim.hosts.timeline import Exited, Listening, Process
 from fabric.sim.life import ComingFaults
 from fabric.sim.rack import rack
@@ -84,12 +83,6 @@ class World:
     def readings(self, host: str, paths: Sequence[str]) -> Readings:
         """Files of a reachable host that will be read again and again."""
         return Readings(self.rack, host, paths)
-
-    def interface(self, host: str, device: str) -> str:
-        """What the kernel of a host calls the network interface of an RNIC."""
-        platform = self.rack.topology.hosts[host].platform
-        number = [rnic.device for rnic in platform.rnics].index(device)
-        return interface_name(platform, number)
 
     def next_s(self) -> float | None:
         """The simulated time of the next thing to happen, None if nothing will."""

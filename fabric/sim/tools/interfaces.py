@@ -1,12 +1,11 @@
 """The network interfaces of a host: ``ip link``, ``ethtool``, and what a port tells of RoCE."""
 
 import json
-import re
 
 from fabric.sim import page
 from fabric.sim.hashing import mix64, text_hash
 from fabric.sim.hosts import interface_name, pci_address
-from fabric.sim.phy.port import LINK_UP, Port, lanes
+from fabric.sim.phy.port import LINK_UP, Counts, Port, lanes
 from fabric.sim.phy.qos import PAUSE_BIT_TIMES, Qos
 from fabric.sim.tools.call import Said, ToolCall
 from fabric.sim.tools.mlxlink import DARK_DBM, PART_NUMBER, RX_LIMITS_DBM, TX_LIMITS_DBM, VENDOR, WARNS_DB, plugged
@@ -134,34 +133,57 @@ def _milliwatts(dbm: float) -> float:
 def _statistics(asked: ToolCall, port: Port) -> str:
     """RDMA bytes pass the kernel by: they are in the ``_phy`` counters only."""
     counts = asked.ports.counts(port, asked.at_s)
-    # PFC on the priority of RDMA: the leaf stops a host that sends more than can go on, one longest pause a time.
-    pauses = int(counts.waited_s / (PAUSE_BIT_TIMES / (port.rate_gbps * 1e9)))
-    paused_us, pausing_us = int(counts.waited_s * 1e6), 0
-    if asked.rack.above.queued:
-        ways = ("rx_prio3_pause", "rx_prio3_pause_duration", "tx_prio3_pause_duration")
-        pauses, paused_us, pausing_us = (
-            asked.rack.above.counted(asked.site.host.name, port.node.device, name, asked.at_s) for name in ways
-        )
-    told = {"pauses": pauses, "paused_us": paused_us, "pausing_us": pausing_us, "pfc": asked.rack.above.pauses}
-    return page("ethtool", counts=counts, lanes=lanes(counts), **told)
+    return page("ethtool", counts=counts, lanes=lanes(counts), congested=_congested(asked, port, counts))
 
 
-CONGESTION_NAME = "fabric-congestion"
-_OF_CONGESTION = re.compile(r" *([rt]x_prio[0-7]_pause(_duration)?|[rt]x_discards_phy): [0-9]+")
+def _congested(asked: ToolCall, port: Port, counts: Counts) -> dict[str, int]:
+    """
+    Of PFC on the priority of RDMA, and what was dropped.
+
+    Without queues the leaf stops a host that sends more than can go on, one longest pause a time.
+    """
+    above, longest_s = asked.rack.above, PAUSE_BIT_TIMES / (port.rate_gbps * 1e9)
+    found = {"rx_prio3_pause": int(counts.waited_s / longest_s), "rx_prio3_pause_duration": int(counts.waited_s * 1e6)}
+    found |= {"tx_prio3_pause": 0, "tx_prio3_pause_duration": 0}
+    if above.queued:
+        host, device = asked.site.host.name, port.node.device
+        found = {name: above.counted(host, device, name, asked.at_s) for name in found}
+    return (found if above.pauses else {}) | {"rx_discards_phy": 0, "tx_discards_phy": 0}
 
 
 def congestion(asked: ToolCall, words: tuple[str, ...]) -> Said:
     """Of ``DEVICE PORT NAME...``: the hardware counters of these names that are there, pauses and discards."""
-    device, port, *names = words
-    found = contents(asked, [f"{ROOT}{device}/ports/{port}/hw_counters/{name}" for name in names])
-    lines = [f"{name}: {value}" for name, value in zip(names, found, strict=True) if value is not None]
-    ethernet = {one.node.device: one for one in interfaces(asked).values() if one.node.ethernet}
-    if device in ethernet:
-        lines += filter(_OF_CONGESTION.fullmatch, _statistics(asked, ethernet[device]).splitlines())
+    device, number, *names = words
+    values = contents(asked, [f"{ROOT}{device}/ports/{number}/hw_counters/{name}" for name in names])
+    lines = [f"{name}: {value}" for name, value in zip(names, values, strict=True) if value is not None]
+    port = _ethernet(asked, device)
+    if port is not None:
+        found = _congested(asked, port, asked.ports.counts(port, asked.at_s))
+        lines += [f"{name}: {value}" for name, value in found.items()]
     return Said("".join(f"{line}\n" for line in (*lines, "whole")))
 
 
-ROCE_NAME = "fabric-roce"
+def _ethernet(asked: ToolCall, device: str) -> Port | None:
+    """The port of an RNIC that has a RoCE interface."""
+    port = asked.local_port(device)
+    return port if port is not None and port.node.ethernet else None
+
+
+_SUMS = {"rx_prio3_pause": "rx_pfc_frames", "rx_prio3_pause_duration": "rx_pfc_us"}
+_SUMS |= {"tx_prio3_pause": "tx_pfc_frames", "tx_prio3_pause_duration": "tx_pfc_us"}
+
+
+def pause_sums(asked: ToolCall, words: tuple[str, ...]) -> Said:
+    """Of ``DEVICE``: what its interface was paused, and what it dropped."""
+    device = words[0]
+    port = _ethernet(asked, device)
+    if port is None:
+        return Said()
+    found = _congested(asked, port, asked.ports.counts(port, asked.at_s))
+    sums = {_SUMS.get(name, name): number for name, number in found.items()}
+    return Said("".join(f"{device}:{name}: {number}\n" for name, number in sums.items()))
+
+
 _KNOBS = {"rp_time_reset": 300, "rp_byte_reset": 32767, "rp_threshold": 1, "rp_ai_rate": 5, "rp_hai_rate": 50}
 _KNOBS |= {"rp_gd": 11, "rp_min_dec_fac": 50, "rp_dce_tcp_g": 1019, "rp_initial_alpha_value": 1023}
 _BUFFERS = 8
@@ -205,7 +227,7 @@ RNIC_NAME = "fabric-rnic"
 def rnic_settings(asked: ToolCall, words: tuple[str, ...]) -> Said:
     """``show|set DEVICE PORT NAME[=VALUE]...``, as that text does it: PFC, NP and RP of priorities, and knobs."""
     verb, device, _, *names = words
-    port = next((one for one in interfaces(asked).values() if one.node.device == device and one.node.ethernet), None)
+    port = _ethernet(asked, device)
     if port is None:
         return Said(stderr=f"{RNIC_NAME}: {device} has no interface\n", status=1)
     for name, _, value in (one.partition("=") for one in names if verb == "set"):
@@ -224,3 +246,12 @@ def _value_of(asked: ToolCall, port: Port, name: str) -> int | None:
         own = of_class[kind] if int(priority) == qos.priority else False
         return port.registers.get(name, int(own))
     return port.registers.get(name, _KNOBS.get(name))
+
+
+SHELL_TEXTS = {
+    "fabric-congestion": congestion,
+    "fabric-pfc": pause_sums,
+    "fabric-rnic": rnic_settings,
+    "fabric-roce": roce_settings,
+}
+"""What our shell texts about interfaces do, by the name ($0) under which they are started."""

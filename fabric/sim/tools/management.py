@@ -6,9 +6,9 @@ from fabric.sim import page
 from fabric.sim.net.controllers import PATH
 from fabric.sim.net.managers import LOG, settings_of, with_lines_of, with_settings
 from fabric.sim.phy.port import LINK_UP, lanes
+from fabric.sim.tools import interfaces
 from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
 from fabric.sim.tools.guard import LOOK, held
-from fabric.sim.tools.interfaces import CONGESTION_NAME, RNIC_NAME, ROCE_NAME, congestion, rnic_settings, roce_settings
 from fabric.sim.tools.mlxlink import PART_NUMBER, plugged
 from fabric.sim.tools.nvue import SHELL_NAME, nvue_shell
 
@@ -24,8 +24,7 @@ _HANG_UP = ("-HUP", "-1", "-SIGHUP")
 
 def shell_tool(asked: ToolCall) -> Said:
     """``sh -c TEXT NAME WORDS`` of our own texts; others are not known here."""
-    texts = {SHELL_NAME: nvue_shell, LOG_NAME: _log, ROCE_NAME: roce_settings, CONF_NAME: fabric_conf, LOOK: held}
-    texts |= {CONGESTION_NAME: congestion, RNIC_NAME: rnic_settings}
+    texts = {SHELL_NAME: nvue_shell, LOG_NAME: _log, CONF_NAME: fabric_conf, LOOK: held, **interfaces.SHELL_TEXTS}
     run = texts.get(asked.words[2]) if len(asked.words) > 2 and asked.words[0] == "-c" else None
     if run is None:
         return Said(stderr="sh: simulated rack: this text cannot be run here\n", status=127)
