@@ -10,10 +10,11 @@ import json
 import pickle
 import socket
 import sys
+from math import inf
 from pathlib import Path
 
 from benchmarks.lab.rack_server import RackServer
-from fabric.model.inventory import Fault, MockSettings
+from fabric.model.inventory import Fault, MockSettings, TimedFault
 from fabric.sim.world import World
 
 
@@ -31,7 +32,8 @@ class ChaosServer(RackServer):
             return
         host, kind = asked["befall"], asked["kind"]
         self._tell()  # time passes up to now
-        self._world.rack.passing.set(host, Fault(host, kind) if kind else None, self._now_s())  # there is no public way
+        here = [TimedFault(self._now_s(), inf, Fault(host, kind))] if kind else []
+        self._world.rack.passing.set(host, here, self._now_s())  # there is no public way
         self._asked[stub] = b""
         stub.sendall(b"{}\n")
 

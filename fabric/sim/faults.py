@@ -178,6 +178,10 @@ class HostFaults:
             here[component] = (min if kind == "slow" else max)(factor, here.get(component, factor))
 
 
+WELL = HostFaults()
+"""Of every host with which nothing is wrong; altered by nobody."""
+
+
 def faults_by_host(topology: Topology, faults: Iterable[Fault]) -> dict[str, HostFaults]:
     """Host name to what is wrong with it; raises ValueError for a component or kind that the rack cannot have."""
     found: dict[str, HostFaults] = {}

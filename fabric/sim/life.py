@@ -1,6 +1,6 @@
 """What goes wrong with simulated hosts while they run: faults that come and go, and what lemons do when."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import exp, floor, inf, log, pi, sin
@@ -11,6 +11,7 @@ from fabric.sim.faults import (
     IN_EPISODES,
     KINDS,
     PORT,
+    WELL,
     HostFaults,
     faults_by_host,
     happens,
@@ -223,41 +224,83 @@ _SICK = frozenset({"broken", "absent"})
 
 
 class Passing:
-    """The passing faults of a rack, one a component, beside those that it always had (*given*)."""
+    """
+    The passing faults of a rack in order of time, beside those that it always had.
 
-    def __init__(self, hosts: Hosts, ports: Ports, timeline: Timeline, whims: Whims, *, given: Iterable[Fault]) -> None:
+    Of several on one component the one that came last is felt.
+    """
+
+    def __init__(
+        self, hosts: Hosts, ports: Ports, timeline: Timeline, whims: Whims, mock: MockSettings, *, seed: int
+    ) -> None:
         self._hosts, self._ports, self._timeline, self._whims = hosts, ports, timeline, whims
-        self._given = tuple(given)
-        self._now: dict[str, Fault] = {}
+        self._topology, self._mock, self._seed = hosts.topology, mock, seed
+        self._here: dict[str, Sequence[TimedFault]] = {}  # by component, in the order in which they came
+        self._heap: list[tuple[float, int, TimedFault, bool]] = []  # when, in which order, what, whether it comes
+        self._made = 0
+        self._lemons = tuple(one for one in mock.faults if one.kind in IN_EPISODES)
+        for lemon in self._lemons:
+            if lemon.kind == "lemon":
+                require_passing(lemon, self._topology)
+        self._known_s = 0.0 if self._lemons else inf
+        self._add(TimedFault(0.0, inf, one) for one in mock.faults if happens(one) and one.kind != "lemon")
+        self._add(mock.timed_faults)
 
-    @property
-    def topology(self) -> Topology:
-        """Where they come over."""
-        return self._hosts.topology
+    def next_s(self) -> float:
+        """When there is something to do; infinite when never again."""
+        return min(self._heap[0][0], self._known_s) if self._heap else self._known_s
 
-    def set(self, component: str, fault: Fault | None, at_s: float) -> None:
+    def step(self) -> None:
+        """Do what is due next; the rack's time must have come to it."""
+        if self._known_s <= self.next_s():
+            self._look_ahead()
+            return
+        at_s, _, one, comes = heappop(self._heap)
+        here = [*self._here.get(one.fault.component, ())]
+        if not comes:
+            here.remove(one)
+        else:
+            here.append(one)
+            if one.duration_s < inf:
+                self._add([one], ended_s=at_s + one.duration_s)
+        self.set(one.fault.component, here, at_s)
+
+    def _look_ahead(self) -> None:
+        """Work out the next day."""
+        window_s = (self._known_s, self._known_s + DAY_S)
+        self._known_s = window_s[1]
+        per_hour = self._mock.lemon_per_hour
+        self._add(episodes(self._topology, self._lemons, seed=self._seed, per_hour=per_hour, window_s=window_s))
+
+    def _add(self, found: Iterable[TimedFault], *, ended_s: float | None = None) -> None:
+        """They come at their times; or, with *ended_s*, they end then."""
+        for one in found:
+            self._made += 1
+            at_s = one.at_s if ended_s is None else ended_s
+            heappush(self._heap, (at_s, self._made, one, ended_s is None))
+
+    def set(self, component: str, here: Sequence[TimedFault], at_s: float) -> None:
         """
-        From now on a component has this fault beside those it always had; None: it is over.
+        From now on these faults, the last of which is felt, are on a component beside those it always had.
 
         ValueError for what the rack cannot have. Slow paths (``mlx5_0->gpu4``) are felt by what starts after it.
         """
-        if fault is not None:
-            require_passing(fault, self.topology)
-        one = fault or self._now.get(component)
-        self._now.pop(component, None)
-        if fault is not None:
-            self._now[component] = fault
-        if one is None:
+        if here:
+            require_passing(here[-1].fault, self._topology)
+        before = self._here.pop(component, ())
+        if here:
+            self._here[component] = here
+        if not here and not before:
             return
-        name = component.partition("/")[0]
-        if KINDS[one.kind].each:
-            self._whims.set(self._hosts.site(name), one, at_s, comes=fault is not None)
-        elif is_above_leaves(one, self.topology):
-            self._turn_cables(one, at_s, comes=fault is not None)
-        elif name in self.topology.hosts:
+        fault, name = (here or before)[-1].fault, component.partition("/")[0]
+        if KINDS[fault.kind].each:
+            self._whims.set(self._hosts.site(name), fault, at_s, comes=bool(here))
+        elif is_above_leaves(fault, self._topology):
+            self._turn_cables(fault, at_s, comes=bool(here))
+        elif name in self._topology.hosts:
             self._turn(name, at_s)
         else:
-            for host in self.topology.hosts.values():
+            for host in self._topology.hosts.values():
                 if component in host.leaves:
                     self._turn(host.name, at_s)
 
@@ -280,38 +323,36 @@ class Passing:
     def _turn(self, name: str, at_s: float) -> None:
         """Work out a host anew, and tell all who care."""
         hosts = self._hosts
-        host = self.topology.hosts[name]
+        host = self._topology.hosts[name]
         places = {name, *host.leaves}
-        here = [one for one in self._now.values() if one.component.partition("/")[0] in places]
-        given = [one for one in self._given if one.component.partition("/")[0] in places]
-        kind_before, sick_before = hosts.kind(name), self._sick(name, hosts.faults.get(name))
-        after = faults_by_host(self.topology, [*given, *(one for one in here if not _bends(one))]).get(name)
-        if after is None:
-            hosts.faults.pop(name, None)
-        else:
-            hosts.faults[name] = after
+        always = [one for one in self._mock.faults if not happens(one)]
+        given, here = (
+            [one for one in faults if one.component.partition("/")[0] in places]
+            for faults in (always, [several[-1].fault for several in self._here.values()])
+        )
+        kind_before, sick_before = hosts.kind(name), self._sick(name, hosts.faults.get(name, WELL))
+        after = faults_by_host(self._topology, [*given, *(one for one in here if not _bends(one))]).get(name, WELL)
+        hosts.faults[name] = after
         bent = [*(one for one in here if _bends(one)), *_throttled(name, after)]
         site = hosts.site(name)
-        site.turn(after, faults_by_host(self.topology, bent).get(name))
-        warm(site, frozenset() if after is None else after.felt["hot"].keys(), at_s)
+        site.turn(after, faults_by_host(self._topology, bent).get(name, WELL))
+        warm(site, after.felt["hot"].keys(), at_s)
         for device, state in self._sick(name, after).items():
             if state != sick_before[device]:
                 self._ports.befall(self._ports.cabling.adapter_end(name, device), at_s, broken=state[0], wear=state[1])
         parts = (part for gpu in host.platform.gpus for part in (gpu.name, f"{gpu.name}:nvlink"))
         lost = {part.partition(":")[0] for part in parts if site.trouble_of(part) in _SICK}
         gone = {place for part, place in site.layout.index.items() if part.partition(":")[0] in lost}
-        for flow in site.running if lost else ():  # programs that use one of these GPUs end as their tool ends then
-            if flow.live and any(where is site and gone.intersection(has) for where, has, _ in flow.shares):
-                flow.lost_gpu(site, at_s)
+        for flow in site.through(gone):  # programs that use one of these GPUs end as their tool ends then
+            flow.lost_gpu(site, at_s)
         if hosts.kind(name) not in (kind_before, None):
             self._timeline.silence(site, at_s)
         self._timeline.sharing.dirty[site] = None
 
-    def _sick(self, name: str, faults: HostFaults | None) -> dict[str, tuple[bool, Wear]]:
+    def _sick(self, name: str, faults: HostFaults) -> dict[str, tuple[bool, Wear]]:
         """For every RNIC whether its port is dead, and how worn its cable is."""
-        found = {rnic.device: (False, UNWORN) for rnic in self.topology.hosts[name].platform.rnics}
-        faults = faults or HostFaults()
-        for device in found:
+        found = {}
+        for device in self._topology.hosts[name].platform.rnic_by_device:
             raw = HOT_RAW_BER if device in faults.felt["hot"] else 0.0
             effective, symbol = (faults.felt[kind].get(device, 0.0) for kind in ("bit_errors", "symbol_errors"))
             wear = Wear(raw, effective, symbol) if raw or effective or symbol else UNWORN
@@ -324,58 +365,6 @@ def _bends(fault: Fault) -> bool:
     return fault.kind == "slow" and "->" not in fault.component
 
 
-def _throttled(host: str, faults: HostFaults | None) -> list[Fault]:
-    hot = () if faults is None else sorted(part for part in faults.felt["hot"] if part.startswith("gpu"))
+def _throttled(host: str, faults: HostFaults) -> list[Fault]:
+    hot = sorted(part for part in faults.felt["hot"] if part.startswith("gpu"))
     return [Fault(f"{host}/{part}{way}", "slow", THROTTLED) for part in hot for way in ("", ":nvlink")]
-
-
-class ComingFaults:
-    """The passing faults of a rack in order of time; of several on one component the one that came last is felt."""
-
-    def __init__(self, passing: Passing, mock: MockSettings, *, seed: int) -> None:
-        self._passing, self._mock, self._seed = passing, mock, seed
-        self._lemons = tuple(one for one in mock.faults if one.kind in IN_EPISODES)
-        for lemon in self._lemons:
-            if lemon.kind == "lemon":
-                require_passing(lemon, passing.topology)
-        self._heap: list[tuple[float, int, TimedFault, bool]] = []  # when, in which order, what, whether it comes
-        self._made = 0
-        self._here: dict[str, list[TimedFault]] = {}
-        self._known_s = 0.0 if self._lemons else inf
-        self._add(TimedFault(0.0, inf, one) for one in mock.faults if happens(one) and one.kind != "lemon")
-        self._add(mock.timed_faults)
-
-    def next_s(self) -> float:
-        """When there is something to do; infinite when never again."""
-        return min(self._heap[0][0], self._known_s) if self._heap else self._known_s
-
-    def step(self) -> None:
-        """Do what is due next; the rack's time must have come to it."""
-        if self._known_s <= self.next_s():
-            self._look_ahead()
-            return
-        at_s, _, one, comes = heappop(self._heap)
-        here = self._here.setdefault(one.fault.component, [])
-        if comes:
-            here.append(one)
-            if one.duration_s < inf:
-                self._add([one], ended_s=at_s + one.duration_s)
-        else:
-            here.remove(one)
-        self._passing.set(one.fault.component, here[-1].fault if here else None, at_s)
-        if not here:
-            del self._here[one.fault.component]
-
-    def _look_ahead(self) -> None:
-        """Work out the next day."""
-        window_s = (self._known_s, self._known_s + DAY_S)
-        self._known_s = window_s[1]
-        per_hour = self._mock.lemon_per_hour
-        self._add(episodes(self._passing.topology, self._lemons, seed=self._seed, per_hour=per_hour, window_s=window_s))
-
-    def _add(self, found: Iterable[TimedFault], *, ended_s: float | None = None) -> None:
-        """They come at their times; or, with *ended_s*, they end then."""
-        for one in found:
-            self._made += 1
-            at_s = one.at_s if ended_s is None else ended_s
-            heappush(self._heap, (at_s, self._made, one, ended_s is None))

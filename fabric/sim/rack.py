@@ -150,7 +150,7 @@ def rack(
         nvue=nvue,
         ufm=Ufm(ports, timeline, there=ufm, isolates=mock.ufm_isolates),
         whims=whims,
-        passing=Passing(hosts, ports, timeline, whims, given=faults),
+        passing=Passing(hosts, ports, timeline, whims, mock, seed=seed),
         noise=real_noise(topology.hosts, seed=seed) if mock.noise == "real" else CleanNoise(mock.noise_cv),
         mock=mock,
     )

@@ -9,7 +9,6 @@ from fabric.model.inventory import MockSettings
 from fabric.model.topology import Topology
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.timeline import Exited, Listening, Process
-from fabric.sim.life import ComingFaults
 from fabric.sim.rack import rack
 from fabric.sim.tools import job_of
 from fabric.sim.tools.call import SAY_S, Program, Surroundings
@@ -42,13 +41,12 @@ class World:
     ) -> None:
         self.rack = rack(topology, mock, seed=seed, ufm=ufm, subnet_managers=subnet_managers)
         self._timeline = self.rack.timeline
-        self._course = ComingFaults(self.rack.passing, mock, seed=seed)
         self._job = lru_cache(maxsize=MOST_JOBS)(_job)
         self._last_pid = 0
 
     def unreachable(self, host: str, now_s: float | None = None) -> str | None:
         """Why no session with the host can be had, None when it can; *now_s* lets what is due by then come first."""
-        if now_s is not None and self._course.next_s() <= now_s:
+        if now_s is not None and self.rack.passing.next_s() <= now_s:
             self._pass(now_s)
         return self.rack.hosts.unreachable(host)
 
@@ -89,7 +87,7 @@ class World:
         next_s = self._timeline.next_s()
         if not self._timeline.alive:
             return next_s  # nobody is there to be hit
-        due_s = self._course.next_s()
+        due_s = self.rack.passing.next_s()
         return next_s if due_s == inf or (next_s is not None and next_s <= due_s) else due_s
 
     def advance(self, now_s: float) -> list[Listening | Exited]:
@@ -99,10 +97,10 @@ class World:
 
     def _pass(self, now_s: float) -> None:
         """Let time pass, and with it what comes over the hosts."""
-        course = self._course
-        while (due_s := course.next_s()) <= now_s:
+        passing = self.rack.passing
+        while (due_s := passing.next_s()) <= now_s:
             self._timeline.run(due_s)
-            course.step()
+            passing.step()
         self._timeline.run(now_s)
 
 

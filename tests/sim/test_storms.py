@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabric.model.inventory import Fault, MockSettings
+from fabric.model.inventory import Fault, MockSettings, TimedFault
 from fabric.model.topology import Gpu, Host, PcieSwitch, Platform, Rnic, Switch, Topology, Uplinks
 from fabric.sim.hosts.timeline import Exited
 from fabric.sim.net.managers import Forwarding
@@ -216,8 +216,9 @@ class Storm:
         elif kind in ("fault", "heal"):
             text, kinds = FAULTS[number % len(FAULTS)]
             component = text.format(**where)
-            fault = Fault(component, kinds[number // len(FAULTS) % len(kinds)], factor) if kind == "fault" else None
-            self.rack.passing.set(component, fault, self.now_s)
+            fault = Fault(component, kinds[number // len(FAULTS) % len(kinds)], factor)
+            here = [TimedFault(self.now_s, inf, fault)] if kind == "fault" else []
+            self.rack.passing.set(component, here, self.now_s)
         elif kind == "route":
             adaptive = ENGINES[number % len(ENGINES)] == "ar"
             engine = "updn" if adaptive else ENGINES[number % len(ENGINES)] or "ftree"

@@ -1,8 +1,10 @@
 """The simulated hosts together: who is there, who answers, and what chance has in store for whom."""
 
+from functools import cache
+
 from fabric.model.inventory import Fault
 from fabric.model.topology import Host, Platform, Topology
-from fabric.sim.faults import faults_by_host
+from fabric.sim.faults import WELL, faults_by_host
 from fabric.sim.hashing import mix64, text_hash
 from fabric.sim.hosts.capacity import Layout
 from fabric.sim.hosts.site import Site
@@ -26,7 +28,7 @@ class Hosts:
         self._seed_hash = mix64(seed)
         self.sites: dict[str, Site] = {}
         """Those that a command has reached."""
-        self._layouts: dict[int, Layout] = {}  # by identity: the topology keeps its platforms alive
+        self._layout = cache(Layout)
         self._names = {host.address: name for name, host in topology.hosts.items()} | {
             name: name for name in topology.hosts
         }
@@ -42,8 +44,7 @@ class Hosts:
 
     def kind(self, host: str) -> str | None:
         """``hanging``, ``garbage`` and so on when the host itself is at fault."""
-        faults = self.faults.get(host)
-        return None if faults is None else faults.host_kind
+        return self.faults.get(host, WELL).host_kind
 
     def site(self, name: str) -> Site:
         """The state of a host, or of a switch with an address, that is there; KeyError for any other."""
@@ -51,14 +52,8 @@ class Hosts:
         if site is None:
             login = self.topology.logins.get(name)
             host = self.topology.hosts[name] if login is None else Host(name, _SWITCH, login.address, None, ())
-            site = self.sites[name] = Site(host, self._layout(host.platform), self.faults.get(name))
+            site = self.sites[name] = Site(host, self._layout(host.platform), self.faults.get(name, WELL))
         return site
-
-    def _layout(self, platform: Platform) -> Layout:
-        layout = self._layouts.get(id(platform))
-        if layout is None:
-            layout = self._layouts[id(platform)] = Layout(platform)
-        return layout
 
     def reached(self, site: Site, peer: str) -> Site | None:
         """The host that a program on *site* means by *peer*; None when no such host answers."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import partial
 from math import cos, exp, inf, pi
@@ -324,12 +324,12 @@ class Site:
         "heat", "host", "layout", "name_hash", "servers", "starts", "swings", "users",
     )  # fmt: skip
 
-    def __init__(self, host: Host, layout: Layout, faults: HostFaults | None) -> None:
+    def __init__(self, host: Host, layout: Layout, faults: HostFaults) -> None:
         self.host = host
         self.layout = layout
         self.faults = faults
         self.name_hash = text_hash(host.name)
-        self.capacities = layout.capacities if faults is None else _degraded(layout, faults.factors)
+        self.capacities = _degraded(layout, faults.factors)
         self.users = [0] * len(layout.capacities)
         self.flows: list[Flow] = []
         self.carried = defaultdict[tuple[int, ...], CarriedLoad](CarriedLoad)  # what ended, by the capacities it used
@@ -348,6 +348,12 @@ class Site:
         """Every flow here once; *flows* has one that uses several sets of capacities once for each."""
         return tuple(dict.fromkeys(self.flows))
 
+    def through(self, indexes: Set[int]) -> Iterator[Flow]:
+        """The live flows that use one of these capacities of its own."""
+        for flow in self.running:
+            if flow.live and any(where is self and not indexes.isdisjoint(used) for where, used, _ in flow.shares):
+                yield flow
+
     def dent(self, by: str, index: int, left_gbps: float | None) -> None:
         """Something leaves a capacity only so much from now on; None: it takes nothing any more."""
         held = self._dents.setdefault(index, {})
@@ -361,14 +367,14 @@ class Site:
             del self._dents[index]
             self.dents.pop(index, None)
 
-    def turn(self, faults: HostFaults | None, slow: HostFaults | None) -> None:
+    def turn(self, faults: HostFaults, slow: HostFaults) -> None:
         """Other faults from now on; *slow* holds what bends capacities for what runs already, too."""
         self.faults = faults
-        self.capacities = self.layout.capacities if faults is None else _degraded(self.layout, faults.factors)
+        self.capacities = _degraded(self.layout, faults.factors)
         self._ceilings.clear()
         self._troubles.clear()
-        left = self.capacities if slow is None else _degraded(self.layout, slow.factors)
-        stuck = set() if faults is None else faults.stuck
+        left = _degraded(self.layout, slow.factors) if slow.factors else self.capacities
+        stuck = faults.stuck
         for name, index in self.layout.index.items():
             gone = name in stuck or name.partition(":")[0] in stuck
             left_gbps = 0.0 if gone else left[index] if left[index] < self.capacities[index] else None
@@ -377,28 +383,24 @@ class Site:
 
     def ceiling_gbps(self, path: Path) -> float:
         """What a transfer alone on this path gets in this very host."""
-        if self.faults is None:
+        if not self.faults.factors:
             return path.ceiling_gbps
-        found = self._ceilings.get(path)
-        if found is None:
-            found = self._ceilings[path] = self._ceiling(path, self.faults)
-        return found
+        if path not in self._ceilings:
+            self._ceilings[path] = self._ceiling(path, self.faults.factors)
+        return self._ceilings[path]
 
-    def _ceiling(self, path: Path, faults: HostFaults) -> float:
+    def _ceiling(self, path: Path, factors: Mapping[str, float]) -> float:
         found = min(path.ceiling_gbps, *(self.capacities[index] for index in path.resources))
-        if "" in faults.factors:
-            found = min(found, faults.factors[""] * path.ceiling_gbps)
+        found = min(found, factors.get("", 1.0) * path.ceiling_gbps)
         for part in path.parts:
-            factor = faults.factors.get(part)
-            if factor is None:
-                continue
             # A slow path keeps its share of what that path gives when healthy; a slow part, of what an RNIC can ask.
-            found = min(found, factor * (path.ceiling_gbps if "->" in part else path.rnic_gbps))
+            if part in factors:
+                found = min(found, factors[part] * (path.ceiling_gbps if "->" in part else path.rnic_gbps))
         return found
 
     def trouble(self, path: Path) -> str | None:
         """``broken`` or ``hanging`` when something on the path is, else None; hanging hides broken."""
-        if self.faults is None or not self.faults.troubles:
+        if not self.faults.troubles:
             return "broken" if self.down.intersection(path.parts) else None
         if path not in self._troubles:
             kinds = {self.faults.troubles.get(part) for part in path.parts}
@@ -408,23 +410,25 @@ class Site:
 
     def trouble_of(self, component: str) -> str | None:
         """What is wrong with one component, None when nothing is or it is merely slow."""
-        trouble = None if self.faults is None else self.faults.troubles.get(component)
+        trouble = self.faults.troubles.get(component)
         return "broken" if trouble is None and component in self.down else trouble
 
     def feels(self, kind: str, component: str) -> bool:
         """Whether a component has a fault of a kind that blocks nothing."""
-        return self.faults is not None and component in self.faults.felt[kind]
+        return component in self.faults.felt[kind]
 
     def present_gpus(self) -> tuple[Gpu, ...]:
         """Its GPUs by the number that the driver and CUDA give them: those that are there, without a gap."""
         gpus = self.layout.platform.gpus
-        if self.faults is None or "absent" not in self.faults.troubles.values():
+        if "absent" not in self.faults.troubles.values():
             return gpus
         return tuple(gpu for gpu in gpus if self.trouble_of(gpu.name) != "absent")
 
 
 def _degraded(layout: Layout, factors: Mapping[str, float]) -> list[float]:
     """Capacities where slow parts keep *factor* of what one RNIC can ask of them (NVLink: of its own)."""
+    if not factors:
+        return layout.capacities
     capacities = list(layout.capacities)
     whole = factors.get("", 1.0)
     for name, index in layout.index.items():

@@ -140,8 +140,7 @@ class Ports:
             return end in self._cut
         if self._hosts.unreachable(node.host) is not None:
             return True
-        faults = self._hosts.site(node.host).faults
-        return faults is not None and faults.troubles.get(node.device) in ("broken", "absent")
+        return self._hosts.site(node.host).faults.troubles.get(node.device) in ("broken", "absent")
 
     def reached(self, start: Port) -> list[Node]:
         """The nodes that management packets sent from a port find, itself first."""
@@ -332,7 +331,6 @@ class Ports:
             if device not in site.down:
                 site.down.add(device)
                 used = {index[f"{device}:{way}"] for way in ("tx", "rx", "out", "in")}
-                for flow in list(site.flows):
-                    if flow.live and any(where is site and used.intersection(has) for where, has, _ in flow.shares):
-                        flow.lost(site, at_s)
+                for flow in site.through(used):
+                    flow.lost(site, at_s)
         self._timeline.sharing.dirty[site] = None

@@ -159,7 +159,7 @@ def congestion(asked: ToolCall, words: tuple[str, ...]) -> Said:
     port = _ethernet(asked, device)
     if port is not None:
         found = _congested(asked, port, asked.ports.counts(port, asked.at_s))
-        lines += [f"{name}: {value}" for name, value in found.items()]
+        lines += [f"     {name}: {value}" for name, value in found.items()]  # as ethtool prints them
     return Said("".join(f"{line}\n" for line in (*lines, "whole")))
 
 
