@@ -309,9 +309,9 @@ class Passing:
         Cables between switches live and die with their ports; who routes around them sees those. Tenants leave them as
         they are.
         """
-        kind, above = fault.kind, self._ports.uplinks
-        if kind == "tenant" and above is not None:
-            above.tenant(fault.component, fault if comes else None, at_s)
+        kind = fault.kind
+        if kind == "tenant":
+            self._ports.uplinks.tenant(fault.component, fault if comes else None, at_s)
             return
         wear = UNWORN
         if comes and kind in ("bit_errors", "symbol_errors"):

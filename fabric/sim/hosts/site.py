@@ -77,17 +77,17 @@ class CarriedLoad:
         self.gb = self.missed_gb = 0.0
         self._quick_gbps = self._slow_gbps = self._at_s = 0.0
 
-    def add(self, gb: float, began_s: float, at_s: float, *, most_gbps: float) -> None:
-        """A transfer that ends now; alone and unhindered it would have run at *most_gbps*."""
-        lasted_s = at_s - began_s
+    def add(self, flow: Flow, weight: float, at_s: float) -> None:
+        """A transfer that ends now, of which one Gb/s here carries *weight*."""
+        gb, lasted_s = flow.carried_gb(at_s) / weight, at_s - flow.began_s
         self.gb += gb
         if lasted_s <= 0.0:
             return
-        self.missed_gb += max(0.0, most_gbps * lasted_s - gb)
+        self.missed_gb += max(0.0, flow.ceiling_gbps / weight * lasted_s - gb)
         since_s = at_s - self._at_s
         rate_gbps = gb / lasted_s
-        self._quick_gbps = self._quick_gbps * exp(-since_s / QUICK_S) + felt(rate_gbps, lasted_s, QUICK_S)
-        self._slow_gbps = self._slow_gbps * exp(-since_s / SLOW_S) + felt(rate_gbps, lasted_s, SLOW_S)
+        self._quick_gbps = self._quick_gbps * exp(-since_s / QUICK_S) + _felt(rate_gbps, lasted_s, QUICK_S)
+        self._slow_gbps = self._slow_gbps * exp(-since_s / SLOW_S) + _felt(rate_gbps, lasted_s, SLOW_S)
         self._at_s = at_s
 
     def felt_gbps(self, at_s: float, constant_s: float) -> float:
@@ -96,7 +96,7 @@ class CarriedLoad:
         return held * exp(-(at_s - self._at_s) / constant_s)
 
 
-def felt(rate_gbps: float, lasted_s: float, constant_s: float) -> float:
+def _felt(rate_gbps: float, lasted_s: float, constant_s: float) -> float:
     """What a steady rate has become after a first-order lag."""
     return rate_gbps * (1.0 - exp(-lasted_s / constant_s))
 
@@ -230,14 +230,14 @@ class Sharing:
     def end(self, flow: Flow, at_s: float) -> None:
         """Stop a flow now: count what it carried, let go of its capacities."""
         carried_gb = flow.carried_gb(at_s)
+        for site, resources, weight in flow.shares:
+            site.carried[resources].add(flow, weight, at_s)
         if not flow.steady:
             flow.sent_gb = carried_gb
         flow.since_s = at_s
         flow.end_s = None
         flow.live = False
-        for site, resources, weight in flow.shares:
-            most_gbps = flow.ceiling_gbps / weight
-            site.carried[resources].add(carried_gb / weight, flow.began_s, at_s, most_gbps=most_gbps)
+        for site, resources, _ in flow.shares:
             users = site.users
             for index in resources:
                 users[index] -= 1
@@ -347,6 +347,16 @@ class Site:
     def running(self) -> tuple[Flow, ...]:
         """Every flow here once; *flows* has one that uses several sets of capacities once for each."""
         return tuple(dict.fromkeys(self.flows))
+
+    def loads(self, at_s: float) -> Iterator[tuple[tuple[int, ...], CarriedLoad]]:
+        """What used which capacities of it: what ended, and what runs, as if that ended now."""
+        yield from self.carried.items()
+        for flow in self.running:
+            for where, resources, weight in flow.shares:
+                if where is self:
+                    load = CarriedLoad()
+                    load.add(flow, weight, at_s)
+                    yield resources, load
 
     def through(self, indexes: Set[int]) -> Iterator[Flow]:
         """The live flows that use one of these capacities of its own."""

@@ -7,7 +7,7 @@ from math import log
 
 from fabric.sim.hashing import mix64, noise_factor, text_hash
 from fabric.sim.hosts.capacity import Layout
-from fabric.sim.hosts.site import QUICK_S, SLOW_S, Drift, Site, felt
+from fabric.sim.hosts.site import QUICK_S, SLOW_S, Drift, Site
 
 HOT_C = 25.0
 """How much warmer a part becomes that runs hot; choice: enough to pass the 70 C at which NVIDIA's UFM isolates."""
@@ -56,18 +56,10 @@ class Warmth:
     def _felt(self, constant_s: float) -> list[float]:
         site, at_s = self._site, self.at_s
         rates = [0.0] * len(site.layout.capacities)
-        for resources, load in site.carried.items():
+        for resources, load in site.loads(at_s):
             rate_gbps = load.felt_gbps(at_s, constant_s)
             for index in resources:
                 rates[index] += rate_gbps
-        for flow in site.running:
-            lasted_s = at_s - flow.began_s
-            if lasted_s > 0.0:
-                mean_gbps = flow.carried_gb(at_s) / lasted_s
-                for where, resources, weight in flow.shares:
-                    rate_gbps = felt(mean_gbps / weight, lasted_s, constant_s)
-                    for index in resources if where is site else ():
-                        rates[index] += rate_gbps
         return rates
 
 

@@ -177,9 +177,9 @@ def port_faults(cabling: Cabling, net: NamedClos, ports: Iterable[Port]) -> Iter
 
 def sending_link(cabling: Cabling, net: NamedClos, end: End) -> int | None:
     """The directed link that a port between switches sends on; None for any other port."""
-    peer = cabling.peers.get(end)
-    if peer is None or cabling.nodes[end[0]].host is not None or cabling.nodes[peer[0]].host is not None:
+    if not cabling.is_trunk(end):
         return None
+    peer = cabling.peers[end]
     # Parallel cables are numbered alike at both ends: plugged in one after the other.
     nth = sum(cabling.peers.get((end[0], number), ("", 0))[0] == peer[0] for number in range(1, end[1]))
     cables = net.cables(end[0], peer[0])

@@ -13,7 +13,7 @@ from fabric.sim.hosts.site import Act, Ring
 from fabric.sim.hosts.timeline import Timeline
 from fabric.sim.net.managers import Forwarding, forwarding_at_start
 from fabric.sim.phy import Ports
-from fabric.sim.phy.cabling import Cabling, End, ends_named
+from fabric.sim.phy.cabling import Cabling, End
 from fabric.sim.phy.port import Traffic
 from fabric.sim.phy.qos import Qos
 
@@ -92,12 +92,6 @@ class Rerouting:
     def dead_edge(self, ring: Ring | None) -> tuple[str, str, int] | None:
         """Sender, receiver and rail of the first edge of a ring that nothing passes now; None when all are passed."""
         return None if ring is None or self._made is None else self._made.dead_edge(ring)
-
-    def broken_ends(self, cabling: Cabling) -> frozenset[End]:
-        """Both ends of every cable between switches that the inventory says is broken, in both directions."""
-        named = (one.component for one in self._mock.faults if one.kind == "broken" and "->" not in one.component)
-        found = {end for component in named for near in ends_named(cabling, component) for end in cabling.both(near)}
-        return frozenset(end for end in found if all(cabling.nodes[one[0]].host is None for one in cabling.both(end)))
 
     def traffic(self, cabling: Cabling, ends: tuple[End, End], at_s: float) -> Traffic:
         """What a port between switches (the first of *ends*, then its partner) has sent and received."""

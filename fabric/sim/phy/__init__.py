@@ -45,9 +45,6 @@ SWEEP_S = 1.5
 class BetweenSwitches(Protocol):
     """What is between switches, as their ports ask it."""
 
-    def broken_ends(self, cabling: Cabling) -> frozenset[End]:
-        """Ends of cables between switches that never come up."""
-
     def traffic(self, cabling: Cabling, ends: tuple[End, End], at_s: float) -> Traffic:
         """What a port between switches (the first of *ends*, then its partner) has sent and received."""
 
@@ -62,17 +59,15 @@ class Ports:
     """
     Every port, made when first asked for: a world in which nobody asks pays nothing.
 
-    *uplinks* and *watch*, which is told of a port that sends other errors
-    than before, come when the rack is built.
+    *uplinks* and *watch*, which is told of a port that sends other errors than before, come when the rack is built.
     """
+
+    uplinks: BetweenSwitches
+    watch: Callable[[Port, float], None]
 
     def __init__(self, hosts: Hosts, timeline: Timeline, mock: MockSettings) -> None:
         self._hosts, self._timeline, self._mock = hosts, timeline, mock
         self._ports: dict[End, Port] = {}
-        self.uplinks: BetweenSwitches | None = None
-        self.watch: Callable[[Port, float], None] | None = None
-        self.given = tuple(mock.faults)
-        """The faults that were there from the beginning."""
         self._reached: dict[End, list[Node]] = {}
         self.walked: dict[End, str] = {}
         """What a walk over all ports printed that began at a port, until any port becomes another one."""
@@ -80,7 +75,7 @@ class Ports:
     @cached_property
     def cabling(self) -> Cabling:
         """Which port is plugged into which."""
-        return Cabling(self._hosts.topology, self.given)
+        return Cabling(self._hosts.topology, self._mock.faults)
 
     @property
     def known(self) -> tuple[Port, ...]:
@@ -112,17 +107,12 @@ class Ports:
     @cached_property
     def _misset(self) -> Mapping[End, tuple[str, ...]]:
         """What is set wrong at which end."""
-        return misset_ends(self.cabling, self.given)
+        return misset_ends(self.cabling, self._mock.faults)
 
     @cached_property
     def _marks(self) -> Mapping[End, Mark]:
         """What is wrong with cables for ever."""
-        return marks(self.cabling, self.given)
-
-    @cached_property
-    def _cut(self) -> frozenset[End]:
-        """Ends of cables between switches that never come up."""
-        return frozenset() if self.uplinks is None else self.uplinks.broken_ends(self.cabling)
+        return marks(self.cabling, self._mock.faults)
 
     def has_link(self, end: End) -> bool:
         """Whether management packets pass a cable's end; does not make its port."""
@@ -137,7 +127,7 @@ class Ports:
         if node is None:
             return False
         if node.host is None:
-            return end in self._cut
+            return end in self._marks and self._marks[end].cut
         if self._hosts.unreachable(node.host) is not None:
             return True
         return self._hosts.site(node.host).faults.troubles.get(node.device) in ("broken", "absent")
@@ -197,8 +187,7 @@ class Ports:
             self.hold(port, ERRORS, at_s)
         else:
             self.release(port, ERRORS, at_s)
-        if self.watch is not None:
-            self.watch(port, at_s)
+        self.watch(port, at_s)
         if injection is not None and injection.until_s < inf:
             over = partial(self.inject, port, None)
             self._timeline.at(injection.until_s, lambda now_s: over(now_s) if port.injection is injection else None)
@@ -215,8 +204,7 @@ class Ports:
         if peer is None:
             return Traffic()
         if peer.site is None:
-            ends = (port.end, peer.end)
-            return Traffic() if self.uplinks is None else self.uplinks.traffic(self.cabling, ends, at_s)
+            return self.uplinks.traffic(self.cabling, (port.end, peer.end), at_s)
         return traffic_of(peer.site, peer.node.device, at_s).at_peer
 
     def befall(self, end: End, at_s: float, *, broken: bool, wear: Wear) -> None:
@@ -311,7 +299,7 @@ class Ports:
             one.tally.turn(*self._rates(one), at_s, received_gb=self._traffic(one, at_s).received_gb)
             if one.site is not None:
                 self._dent(one, self.peer(one), at_s)
-        if port.site is None and peer is not None and peer.site is None and self.uplinks is not None:
+        if port.site is None and peer is not None and peer.site is None:
             self.uplinks.ports_changed(at_s)
 
     def _dent(self, port: Port, peer: Port | None, at_s: float) -> None:

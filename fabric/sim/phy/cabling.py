@@ -110,9 +110,10 @@ class Cabling:
             self.port_counts[name] += 1
         return (name, self.port_counts[name])
 
-    def both(self, end: End) -> tuple[End, End]:
-        """The two ends of a cable."""
-        return end, self.peers[end]
+    def is_trunk(self, end: End) -> bool:
+        """Whether it is of a cable between switches."""
+        peer = self.peers.get(end)
+        return peer is not None and self.nodes[end[0]].host is None and self.nodes[peer[0]].host is None
 
     def adapter_end(self, host: str, device: str) -> End:
         """The port of an RNIC."""
@@ -157,13 +158,14 @@ class Mark:
     """
     Of one end: the *lane* that receives too little light (None: none does), how many lanes are up, what it sends wrong.
 
-    *batch*: its module is one of a bad batch.
+    *batch*: its module is one of a bad batch. *cut*: of a cable between switches that never comes up.
     """
 
     lane: int | None = None
     width: int = 4
     wear: Wear = UNWORN
     batch: bool = False
+    cut: bool = False
 
 
 UNMARKED = Mark()
@@ -185,6 +187,8 @@ def marks(cabling: Cabling, faults: Iterable[Fault]) -> Mapping[End, Mark]:
                     found[end] = replace(found[end], width=2)
                 elif fault.kind == "batch":
                     found[end] = replace(found[end], wear=BATCH, batch=True)
+                elif fault.kind == "broken" and "->" not in fault.component and cabling.is_trunk(near):
+                    found[end] = replace(found[end], cut=True)
     return found
 
 

@@ -166,18 +166,10 @@ def traffic_of(site: Site, device: str, at_s: float) -> Traffic:
     """What an RNIC has sent to its leaf and received from it: what ended, and what runs."""
     out, into = site.layout.index[f"{device}:out"], site.layout.index[f"{device}:in"]
     sent = received = missed = 0.0
-    for resources, load in site.carried.items():
+    for resources, load in site.loads(at_s):
         sent += load.gb * resources.count(out)
         received += load.gb * resources.count(into)
         missed += load.missed_gb * resources.count(out)
-    for flow in site.running:
-        for where, resources, weight in flow.shares:
-            if where is site:
-                gb = flow.carried_gb(at_s) / weight
-                most_gb = flow.ceiling_gbps * (at_s - flow.began_s) / weight
-                sent += gb * resources.count(out)
-                received += gb * resources.count(into)
-                missed += max(0.0, most_gb - gb) * resources.count(out)
     return Traffic(sent, received, missed / site.layout.capacities[out])
 
 
