@@ -29,7 +29,7 @@ BACKENDS = ("mock", "ssh", "slurm", "process")
 ROUTING = ("ftree", "updn", "minhop", "lft_random", "ecmp", "ar")
 NOISES = ("clean", "real")
 ADDRESSES, POLARISED = "addresses", "polarised"
-RETRANSMISSIONS = ("go_back_n", "selective_repeat", "go_back_0")
+RETRANSMISSIONS = ("go_back_n", "selective_repeat")
 PARTIAL = ("slow", "erratic", "dipping", "fading", "heat_sick", "tenant")
 """Kinds of faults with a factor: what is left of the bandwidth."""
 _KINDS = ("slow", "broken", "hanging", "absent", "garbage", "lemon", "hot", "replaced", "outdated", "pausing")

@@ -166,17 +166,9 @@ def test_trees_do_not(hosts, expected):
 
 
 def test_one_host():
-    """On one host NVLS gives an H100 465 GB/s (Azure accepts 460); an A100 has none and gives 230."""
-    assert busbw(16 * GIB, job(1)) == pytest.approx(465, rel=0.01)
-    assert all_reduce_us(16 * GIB, job(1)) == all_reduce_us(16 * GIB, job(1), ("nvls",))
+    """Over rings on one host an H100 gives 367 GB/s, an A100 230."""
     assert busbw(16 * GIB, job(1, platform="a100")) == pytest.approx(231, rel=0.01)
     assert busbw(16 * GIB, job(1), algorithms=("ring",)) == pytest.approx(367, rel=0.02)
-
-
-def test_two_hosts_hide_a_slow_network_from_nvls_trees():
-    """On two hosts NVLSTree's bus bandwidth exceeds what the RNICs carry: judge the network with rings."""
-    assert busbw(8 * GIB, job(2), algorithms=("nvls_tree",)) == pytest.approx(464, rel=0.01)
-    assert busbw(8 * GIB, job(2), algorithms=("ring",)) < 388
 
 
 @pytest.mark.parametrize("hosts", [1, 2, 3, 64, 512])

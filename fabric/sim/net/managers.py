@@ -31,13 +31,6 @@ class Forwarding:
         return self.adaptive and bool(self.sl_mask >> service_level & 1)
 
 
-def forwarding_at_start(mock: MockSettings) -> Forwarding:
-    """What switches do before anybody changes it: ``ar`` is adaptive over what ``updn`` would do."""
-    if mock.routing == "ar":
-        return Forwarding("updn", adaptive=True, shield=mock.shield)
-    return Forwarding(mock.routing or "ftree", shield=mock.shield)
-
-
 UPDATABLE = frozenset({"ar_sl_mask", "shield_mode", "sm_priority"})
 """
 What a running manager reads anew on SIGHUP.
@@ -193,7 +186,8 @@ class SubnetManagers:
     The master has the highest priority; at equal priority the first in order is it at the start. When it ends, the next
     one takes over at once (choice: OpenSM polls a silent master for 40 s first) and programs what *its* file says. One
     that comes back with a higher priority takes over again; at equal priority the master stays, which is what
-    ``master_sm_priority`` of NVIDIA's manager is for (against a second handover).
+    ``master_sm_priority`` of NVIDIA's manager is for (against a second handover). *files*: those that have to do with
+    them, by host and path.
     """
 
     def __init__(
@@ -227,17 +221,6 @@ class SubnetManagers:
         """Whether the manager of a host runs; None when that host has none."""
         found = self._of(host)
         return None if found is None else found.alive
-
-    def read(self, host: str, path: str) -> str | None:
-        """A file of a host that has to do with its manager; None when there is no such file."""
-        return self.files.get((host, path))
-
-    def write(self, host: str, path: str, text: str | None) -> None:
-        """Make or change such a file; None removes it."""
-        if text is None:
-            self.files.pop((host, path), None)
-        else:
-            self.files[host, path] = text
 
     def hang_up(self, host: str, at_s: float) -> None:
         """SIGHUP: read what may change at run time, and sweep."""

@@ -211,12 +211,9 @@ class QueuedNetwork(Network):
         packets = steady.rate_gbps * 1e9 / 8 / self._queues.packet
         lost = steady.steady.lost
         loss = np.divide(lost, packets + lost, out=np.zeros_like(packets), where=lost > 0)
+        all_alone = self._mock.retransmission == "selective_repeat"
         left = [
-            goodput_factor(
-                float(p),
-                rate_gbps=float(rate),
-                retransmission="selective_repeat" if alone else self._mock.retransmission,
-            )
+            1.0 - float(p) if alone or all_alone else goodput_factor(float(p), rate_gbps=float(rate))
             for p, rate, alone in zip(loss, wanted, selective, strict=True)
         ]
         return np.minimum(steady.rate_gbps + lost * self._queues.packet * 8e-9, wanted) * left

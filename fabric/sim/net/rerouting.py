@@ -11,7 +11,7 @@ from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Topology
 from fabric.sim.hosts.site import Act, Ring
 from fabric.sim.hosts.timeline import Timeline
-from fabric.sim.net.managers import Forwarding, forwarding_at_start
+from fabric.sim.net.managers import Forwarding, conf_text, forwarding_of, settings_of
 from fabric.sim.phy import Ports
 from fabric.sim.phy.cabling import Cabling, End
 from fabric.sim.phy.port import Traffic
@@ -57,7 +57,7 @@ class Rerouting:
         self._asked = False
         self.sweeps: Callable[[], bool] = lambda: True  # whether there is a subnet manager that does
         self.switched: Callable[[], tuple[bool, bool]] = lambda: (True, True)  # switches mark (ECN), and pause (PFC)
-        self.forwarding = forwarding_at_start(mock)
+        self.forwarding = forwarding_of(settings_of(conf_text(mock)), mock.routing)  # until anybody changes it
         ports.uplinks = self
 
     @property

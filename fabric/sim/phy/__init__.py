@@ -123,9 +123,9 @@ class Ports:
 
     def _dead(self, end: End | None) -> bool:
         """Whether a fault keeps this end from ever coming up."""
-        node = None if end is None else self.cabling.nodes[end[0]]
-        if node is None:
+        if end is None:
             return False
+        node = self.cabling.nodes[end[0]]
         if node.host is None:
             return end in self._marks and self._marks[end].cut
         if self._hosts.unreachable(node.host) is not None:

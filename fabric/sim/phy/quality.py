@@ -134,35 +134,18 @@ def plr_factor(cell_error: float, *, line_rate_gbps: float) -> float:
 
     N = RTT * rate / cell + 1 cells are resent per bad one: 24 at 400 Gb/s.
     """
-    return _go_back_n(cell_error, PLR_RTT_US * 1e3 * line_rate_gbps / (PLR_CELL_BYTES * 8) + 1)
+    return go_back_n(cell_error, PLR_RTT_US * 1e3 * line_rate_gbps / (PLR_CELL_BYTES * 8) + 1)
 
 
-def goodput_factor(
-    loss: float,
-    *,
-    rate_gbps: float,
-    retransmission: str = "go_back_n",
-    packet_bytes: int = MTU_BYTES,
-    timeout_s: float = 0.0,
-) -> float:
+def goodput_factor(loss: float, *, rate_gbps: float) -> float:
     """
-    What is left of a flow's rate when the fabric loses packets and they are sent again.
+    What is left of a flow's rate when the fabric loses packets, and everything from a lost one on is sent again.
 
     Go-back-N: (1-p)/(1-p+p*W); W = RTT * rate / MTU packets are resent per lost one: 146 at 400 Gb/s, 12 us and 4 KiB.
-    ``selective_repeat`` resends only what was lost: 1-p. ``go_back_0`` (RNICs before 2016) begins the message of M
-    packets anew: with p each by chance it takes ((1-p)^-M - 1)/p packets to send M in a row.
-
-    *timeout_s*: go-back-N, so long is waited where a packet that is sent again is lost, too (p*p): a gap is told once,
-    and then a timer alone knows of it. The simulated hosts do not wait (0): they are kinder than RNICs above 0.1 %.
-    Lost tails of messages are not modelled.
+    RNICs wait for a timer where a packet that is sent again is lost, too. The simulated hosts do not: they are kinder
+    above 0.1 %. Lost tails of messages are not modelled.
     """
-    if retransmission == "selective_repeat":
-        return 1.0 - loss
-    if retransmission == "go_back_0" and loss > 0.0:
-        count = MESSAGE_BYTES / packet_bytes
-        return count * loss / expm1(min(-count * log1p(-min(loss, 0.999)), 700.0))
-    packets_a_s = rate_gbps * 1e9 / (packet_bytes * 8)
-    return _go_back_n(loss, max(1.0, FABRIC_RTT_US * 1e-6 * packets_a_s) + loss * timeout_s * packets_a_s)
+    return go_back_n(loss, max(1.0, FABRIC_RTT_US * 1e-6 * rate_gbps * 1e9 / (MTU_BYTES * 8)))
 
 
 def link_quality(
@@ -209,7 +192,7 @@ def _either(first: float, second: float) -> float:
     return min(1.0, first + second - first * second)
 
 
-def _go_back_n(loss: float, window: float) -> float:
+def go_back_n(loss: float, window: float) -> float:
     """Goodput when each loss costs *window* units: (1-p)/(1-p+p*W)."""
     return (1.0 - loss) / (1.0 - loss + loss * window)
 

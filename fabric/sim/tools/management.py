@@ -48,10 +48,10 @@ def fabric_conf(asked: ToolCall, words: tuple[str, ...]) -> Said:
         got = " ".join(words) or "nothing"
         return _refused(f"expected set, undo, absent, show or drop, a file and its copy, got {got}")
     verb, config, backup = words[:3]
-    host, files = asked.site.host.name, asked.rack.managers
-    text, kept = files.read(host, config), files.read(host, backup)
+    host, files = asked.site.host.name, asked.rack.managers.files
+    text, kept = files.get((host, config)), files.get((host, backup))
     if verb == "drop":
-        files.write(host, backup, None)
+        files.pop((host, backup), None)
         return Said(f"dropped {backup}\n")
     if text is None:
         return _refused(f"{config}: no such file")
@@ -62,14 +62,14 @@ def fabric_conf(asked: ToolCall, words: tuple[str, ...]) -> Said:
         return _refused(f"{config}: has a key that was not there before") if there else Said(f"absent {config}\n")
     if verb == "undo":
         was = with_lines_of(text, kept, words[3:])
-        files.write(host, config, was)
+        files[host, config] = was
         return Said(f"{'nothing to undo:' if was == text else 'undone'} {config}\n")
     wrong = next((one for one in words[3:] if "=" not in one or one.startswith("=")), None)
     if wrong is not None:
         return _refused(f"expected key=value, got {wrong}")
     if kept is None:
-        files.write(host, backup, text)
-    files.write(host, config, with_settings(text, words[3:]))
+        files[host, backup] = text
+    files[host, config] = with_settings(text, words[3:])
     return Said(f"set {config}\n")
 
 

@@ -193,7 +193,7 @@ def _of_kernel(asked: ToolCall, path: str) -> str | None:
     if path in _OF_KERNEL:
         text: str | None = page(path.strip("/").replace("/", "-"), peermem="dmabuf" not in asked.rack.mock.site)
     else:
-        text = asked.rack.managers.read(asked.site.host.name, path)
+        text = asked.rack.managers.files.get((asked.site.host.name, path))
     return None if text is None else text.removesuffix("\n")
 
 

@@ -267,20 +267,10 @@ def test_without_pfc_what_overflows_is_lost() -> None:
 
 
 def test_what_retransmission_leaves() -> None:
-    """
-    Go-back-0 delivers nothing of 4 MB messages of 1 KB packets at one loss in 256 (Guo et al., SIGCOMM 2016).
-
-    Each mode is better than the one before. Go-back-N falls steeply from 0.1 % on, without the timeouts that make it
-    near zero above 1 % (ICCCN 2019); selective repeat loses only what is lost.
-    """
-    modes = ("go_back_0", "go_back_n", "selective_repeat")
-    left = [goodput_factor(1 / 256, rate_gbps=40.0, retransmission=mode, packet_bytes=1024) for mode in modes]
-    assert left[0] < 1e-5
-    assert left == sorted(left)
+    """Go-back-N falls steeply from 0.1 % on, without the timeouts that make it near zero above 1 % (ICCCN 2019)."""
     assert [goodput_factor(loss, rate_gbps=400.0) for loss in (1e-3, 1e-2, 5e-2)] == pytest.approx(
         [0.872, 0.403, 0.115], abs=0.002
     )
-    assert goodput_factor(0.05, rate_gbps=400.0, retransmission="selective_repeat") == 0.95
 
 
 def test_jain() -> None:

@@ -16,7 +16,7 @@ RAIL_RATIO = 0.966
 PROTOCOLS = ("ll", "ll128", "simple")
 """NCCL's wire protocols, in the order of its tables."""
 
-ALGORITHMS = ("ring", "tree", "nvls")
+ALGORITHMS = ("ring", "tree")
 """What is tried when nothing is asked for; "nvls_tree" on request: measured busbw at scale is nearer to trees."""
 
 # NCCL's own tuning numbers (nccl 5067397c, src/graph/tuning.cc): microseconds, and GB/s per channel. Every row of three
@@ -47,10 +47,7 @@ _TREE_GBYTES: dict[str, _Row] = {  # perChMaxTreeBws
     "hopper": (38.7, 41.4, 36.0),
     "blackwell": (70.0, 42.8, 24.0),
 }
-_NVLS_TREE_GBYTES: dict[str, _Row] = {
-    "hopper": (0.0, 57.7, 45.5),
-    "blackwell": (0.0, 96.0, 80.0),
-}  # perChMaxNVLSTreeBws
+_NVLS_TREE_GBYTES = {"hopper": 45.5, "blackwell": 80.0}  # perChMaxNVLSTreeBws of more than two hosts
 _LL128_EFFICIENCY = 0.92  # data in what LL128 sends: 120 of 128 bytes, and a little lost
 _TREE_EFFICIENCY = 0.92
 _TREE_PATTERN = 0.85  # trees whose two halves meet on one GPU (NCCL_TOPO_PATTERN_TREE), usual with NVSwitch
@@ -242,14 +239,8 @@ def all_reduce_us(
         _time_us(size_bytes, job, algorithm, row)
         for algorithm in algorithms
         for row, protocol in enumerate(PROTOCOLS)
-        if protocol in protocols and _can(job, algorithm, protocol)
+        if protocol in protocols and (protocol == "simple" or algorithm != "nvls_tree")
     )
-
-
-def _can(job: AllReduce, algorithm: str, protocol: str) -> bool:
-    if algorithm in ("ring", "tree"):
-        return True
-    return protocol == "simple" and job.gpus.nvls and (algorithm == "nvls") == (job.hosts == 1)
 
 
 def _time_us(size_bytes: int, job: AllReduce, algorithm: str, row: int) -> float:
@@ -269,11 +260,8 @@ def _time_us(size_bytes: int, job: AllReduce, algorithm: str, row: int) -> float
 def _bus_gbps(job: AllReduce, algorithm: str, row: int) -> float:
     """Bus bandwidth of a large collective, before the latency."""
     gpus, column, generation, channels_gbps = job.gpus, job.column, job.gpus.generation, _CHANNELS * 8.0
-    if algorithm == "nvls":
-        return gpus.all_reduce_gbps
-    if algorithm == "nvls_tree":  # on two hosts each byte crosses once each way, which bus bandwidth counts twice
-        crossing_gbps = job.network_gbps * (2 if job.hosts == 2 else 1)
-        return min(gpus.all_reduce_gbps, crossing_gbps, channels_gbps * _NVLS_TREE_GBYTES[generation][column])
+    if algorithm == "nvls_tree":
+        return min(gpus.all_reduce_gbps, job.network_gbps, channels_gbps * _NVLS_TREE_GBYTES[generation])
     ll_gbps = _LL_MAX_GBYTES[generation if job.hosts == 1 else "intel"][column] * 8.0
     plain_gbps = gpus.ring_gbps if job.hosts == 1 else job.network_gbps
     if algorithm == "ring":
@@ -290,8 +278,6 @@ def _bus_gbps(job: AllReduce, algorithm: str, row: int) -> float:
 def _latency_us(ranks: int, hosts: int, algorithm: str, row: int) -> float:
     """ncclTopoTuneModel: what the operation takes however small it is."""
     levels = hosts.bit_length() - 1  # log2i
-    if algorithm == "nvls":
-        return _NVLS_US
     if algorithm == "nvls_tree":
         return _NVLS_US + 2 * levels * _NVLS_TREE_NET_US
     step_us, net_us = _NVLINK_US[algorithm][row], _NET_US["tree" if ranks == hosts else algorithm][row]
