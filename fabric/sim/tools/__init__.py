@@ -21,7 +21,7 @@ from fabric.sim.tools.nccl_tests.model import OPERATIONS
 from fabric.sim.tools.nccl_tests.text import collective_options
 from fabric.sim.tools.nvidia_smi import nvidia_smi, rocm_smi
 from fabric.sim.tools.nvue import nv
-from fabric.sim.tools.perftest import WriteBothWays, WriteBw, WriteLat
+from fabric.sim.tools.perftest import BothWays, PingPong, Transfer, WriteBw
 from fabric.sim.tools.perftest.text import write_bw_options
 from fabric.sim.tools.sysfs import cat
 
@@ -71,8 +71,8 @@ def _job(name: str, words: tuple[str, ...], setting: Surroundings) -> Program:
         if len(setting.hosts) > 1:
             raise BadOption(f"simulated rack: {len(setting.hosts)} ranks of this program")
         options = write_bw_options(words)
-        kind = WriteLat if name == "ib_write_lat" else WriteBothWays if options.both_ways else WriteBw
-        return kind(options, setting)
+        kind = PingPong if name == "ib_write_lat" else BothWays if options.both_ways else Transfer
+        return WriteBw(options, setting, kind)
     said = Said(stderr=f"bash: line 1: {name}: command not found\n", status=NOT_FOUND)
     return ToolJob(said, words, setting, after_s=SAY_S)
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 from fabric.model.topology import Gpu, Rnic
 from fabric.sim import page
 from fabric.sim.hashing import text_hash
-from fabric.sim.hosts import visible_gpus
+from fabric.sim.hosts import GPU_MODELS, pci_bus, visible_gpus
 from fabric.sim.hosts.capacity import MESSAGES_PER_QP_MPPS, RNIC_EFFICIENCY, Layout
 from fabric.sim.hosts.site import Flow, Ring, Share, Site
 from fabric.sim.hosts.timeline import Listening, Process
@@ -23,18 +23,18 @@ RETRY_S = 0.54  # 4.096 us x 2^14 x 8 tries: perftest's default -u 14 (facts of 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
     """
-    One end on one platform: *refusal* says why it cannot run there; *before* and *after* frame the addresses.
+    One end on one platform: *refusal* says why it cannot run there.
 
-    *listing* are the GPUs that it sees, *lead* what is said before anything else.
+    *lead* is what is said before anything else, *picked* what is said when it has picked its GPU. Of that and of the
+    whole *page* the fields are left open that each transfer fills in.
     """
 
     device: str
     endpoint: str
     refusal: str
-    listing: str
     lead: str
-    before: str
-    after: str
+    picked: str
+    page: str
 
 
 @dataclass(slots=True, eq=False)
@@ -66,6 +66,8 @@ class PairEnd:
 class Transfer(Flow):
     """A client writing to a server."""
 
+    title: ClassVar[str] = "RDMA_Write BW"
+    columns: ClassVar[str] = text.COLUMNS
     __slots__ = ("client", "gone", "rack", "server", "stuck")
 
     def __init__(self, rack: Rack, client: PairEnd, server: PairEnd) -> None:
@@ -155,9 +157,7 @@ class Transfer(Flow):
             said = _gpu_complaint(end)
             if said is not None:
                 stdout, stderr = said
-                self.rack.timeline.exit_later(
-                    end.process, at_s + REFUSE_S, status=1, stdout=end.side.lead + stdout, stderr=stderr
-                )
+                self.rack.timeline.exit_later(end.process, at_s + REFUSE_S, status=1, stdout=stdout, stderr=stderr)
                 self._fail(other, at_s + 2 * REFUSE_S, text.PEER_GONE)
                 return True
         return False
@@ -220,15 +220,13 @@ class Transfer(Flow):
 
 def _page(end: PairEnd, local: list[str], remote: list[str], row: str) -> str:
     """All that one side prints when it went well."""
-    side, options = end.side, end.options
     known = f" local{' local'.join(local)} remote{' remote'.join(remote)}"
-    opened = closed = ""
-    if options.use_rocm is not None:
-        opened = text.rocm_lines(end.process.site, options, end.bits)
-    elif options.use_cuda is not None:
-        made, closed = text.cuda_buffer(options, end.bits)
-        opened = side.listing + text.cuda_picked(end.process.site, options, end.bits) + made
-    return f"{side.lead}{opened}{side.before}{known}{side.after}{row}{text.RULE}{closed}"
+    offset = end.bits & 0xFFFFF000 if end.options.use_rocm is not None else (end.bits >> 20 & 0xFFFFF) << 21
+    return end.side.page.format(known=known, row=row, pid=_pid(end), place=0x7F0000000000 + offset)
+
+
+def _pid(end: PairEnd) -> int:
+    return 4096 + end.bits % 4190000
 
 
 def _gpu_complaint(end: PairEnd) -> tuple[str, str] | None:
@@ -236,10 +234,10 @@ def _gpu_complaint(end: PairEnd) -> tuple[str, str] | None:
     side, options, site = end.side, end.options, end.process.site
     assert options.cuda is not None
     if not side.endpoint:
-        return "initializing CUDA\n", text.NO_GPU % options.cuda + text.NO_RESOURCES
+        return f"{side.lead}initializing CUDA\n", text.NO_GPU % options.cuda + text.NO_RESOURCES
     if site.trouble_of(side.endpoint) == "broken":
-        picked = side.listing + text.cuda_picked(site, options, end.bits)
-        return picked + "cuCtxCreate() error=214\n", text.NO_RESOURCES  # 214: CUDA_ERROR_ECC_UNCORRECTABLE
+        picked = side.picked.format(pid=_pid(end))
+        return f"{picked}cuCtxCreate() error=214\n", text.NO_RESOURCES  # 214: CUDA_ERROR_ECC_UNCORRECTABLE
     return None
 
 
@@ -249,14 +247,10 @@ SET_UP_S = 1.0
 
 
 class WriteBw:
-    """One ``ib_write_bw`` command line; *transfer* is what happens between its two sides."""
+    """One command line; *transfer* is what happens between its two sides."""
 
-    transfer: ClassVar[type[Transfer]] = Transfer
-    title: ClassVar[str] = "RDMA_Write BW"
-    columns: ClassVar[str] = text.COLUMNS
-
-    def __init__(self, options: WriteBwOptions, setting: Surroundings) -> None:
-        self.options = options
+    def __init__(self, options: WriteBwOptions, setting: Surroundings, transfer: type[Transfer] = Transfer) -> None:
+        self.options, self.transfer = options, transfer
         self.visible = setting.env.get("CUDA_VISIBLE_DEVICES")
         self.numa, self.cpus_bound = setting.numa, setting.cpus_bound
         # With the TCP port: it alone tells clients apart whose servers use different RNICs, whatever starts first.
@@ -282,12 +276,18 @@ class WriteBw:
             endpoint = f"numa{node}"
         elif options.cuda < len(gpus):
             endpoint = there[gpus[options.cuda]].name
-        ethernet = platform.link_layer == "ethernet"
-        words = {"title": self.title, "device": device, "options": options, "ethernet": ethernet, "numa": node}
-        head = page("ib_write_bw", rule=text.RULE, **words)
-        waiting = text.WAITING if options.peer is None else ""
-        listing = "" if options.cuda is None else text.cuda_listing(tuple(there[number].index for number in gpus))
-        return Side(device, endpoint, refusal, listing, text.lead(options) + waiting, head, self.columns)
+        lead, model = (
+            page("ib_write_bw-lead", options=options, waits=options.peer is None),
+            GPU_MODELS[layout.generation],
+        )
+        picked, bus = lead, ""
+        if options.cuda is not None:
+            buses, bus = [pci_bus(there[number].index) for number in gpus], pci_bus(options.cuda)
+            picked += page("ib_write_bw-cuda", options=options, buses=buses, model=model)
+        words = {"device": device, "options": options, "ethernet": platform.link_layer == "ethernet", "numa": node}
+        words |= {"title": self.transfer.title, "columns": self.transfer.columns, "rule": text.RULE}
+        whole = page("ib_write_bw", **words, bus=bus, model=model)
+        return Side(device, endpoint, refusal, lead, picked, (picked if options.use_rocm is None else lead) + whole)
 
     def _node(self, rnic: Rnic | None) -> int | None:
         """
@@ -316,7 +316,7 @@ class WriteBw:
         if not refusal and options.cuda is not None and "dmabuf" in rack.mock.site and not options.dmabuf:
             refusal = text.NO_MR
         if refusal:
-            fails(stdout=text.lead(options), stderr=refusal)
+            fails(stdout=page("ib_write_bw-lead", options=options, waits=False), stderr=refusal)
         elif options.peer is None:
             self._serve(rack, process, side, at_s)
         else:
@@ -361,9 +361,11 @@ _COLUMNS = (
 )
 
 
-class _PingPong(Transfer):
-    """Messages there and back: the slower the path carries bytes, the longer each takes."""
+class PingPong(Transfer):
+    """Messages there and back (``ib_write_lat``): the slower the path carries bytes, the longer each takes."""
 
+    title: ClassVar[str] = "RDMA_Write Latency"
+    columns: ClassVar[str] = text.RULE + _COLUMNS
     __slots__ = ()
 
     def _move(self, at_s: float) -> None:
@@ -386,14 +388,6 @@ class _PingPong(Transfer):
         return f" {options.size_bytes:<7d} {options.iterations:<12d} {cells}\n"
 
 
-class WriteLat(WriteBw):
-    """One ``ib_write_lat`` command line."""
-
-    transfer: ClassVar[type[Transfer]] = _PingPong
-    title: ClassVar[str] = "RDMA_Write Latency"
-    columns: ClassVar[str] = text.RULE + _COLUMNS
-
-
 class _Back(Flow):
     """The bytes of the other direction, for as long as those of the first."""
 
@@ -403,9 +397,10 @@ class _Back(Flow):
         """Its other half tells of both."""
 
 
-class _BothWays(Transfer):
-    """Two sides that write to each other; the sum is printed."""
+class BothWays(Transfer):
+    """Two sides that write to each other (``ib_write_bw -b``); the sum is printed."""
 
+    title: ClassVar[str] = "RDMA_Write Bidirectional BW"
     __slots__ = ("_back",)
 
     def __init__(self, rack: Rack, client: PairEnd, server: PairEnd) -> None:
@@ -432,10 +427,3 @@ class _BothWays(Transfer):
         """The sum; iterations are those of one side."""
         back_gbps = 0.0 if self._back is None else self._back.average_gbps()
         return text.row(self.client.options, (self.average_gbps() + back_gbps) * noise)
-
-
-class WriteBothWays(WriteBw):
-    """One ``ib_write_bw -b`` command line."""
-
-    transfer: ClassVar[type[Transfer]] = _BothWays
-    title: ClassVar[str] = "RDMA_Write Bidirectional BW"

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from fabric.sim.hashing import mix64, text_hash, word
-from fabric.sim.hosts import GPU_MODELS, pci_bus
 from fabric.sim.hosts.site import Site
 from fabric.sim.tools.call import BadOption, asked_for, option, options, within
 
@@ -46,6 +45,11 @@ class WriteBwOptions:
         return self.use_rocm if self.use_cuda is None else self.use_cuda
 
     @property
+    def buffer_bytes(self) -> int:
+        """What it takes of that GPU's memory."""
+        return max(2 * self.size_bytes * self.queue_pairs, 1 << 21)
+
+    @property
     def traffic_class(self) -> int:
         """That of its packets."""
         return (self.tos or 0) if self.rdma_cm else self.tclass
@@ -60,10 +64,6 @@ def write_bw_options(words: Sequence[str]) -> WriteBwOptions:
 
 
 RULE = "-" * 87 + "\n"
-_STARS = "*" * 36 + "\n"
-WAITING = f"\n{_STARS}* Waiting for client to connect... *\n{_STARS}"
-NO_PEAK = " WARNING: BW peak won't be measured in this run.\n"
-NO_INLINE = "Perftest doesn't supports CUDA tests with inline messages: inline size set to 0\n"
 
 NO_DEVICE = "IB device %s not found\n Unable to find the Infiniband/RoCE device\n"
 PORT_DOWN = " Port number %d state is Down\n Couldn't set the link layer\n Couldn't get context for the device\n"
@@ -82,11 +82,6 @@ NO_GPU = "No such device ID (%d) exists in system\n"
 NO_RESOURCES = "Failed to init memory\n Couldn't create IB resources\n"
 NO_MR = "Couldn't allocate MR\n failed to create mr\n Couldn't create IB resources\n"
 COLUMNS = f"{RULE} #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
-
-
-def lead(options: WriteBwOptions) -> str:
-    """What the option parser says before anything else happens."""
-    return (NO_PEAK if options.duration_s is not None else "") + (NO_INLINE if options.cuda is not None else "")
 
 
 @lru_cache(maxsize=1 << 15)
@@ -122,41 +117,3 @@ def row(options: WriteBwOptions, gbps: float) -> str:
     if gbps < 0.1:
         return f"{head}     {peak:<7.6f}            {gbps:<7.6f}            {mpps:<7.6f}\n"
     return f"{head}       {peak:<7.2f}            {gbps:<7.2f}\t\t     {mpps:<7.6f}\n"
-
-
-def rocm_lines(site: Site, options: WriteBwOptions, bits: int) -> str:
-    """What a build with ROCm says of its GPU (perftest src/rocm_memory.c)."""
-    assert options.cuda is not None
-    size_bytes, place = max(2 * options.size_bytes * options.queue_pairs, 1 << 21), 0x7F0000000000 + (bits & 0xFFFFF000)
-    return (
-        f"Using ROCm Device with ID: {options.cuda}, Name: {GPU_MODELS[site.layout.generation]}, "
-        f"PCI Bus ID: 0x{pci_bus(options.cuda)}, GCN Arch: gfx942:sramecc+:xnack-\n"
-        f"allocated {size_bytes} bytes of GPU buffer at 0x{place:x}\n"
-    )
-
-
-def cuda_listing(gpus: tuple[int, ...]) -> str:
-    """What a side prints first when it uses a GPU; *gpus* are the ones it may use."""
-    lines = (f"CUDA device {at}: PCIe address is {pci_bus(gpu).upper()}:00\n" for at, gpu in enumerate(gpus))
-    return "initializing CUDA\nListing all CUDA devices in system:\n" + "".join(lines)
-
-
-def cuda_picked(site: Site, options: WriteBwOptions, bits: int) -> str:
-    """Up to the creation of the CUDA context."""
-    return (
-        f"\nPicking device No. {options.cuda}\n"
-        f"[pid = {4096 + bits % 4190000}, dev = {options.cuda}] device name = [{GPU_MODELS[site.layout.generation]}]\n"
-        "creating CUDA Ctx\n"
-    )
-
-
-def cuda_buffer(options: WriteBwOptions, bits: int) -> tuple[str, str]:
-    """The lines about the GPU buffer: when it is made, and when it is let go."""
-    place = 0x7F0000000000 + ((bits >> 20 & 0xFFFFF) << 21)
-    size_bytes = max(2 * options.size_bytes * options.queue_pairs, 1 << 21)
-    made = (
-        "making it the current CUDA Ctx\nCUDA device integrated: 0\n"
-        f"cuMemAlloc() of a {size_bytes} bytes GPU buffer\n"
-        f"allocated GPU buffer address at {place:016x} pointer=0x{place:x}\n"
-    )
-    return made, f"deallocating GPU buffer {place:016x}\ndestroying current CUDA Ctx\n"
