@@ -440,7 +440,7 @@ class RunningCollective(Flow):
             return
         factor = bus_factor(job.operation, plan.gpus)
         hosts = {site.host.name for site, _, _ in self.shares}
-        rows, rccl = [], platform.amd
+        rows: dict[int, list[str]] = {}
         adaptive = self.ring is not None and self.rack.above.adapts(self.ring)
         total = 0.0
         for number, size in enumerate(job.sizes_bytes):
@@ -452,8 +452,6 @@ class RunningCollective(Flow):
                 algorithm_gbytes = size / time_us / 1000
                 cells.append(text.cell(time_us, algorithm_gbytes, algorithm_gbytes * factor))
                 total += algorithm_gbytes * factor
-            rows.append(text.row(job.operation, size_bytes=size, gpus=plan.gpus, cells=cells, rccl=rccl))
-        average = total / (2 * len(rows))
-        columns = text.RCCL_COLUMNS if rccl else text.COLUMNS
-        stdout = self.listing + columns + "".join(rows) + text.footer(job.operation, average)
-        self.rack.timeline.exit(self.process, at_s, status=0, stdout=job.setting.marked(stdout, 0))
+            rows[size] = cells
+        table = text.table(job.operation, rows, total / (2 * len(rows)), gpus=plan.gpus, rccl=platform.amd)
+        self.rack.timeline.exit(self.process, at_s, status=0, stdout=job.setting.marked(self.listing + table, 0))

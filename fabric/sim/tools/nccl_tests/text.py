@@ -64,27 +64,24 @@ def collective_options(words: Sequence[str]) -> CollectiveOptions:
     return found
 
 
-COLUMNS = page("nccl-tests-columns")
-RCCL_COLUMNS = COLUMNS.replace("#wrong \n", "#wrong     algo     proto   nchannels\n")
-"""RCCL's, since 2.27: three columns more (a recorded run)."""
-
-
 def head(operation: str, options: CollectiveOptions, *, rccl: bool = False) -> str:
     """Down to the list of devices."""
     return page("nccl-tests", what="rccl" if rccl else "nccl", operation=operation, options=options)
 
 
-def row(operation: str, *, size_bytes: int, gpus: int, cells: Sequence[str], rccl: bool = False) -> str:
-    """One size: out of place and in place; *rccl*: with algorithm, protocol and channels."""
-    count = size_bytes // _TYPE_BYTES
+def table(
+    operation: str, rows: Mapping[int, Sequence[str]], average_gbytes: float, *, gpus: int, rccl: bool = False
+) -> str:
+    """
+    Two cells for each size, out of place and in place, and the lines below.
+
+    *rccl*: with algorithm, protocol and channels, since 2.27 (a recorded run).
+    """
     # alltoall cannot be checked in place: the tool prints N/A there, one column narrower than a number.
-    redop, wrong_in_place = "sum", "     0"
-    if operation == "alltoall":
-        count, redop, wrong_in_place = count // gpus, "none", "  N/A"
-    return (
-        f"{size_bytes:12d}  {count:12d}  {'float':>8s}  {redop:>6s}  {-1:>6d}"
-        f"  {cells[0]}       0  {cells[1]}  {wrong_in_place}{'    RING    SIMPLE          32' if rccl else ''}\n"
-    )
+    redop, wrong, parts = ("  none", "  N/A", gpus) if operation == "alltoall" else ("   sum", "     0", 1)
+    counted = [(size_bytes, size_bytes // _TYPE_BYTES // parts, cells) for size_bytes, cells in rows.items()]
+    words = {"operation": operation, "redop": redop, "wrong": wrong, "rccl": rccl}
+    return page("nccl-tests-table", **words, rows=counted, average=average_gbytes)
 
 
 def cell(time_us: float, algorithm_gbytes: float, bus_gbytes: float) -> str:
@@ -97,14 +94,6 @@ def time_text(time_us: float) -> str:
     if time_us < 10_000:
         return f"{time_us:7.2f}"
     return f"{time_us:7.1f}" if time_us < 100_000 else f"{time_us:7.0f}"
-
-
-def footer(operation: str, average_gbytes: float) -> str:
-    """The lines below the table."""
-    return (
-        f"# Out of bounds values : 0 OK\n# Avg bus bandwidth    : {average_gbytes:g} \n#\n"
-        f"# Collective test concluded: {operation}_perf\n#\n\n"
-    )
 
 
 def cuda_failure(host: str, pid: int, reason: str) -> str:
@@ -127,20 +116,14 @@ def version(env: Mapping[str, str]) -> str:
 
 def nccl_failure(host: str, pids: Sequence[int], reason: str) -> str:
     """NCCL gave up; every rank of the host says so."""
-    return "".join(
-        f"{host}: Test NCCL failure common.cu:1279 '{reason} / '\n .. {host} pid {pid}: Test failure common.cu:1100\n"
-        for pid in pids
-    )
+    return page("nccl-tests-failure", host=host, pids=pids, reason=reason, warning=None)
 
 
 def network_failure(env: Mapping[str, str], host: str, pids: Sequence[int], *, peer: str, device: str) -> str:
     """The network did not answer: transport retries exceeded (status 12), which is a warning that NCCL may not give."""
-    warning = (
-        f"{host}:{pids[0]}:{pids[0] + 170} [0] transport/net_ib.cc:2244 NCCL WARN NET/IB : Got completion from peer "
-        f"{peer}<53908> with status=12 opcode=129 len=1048576 vendor err 129 (Recv) hca {device}\n"
-    )
-    failure = nccl_failure(host, pids, "remote process exited or there was a network error")
-    return warning + failure if warns(env) else failure
+    warning = {"peer": peer, "device": device} if warns(env) else None
+    reason = "remote process exited or there was a network error"
+    return page("nccl-tests-failure", host=host, pids=pids, reason=reason, warning=warning)
 
 
 def too_few_gpus(requested: int, found: int) -> str:
