@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
+    loader = PackageLoader("fabric.sim")
     return Environment(
-        loader=PackageLoader("fabric.sim"), undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True
+        loader=loader, undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True, auto_reload=False
     )
 
 
