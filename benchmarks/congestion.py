@@ -17,7 +17,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from fabric.sim.net.clos import Floats
-from fabric.sim.net.dcqcn import Fluid, Queues, settle
+from fabric.sim.net.dcqcn import LEAST_GBPS, Fluid, Queues, settle
 from fabric.sim.phy.quality import FABRIC_RTT_US, MTU_BYTES, go_back_n, goodput_factor
 
 PAPER = Queues(k_min=5e3, k_max=200e3, p_max=0.01, xoff=1e9, packet=1000)
@@ -77,21 +77,20 @@ def victim(*, ecn: bool = True, pfc: bool = True, xoff: float = XOFF_BYTES) -> V
     links = np.array([[0, 2, 3], [1, 2, 4], *([5 + at, 4, pad] for at in range(BURSTS))])
     queues = Queues(k_min=5e3, k_max=100e3, p_max=0.01, xoff=xoff, packet=1000, ecn=ecn, pfc=pfc)
     line = np.full(2 + BURSTS, SHARED_GBPS)
+    per_gbps = 1e9 / 8 / queues.packet
     fluid = Fluid(links.T.astype(np.intp), np.full(pad, SHARED_GBPS), line, queues, STEP_S)
     fluid.begin(np.array([F1_GBPS, F2_GBPS, *[0.0] * BURSTS]))
-    burst = np.arange(2, 2 + BURSTS)
-    fluid.hold(burst, 0.0)
     at_s, got, allowed = [], [], []
     before: Floats = np.zeros(2)
     for step in range(round(LAST_S / STEP_S)):
-        if step in (round(BEGIN_S / STEP_S), round(END_S / STEP_S)):
-            fluid.hold(burst, SHARED_GBPS if step < round(END_S / STEP_S) else 0.0)
+        sends = round(BEGIN_S / STEP_S) <= step < round(END_S / STEP_S)
+        fluid.rate[2:] = (SHARED_GBPS if sends else LEAST_GBPS) * per_gbps  # messages shorter than a CNP's way
         fluid.step()
         if (step + 1) % round(EVERY_S / STEP_S) == 0:
-            arrived = fluid.arrived_gbit[:2]
+            arrived = fluid.arrived[:2] / per_gbps
             at_s.append((step + 1) * STEP_S)
             got.append((arrived - before) / EVERY_S)
-            allowed.append(fluid.rate_gbps[0])
+            allowed.append(fluid.rate[0] / per_gbps)
             before = arrived
     time_s, rate, let = np.array(at_s), np.array(got), np.array(allowed)
     begun = time_s > BEGIN_S + EVERY_S / 2

@@ -26,7 +26,7 @@ _FAST_STEPS: Final = 5
 _GAIN: Final = 1 / 256
 """tau', T, B, F and g of DCQCN 2015."""
 
-_LEAST_GBPS: Final = 0.001
+LEAST_GBPS: Final = 0.001
 """Where cuts end: ``rpg_min_rate`` is 1 Mb/s."""
 
 
@@ -137,7 +137,7 @@ class Fluid:
         self._padded = hops == len(capacity_gbps)
         self._budget = np.append(capacity_gbps * per_gbps * step_s, np.inf)
         self._line, self._step_s = line_gbps * per_gbps, step_s
-        self._least = np.full_like(self._line, _LEAST_GBPS * per_gbps)
+        self._least = np.full_like(self._line, LEAST_GBPS * per_gbps)
         self._increase, self._counter = queues.increase_gbps * per_gbps, _COUNTER_BYTES / queues.packet
         self._queues, size = queues, queues.packet
         self._xoff = queues.xoff / size
@@ -148,34 +148,17 @@ class Fluid:
         self._waits = np.zeros(hops.shape)
         self._out = np.zeros(hops.shape)
         self._paused: Bools = np.zeros(self._links, dtype=np.bool_)
-        self._rate, self._target, self._alpha = self._line.copy(), self._line.copy(), np.ones(flows)
+        self.rate, self._target, self._alpha = self._line.copy(), self._line.copy(), np.ones(flows)
         late = max(1, round(_TAU_S / step_s))
         self._p_late, self._r_late, self._at = np.zeros((late, flows)), np.tile(self._line, (late, 1)), 0
-        self.peak, self._held = np.zeros(self._links), np.zeros(flows, dtype=np.bool_)
+        self.peak = np.zeros(self._links)
         self.clear()
-
-    @property
-    def rate_gbps(self) -> Floats:
-        """What DCQCN lets each sender send."""
-        found: Floats = self._rate * self._queues.packet * 8e-9
-        return found
-
-    @property
-    def arrived_gbit(self) -> Floats:
-        """What has arrived of each flow since it was cleared."""
-        found: Floats = self.arrived * self._queues.packet * 8e-9
-        return found
-
-    def hold(self, flows: Ints, rate_gbps: float) -> None:
-        """Senders that no mark reaches, as of messages that are shorter than a CNP's way, send so much from now on."""
-        self._held[flows] = True
-        self._rate[flows] = np.maximum(rate_gbps * 1e9 / 8 / self._queues.packet, self._least[flows])
 
     def begin(self, rate_gbps: Floats) -> None:
         """Every sender at its rate, and hardly cut of late."""
-        self._rate = np.clip(rate_gbps * 1e9 / 8 / self._queues.packet, self._least, self._line)
-        self._target, self._alpha = self._rate.copy(), np.zeros_like(self._rate)
-        self._r_late[:] = self._rate
+        self.rate = np.clip(rate_gbps * 1e9 / 8 / self._queues.packet, self._least, self._line)
+        self._target, self._alpha = self.rate.copy(), np.zeros_like(self.rate)
+        self._r_late[:] = self.rate
 
     def let_run(self, free: Bools) -> None:
         """The rates of these are never cut."""
@@ -198,7 +181,7 @@ class Fluid:
         marked = self._move()
         at = self._at % len(self._p_late)
         p, late_rate = self._p_late[at].copy(), self._r_late[at].copy()
-        self._p_late[at], self._r_late[at] = marked, self._rate
+        self._p_late[at], self._r_late[at] = marked, self.rate
         self._at += 1
         if self._queues.ecn:
             self._marked += marked * self._out[-1]
@@ -207,7 +190,7 @@ class Fluid:
     def _move(self) -> Floats:
         """What waits goes on by one hop where it may; returns how likely each flow's packets are marked."""
         waits, out, step_s, links = self._waits, self._out, self._step_s, self._links
-        waits[0] += np.where(waits[0] < 1.0, self._rate * step_s, 0.0)  # an RNIC sends no faster than it is let
+        waits[0] += np.where(waits[0] < 1.0, self.rate * step_s, 0.0)  # an RNIC sends no faster than it is let
         waits[1:] += out[:-1]
         q: Floats = np.bincount(self._flat, waits.ravel(), links).astype(np.float64, copy=False)
         q[-1] = 0.0
@@ -249,7 +232,7 @@ class Fluid:
 
     def _turn(self, p: Floats, late: Floats) -> None:
         """DCQCN's three equations; *p* and *late* (rates) are of one tau ago."""
-        rate, target, alpha, step_s = self._rate, self._target, self._alpha, self._step_s
+        rate, target, alpha, step_s = self.rate, self._target, self._alpha, self._step_s
         none = p < 1e-12
         log_kept = np.log1p(-np.where(none, 1e-12, np.minimum(p, 1 - 1e-12)))
         cut = np.where(none, 0.0, -np.expm1(_TAU_S * late * log_kept))
@@ -264,5 +247,5 @@ class Fluid:
         aimed = -(target - rate) * cut / _TAU_S + self._increase * late * added
         marks = np.where(none, 0.0, -np.expm1(_ALPHA_S * late * log_kept))
         self._alpha = alpha + _GAIN * (marks - alpha) / _ALPHA_S * step_s
-        self._rate = np.where(self._held, rate, np.clip(rate + turned * step_s, self._least, self._line))
+        self.rate = np.clip(rate + turned * step_s, self._least, self._line)
         self._target = np.clip(target + aimed * step_s, self._least, self._line)

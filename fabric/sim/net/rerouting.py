@@ -60,11 +60,6 @@ class Rerouting:
         self.forwarding = forwarding_of(settings_of(conf_text(mock)), mock.routing)  # until anybody changes it
         ports.uplinks = self
 
-    @property
-    def is_adaptive_by_inventory(self) -> bool:
-        """Whether the switches were said to route adaptively; on Ethernet the RNICs have a say too."""
-        return self._mock.routing == "ar"
-
     def network(self) -> Network | None:
         """What is above the leaves, made when first asked for: most runs never leave a leaf. None: it limits nobody."""
         if not self._asked:
@@ -160,7 +155,7 @@ class Rerouting:
 
     def turn(self, adaptive: bool, at_s: float) -> None:
         """The switches of an Ethernet fabric route adaptively from now on, or no longer do: no manager, no sweep."""
-        engine = "ecmp" if self.is_adaptive_by_inventory else self.forwarding.engine
+        engine = "ecmp" if self._mock.routing == "ar" else self.forwarding.engine
         self.forwarding = replace(self.forwarding, engine=engine, adaptive=adaptive)
         if self._made is not None:
             self._made.program(self.forwarding, self._made.known.routed, at_s)

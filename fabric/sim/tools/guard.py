@@ -92,8 +92,8 @@ MOST_BACKOFF_S = 30.0
 class GuardProcess:
     """It has read its undo and checks when it began, and needs those files no more."""
 
-    def __init__(self, rack: Rack, folder: dict[str, ChangeFolder], held: ChangeFolder, steps: Steps) -> None:
-        self._rack, self._folder, self._held, self._steps = rack, folder, held, steps
+    def __init__(self, folder: dict[str, ChangeFolder], held: ChangeFolder, steps: Steps) -> None:
+        self._rack, self._folder, self._held, self._steps = steps.rack, folder, held, steps
         self._undo, self._checks = held.undo or "", held.checks or ""
         self._backoff_s = 1.0
         self._look_s = 0.0
@@ -237,7 +237,7 @@ class _Call:
         term_s = now_s + hold_s
         held = ChangeFolder(guard_id, owner, named, undo, checks, term_s, min(now_s + ttl_s, term_s), boot=self._boot)
         held.kept = bool(kept)
-        guard = GuardProcess(self._rack, self._held, held, self._steps)
+        guard = GuardProcess(self._held, held, self._steps)
         held.watch = guard.watch
         self._held[guard_id] = held
         guard.watch((held.lease_s or 0.0) + LOOK_S)

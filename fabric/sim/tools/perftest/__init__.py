@@ -9,7 +9,7 @@ from fabric.sim import page
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts import GPU_MODELS, pci_bus, visible_gpus
 from fabric.sim.hosts.capacity import MESSAGES_PER_QP_MPPS, RNIC_EFFICIENCY, Layout
-from fabric.sim.hosts.site import Flow, Ring, Share, Site
+from fabric.sim.hosts.site import Flow, Ring, Site
 from fabric.sim.hosts.timeline import Listening, Process
 from fabric.sim.rack import Rack
 from fabric.sim.tools.call import Surroundings
@@ -50,6 +50,16 @@ class PairEnd:
     side: Side
     bits: int
     listens: bool = False
+
+    @property
+    def site(self) -> Site:
+        """Its host."""
+        return self.process.site
+
+    @property
+    def rnic(self) -> Rnic:
+        """What it sends by, or receives."""
+        return self.site.layout.platform.rnic_by_device[self.side.device]
 
     def listen(self, rack: Rack, at_s: float) -> None:
         """The set-up is over."""
@@ -103,17 +113,15 @@ class Transfer(Flow):
 
     def _left(self, at_s: float) -> float:
         """The share that an RNIC or a cable with a whim leaves to it."""
-        sides = (self.client, self.server)
-        ends = [(end.process.site.host.name, end.side.device) for end in sides]
-        inside = self.client.process.site is self.server.process.site
+        ends = [(end.site.host.name, end.side.device) for end in (self.client, self.server)]
+        inside = self.client.site is self.server.site
         return self.rack.whims.left(ends, self.client.bits, at_s, inside=inside)
 
     def _route(self) -> str | None:
         """Find the shares and the ceiling; returns what is wrong on the way."""
-        client, server = self.client, self.server
-        here, there = client.process.site, server.process.site
-        source, sink = client.side, server.side
-        ring = self._beyond_leaf(here, there)
+        here, there = self.client.site, self.server.site
+        source, sink = self.client.side, self.server.side
+        ring = self._beyond_leaf()
         ways = () if ring is None else (ring, self._answers(ring))
         lost = any(self.rack.above.dead_edge(way) is not None for way in ways)
         self.ring, self.queued = ring, ring is not None and here is not there and self.rack.above.queued
@@ -124,24 +132,25 @@ class Transfer(Flow):
             return here.trouble(path) or ("broken" if lost else None)
         out = here.layout.sending(source.device, source.endpoint, leaving=True)
         into = there.layout.receiving(sink.device, sink.endpoint, leaving=True)
-        shares: tuple[Share, ...] = ((here, out.resources, 1.0), (there, into.resources, 1.0))
-        self.shares = shares
+        self.shares = ((here, out.resources, 1.0), (there, into.resources, 1.0))
         self.ceiling_gbps = min(here.ceiling_gbps(out), there.ceiling_gbps(into))
         troubles = {here.trouble(out), there.trouble(into), "broken" if lost else None}
         return "hanging" if "hanging" in troubles else "broken" if "broken" in troubles else None
 
-    def _beyond_leaf(self, here: Site, there: Site) -> Ring | None:
+    def _beyond_leaf(self) -> Ring | None:
         """Its way over the uplinks; None where both RNICs are on one leaf without queues, or nothing is modelled."""
-        ends = ((here, self.client.side), (there, self.server.side))
-        rails = [site.layout.platform.rnic_by_device[side.device].rail for site, side in ends]
-        leaves = [site.host.leaves[rail : rail + 1] for (site, _), rail in zip(ends, rails, strict=True)]
-        waits = self.rack.above.queued and here is not there  # in the queue of a leaf, too
+        client, server = self.client, self.server
+        leaves = [end.site.host.leaves[end.rnic.rail : end.rnic.rail + 1] for end in (client, server)]
+        waits = self.rack.above.queued and client.site is not server.site  # in the queue of a leaf, too
         if not all(leaves) or (leaves[0] == leaves[1] and not waits):
             return None
-        hosts = (here.host.name, there.host.name)
-        one, other = rails
-        pairs = self.client.options.queue_pairs
-        ring = Ring(hosts, (one,), RNIC_EFFICIENCY, one_way=True, to_rails=(other,), draw=self.client.bits, qps=pairs)
+        hosts, rails, to_rails = (
+            (client.site.host.name, server.site.host.name),
+            (client.rnic.rail,),
+            (server.rnic.rail,),
+        )
+        pairs, draw = client.options.queue_pairs, client.bits
+        ring = Ring(hosts, rails, RNIC_EFFICIENCY, one_way=True, to_rails=to_rails, draw=draw, qps=pairs)
         return self.rack.above.ring(ring)
 
     def _answers(self, ring: Ring) -> Ring:
@@ -152,11 +161,13 @@ class Transfer(Flow):
     def _gpu_fails(self, at_s: float) -> bool:
         """A side whose GPU does not work ends with CUDA's complaint, and the other side loses its peer."""
         for end, other in ((self.client, self.server), (self.server, self.client)):
-            if end.options.cuda is None:
-                continue
-            said = _gpu_complaint(end)
-            if said is not None:
-                stdout, stderr = said
+            stdout = stderr = ""
+            if end.options.cuda is not None and not end.side.endpoint:
+                stdout, stderr = f"{end.side.lead}initializing CUDA\n", text.NO_GPU % end.options.cuda
+            elif end.options.cuda is not None and end.site.trouble_of(end.side.endpoint) == "broken":
+                stdout = f"{end.side.picked.format(pid=_pid(end))}cuCtxCreate() error=214\n"  # an ECC error
+            if stdout:
+                stderr += text.NO_RESOURCES
                 self.rack.timeline.exit_later(end.process, at_s + REFUSE_S, status=1, stdout=stdout, stderr=stderr)
                 self._fail(other, at_s + 2 * REFUSE_S, text.PEER_GONE)
                 return True
@@ -200,45 +211,30 @@ class Transfer(Flow):
     def finish(self, at_s: float) -> None:
         """The last byte is there: both sides print the same row and end, unless packets were lost for good."""
         self.gone = True
-        client, server, timeline = self.client, self.server, self.rack.timeline
-        platform, leaves = client.process.site.layout.platform, client.side.device != server.side.device
-        leaves = leaves or client.process.site is not server.process.site
+        client, server = self.client, self.server
+        leaves = client.side.device != server.side.device or client.site is not server.site
         share = self.average_gbps() / self.ceiling_gbps
-        if leaves and self.rack.drops(platform, client.options.traffic_class, share):
+        if leaves and self.rack.drops(client.site.layout.platform, client.options.traffic_class, share):
             self._give_up(at_s)
             return
-        hosts = [end.process.site.host.name for end in (client, server)]
-        row = self.row(self.rack.noise.factor(client.bits, 0, hosts))
-        at_client, at_server = (
-            text.addresses(end.process.site, end.side.device, end.bits, queue_pairs=client.options.queue_pairs)
-            for end in (client, server)
-        )
+        row = self.row(self.rack.noise.factor(client.bits, 0, [client.site.host.name, server.site.host.name]))
         # The server first: once the client's answer is there, all that the pair needed has ended.
-        timeline.exit(server.process, at_s, status=0, stdout=_page(server, at_server, at_client, row))
-        timeline.exit(client.process, at_s, status=0, stdout=_page(client, at_client, at_server, row))
+        for end, other in ((server, client), (client, server)):
+            known = "".join(
+                text.addresses(whose, one.site, one.side.device, one.bits, queue_pairs=client.options.queue_pairs)
+                for whose, one in (("local", end), ("remote", other))
+            )
+            self.rack.timeline.exit(end.process, at_s, status=0, stdout=_page(end, known, row))
 
 
-def _page(end: PairEnd, local: list[str], remote: list[str], row: str) -> str:
-    """All that one side prints when it went well."""
-    known = f" local{' local'.join(local)} remote{' remote'.join(remote)}"
+def _page(end: PairEnd, known: str, row: str) -> str:
+    """All that one side prints when it went well; *known*: the addresses."""
     offset = end.bits & 0xFFFFF000 if end.options.use_rocm is not None else (end.bits >> 20 & 0xFFFFF) << 21
     return end.side.page.format(known=known, row=row, pid=_pid(end), place=0x7F0000000000 + offset)
 
 
 def _pid(end: PairEnd) -> int:
     return 4096 + end.bits % 4190000
-
-
-def _gpu_complaint(end: PairEnd) -> tuple[str, str] | None:
-    """Stdout and stderr of CUDA's refusal, None when the GPU works."""
-    side, options, site = end.side, end.options, end.process.site
-    assert options.cuda is not None
-    if not side.endpoint:
-        return f"{side.lead}initializing CUDA\n", text.NO_GPU % options.cuda + text.NO_RESOURCES
-    if site.trouble_of(side.endpoint) == "broken":
-        picked = side.picked.format(pid=_pid(end))
-        return f"{picked}cuCtxCreate() error=214\n", text.NO_RESOURCES  # 214: CUDA_ERROR_ECC_UNCORRECTABLE
-    return None
 
 
 # How long the steps take, seconds. Choice: perftest opens the device and pins its buffer in well under a second.
@@ -276,11 +272,8 @@ class WriteBw:
             endpoint = f"numa{node}"
         elif options.cuda < len(gpus):
             endpoint = there[gpus[options.cuda]].name
-        lead, model = (
-            page("ib_write_bw-lead", options=options, waits=options.peer is None),
-            GPU_MODELS[layout.generation],
-        )
-        picked, bus = lead, ""
+        picked = lead = page("ib_write_bw-lead", options=options, waits=options.peer is None)
+        model, bus = GPU_MODELS[layout.generation], ""
         if options.cuda is not None:
             buses, bus = [pci_bus(there[number].index) for number in gpus], pci_bus(options.cuda)
             picked += page("ib_write_bw-cuda", options=options, buses=buses, model=model)
@@ -378,9 +371,8 @@ class PingPong(Transfer):
 
     def row(self, noise: float) -> str:
         """Typical, and round it what a quiet fabric shows: a long tail that is a few times the median."""
-        ends = (self.client, self.server)
-        lines = [end.process.site.layout.platform.rnic_by_device[end.side.device].line_rate_gbps for end in ends]
-        slower = max(1.0, min(lines) * RNIC_EFFICIENCY / max(self.average_gbps(), 1e-3))
+        line_gbps = min(self.client.rnic.line_rate_gbps, self.server.rnic.line_rate_gbps)
+        slower = max(1.0, line_gbps * RNIC_EFFICIENCY / max(self.average_gbps(), 1e-3))
         typical = self._usual_us() * slower * noise
         options = self.client.options
         numbers = (0.97, 4.1, 1.0, 1.01, 0.04, 1.08, 1.6)

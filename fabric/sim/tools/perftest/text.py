@@ -94,14 +94,14 @@ def address_end(name_hash: int, device: str, *, ethernet: bool) -> tuple[str, st
     return "0000", f" GID: 00:00:00:00:00:00:00:00:00:00:255:255:10:{numbers}\n"
 
 
-def addresses(site: Site, device: str, bits: int, *, queue_pairs: int) -> list[str]:
-    """The addresses of all queue pairs of one side, without the word before each; the same *bits* give the same."""
+def addresses(whose: str, site: Site, device: str, bits: int, *, queue_pairs: int) -> str:
+    """The addresses of all queue pairs of one side; the same *bits* give the same."""
     lid, gid = address_end(site.name_hash, device, ethernet=site.layout.platform.link_layer == "ethernet")
-    return [
-        f" address: LID {lid} QPN 0x{one & 0x3FFF:04x} PSN 0x{one >> 14 & 0xFFFFFF:06x}"
+    return "".join(
+        f" {whose} address: LID {lid} QPN 0x{one & 0x3FFF:04x} PSN 0x{one >> 14 & 0xFFFFFF:06x}"
         f" RKey 0x{one >> 38 & 0x1FFFFF:06x} VAddr 0x{0x7F0000000000 + (one >> 36 << 12):016x}\n{gid}"
         for one in ([bits] if queue_pairs == 1 else [word(bits, number) for number in range(queue_pairs)])
-    ]
+    )
 
 
 def row(options: WriteBwOptions, gbps: float) -> str:
