@@ -8,7 +8,7 @@ from typing import Protocol
 from fabric.model.inventory import Fault, MockSettings
 from fabric.sim.hosts import Hosts
 from fabric.sim.hosts.timeline import Timeline
-from fabric.sim.phy.cabling import Cabling, End, Mark, Node, marks
+from fabric.sim.phy.cabling import UNMARKED, Cabling, End, Mark, Node, marks
 from fabric.sim.phy.port import (
     ACTIVE,
     DISABLED,
@@ -32,6 +32,7 @@ from fabric.sim.phy.quality import (
     Wear,
     bad_codewords,
     full_share,
+    line_kind,
     quality_of,
     recoveries_per_s,
 )
@@ -88,15 +89,12 @@ class Ports:
         if port is None:
             node, far = self.cabling.nodes[end[0]], self.cabling.peers.get(end)
             site = None if node.host is None else self._hosts.site(node.host)
-            broken = self._dead(end) or self._dead(far)
-            rate_gbps = self.cabling.rates_gbps[end]
-            copper = "copper" in self._mock.site and any(
-                one and self.cabling.nodes[one[0]].host is not None for one in (end, far)
-            )
-            port = self._ports[end] = Port(node, end, rate_gbps=rate_gbps, site=site, broken=broken, copper=copper)
-            if end in self._marks:
-                port.mark = self._marks[end]
-                port.wear = port.mark.wear
+            broken, mark = self._dead(end) or self._dead(far), self._marks.get(end, UNMARKED)
+            rate_gbps, copper = self.cabling.rates_gbps[end], "copper" in self._mock.site
+            line = line_kind(rate_gbps, ethernet=node.ethernet, copper=copper and not self.cabling.is_trunk(end))
+            port = self._ports[end] = Port(node, end, rate_gbps, line, site, broken, mark, mark.wear)
+            if broken:
+                port.physical, port.logical = POLLING, DOWN
             port.tally.rates, port.tally.loss = self._rates(port)
         return port
 
@@ -127,7 +125,7 @@ class Ports:
             return False
         node = self.cabling.nodes[end[0]]
         if node.host is None:
-            return end in self._marks and self._marks[end].cut
+            return self._marks.get(end, UNMARKED).cut
         if self._hosts.unreachable(node.host) is not None:
             return True
         return self._hosts.site(node.host).faults.troubles.get(node.device) in ("broken", "absent")
@@ -275,7 +273,7 @@ class Ports:
     def _rates(self, port: Port) -> tuple[Counts, float]:
         """What a port receives a second, its partner's errors while the link is up, and which share is lost."""
         if port.physical != LINK_UP:
-            return Counts(), 0.0
+            return Counts(age_s=1.0), 0.0
         end = self.cabling.peers.get(port.end)
         if end is not None and end in self._marks:
             self.at(end)  # what it sends wrong is received
@@ -288,7 +286,7 @@ class Ports:
         raw, effective, symbol = (bits * ber for ber in (quality.raw_ber, quality.effective_ber, quality.symbol_ber))
         full = bits / CODEWORD_BITS * full_share(quality.raw_ber, port.line.fec)
         recoveries = 0.0 if sender is None else recoveries_per_s(sender.line, sender.injection)
-        return Counts(0.0, bits, raw, effective, symbol, recovered=recoveries, full=full), quality.loss
+        return Counts(1.0, bits, raw, effective, symbol, recovered=recoveries, full=full), quality.loss
 
     def _tell(self, port: Port, at_s: float) -> None:
         """Counters and transfers follow what a port has become, at its own end and at the other."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 
 from fabric.sim.hosts.site import Site
-from fabric.sim.phy.cabling import UNMARKED, End, Node
-from fabric.sim.phy.quality import UNWORN, Injection, LinkQuality, line_kind, quality_of
+from fabric.sim.phy.cabling import UNMARKED, End, Mark, Node
+from fabric.sim.phy.quality import UNWORN, Injection, LineKind, LinkQuality, Wear, quality_of
 
 ERRORS = "errors"
 """What it sends, or receives, is too wrong to train on."""
@@ -28,7 +29,7 @@ ibdiagnet manual 2.13, congestion assessment); of adapters nobody says it, so a 
 @dataclass(slots=True)
 class Counts:
     """
-    Totals since the world began, or of errors what comes a second.
+    Totals since the world began, or of errors (and *age_s*) what comes a second.
 
     *lost_gb* is what was lost on its way here, *waited_s* how long data for the port waited because something further
     on held it up, *full* the codewords with as many wrong symbols as the FEC mends.
@@ -71,31 +72,27 @@ class Counts:
         """Whole wrong bits before the FEC: those put right and those left, so that any two readings add up."""
         return self.corrected_errors + self.effective_errors
 
-    @property
-    def raw_ber(self) -> float:
-        """Wrong bits before the FEC over all bits; 0 when none was wrong."""
-        return self.raw / self.bits if self.raw >= 1.0 else 0.0
+    def ratio(self, errors: float) -> float:
+        """Wrong bits (*raw* before the FEC, *effective* after it, *symbol* after retries) over all; 0 when none was."""
+        return errors / self.bits if errors >= 1.0 else 0.0
 
-    @property
-    def effective_ber(self) -> float:
-        """Wrong bits after the FEC over all bits."""
-        return self.effective / self.bits if self.effective >= 1.0 else 0.0
-
-    @property
-    def symbol_ber(self) -> float:
-        """Wrong bits that not even link-level retry took away, over all bits."""
-        return self.symbol / self.bits if self.symbol >= 1.0 else 0.0
+    def later(self, rates: Counts, lasted_s: float) -> Counts:
+        """The totals when so much a second has come to them for so long."""
+        return Counts(*(total + rate * lasted_s for total, rate in zip(_ALL(self), _ALL(rates), strict=True)))
 
 
+_ALL = attrgetter(*(one.name for one in fields(Counts)))
+
+
+@dataclass(slots=True)
 class PortTally:
     """A port's counters; *rates*, and the *loss* of packets on their way to it, hold from *since_s* on."""
 
-    __slots__ = ("counts", "loss", "rates", "received_gb", "since_s")
-
-    def __init__(self) -> None:
-        self.counts, self.rates = Counts(), Counts()
-        self.loss = self.since_s = 0.0
-        self.received_gb = 0.0  # when it last turned
+    rates: Counts = field(default_factory=Counts)
+    loss: float = 0.0
+    counts: Counts = field(default_factory=Counts)
+    since_s: float = 0.0
+    received_gb: float = 0.0  # when it last turned
 
     def turn(self, rates: Counts, loss: float, at_s: float, *, received_gb: float) -> None:
         """From now on count at other rates; *received_gb* is all that was received until now."""
@@ -107,18 +104,7 @@ class PortTally:
 
     def errors(self, at_s: float) -> Counts:
         """The totals of errors now; traffic is not looked at, which is dear."""
-        counts, rates, lasted_s = self.counts, self.rates, at_s - self.since_s
-        return Counts(
-            age_s=counts.age_s + lasted_s,
-            bits=counts.bits + rates.bits * lasted_s,
-            raw=counts.raw + rates.raw * lasted_s,
-            effective=counts.effective + rates.effective * lasted_s,
-            symbol=counts.symbol + rates.symbol * lasted_s,
-            downed=counts.downed,
-            recovered=counts.recovered + rates.recovered * lasted_s,
-            lost_gb=counts.lost_gb,
-            full=counts.full + rates.full * lasted_s,
-        )
+        return self.counts.later(self.rates, at_s - self.since_s)
 
     def read(self, at_s: float, traffic: Traffic) -> Counts:
         """The totals now."""
@@ -181,6 +167,7 @@ DOWN, INITIALIZING, ACTIVE = 1, 2, 4
 PHYSICAL_TEXT = {POLLING: "Polling", DISABLED: "Disabled", LINK_UP: "LinkUp", RECOVERY: "LinkErrorRecovery"}
 
 
+@dataclass(slots=True, eq=False)
 class Port:
     """
     One port of an RNIC or switch.
@@ -190,30 +177,23 @@ class Port:
     cable alone. *turn* counts changes, so that what was planned before the last one is void.
     """
 
-    __slots__ = (
-        "admin_up", "broken", "end", "held", "injection", "interface_up", "line", "logical", "mark", "node", "physical",
-        "rate_gbps", "registers", "site", "tally", "turn", "wear",
-    )  # fmt: skip
-
-    def __init__(
-        self, node: Node, end: End, *, rate_gbps: float, site: Site | None, broken: bool, copper: bool = False
-    ) -> None:
-        self.node = node
-        self.end = end
-        self.rate_gbps = rate_gbps
-        self.line = line_kind(rate_gbps, ethernet=node.ethernet, copper=copper)
-        self.site = site
-        self.broken = broken
-        self.admin_up = self.interface_up = True
-        self.held: set[str] = set()
-        self.physical = POLLING if broken else LINK_UP
-        self.logical = DOWN if broken else ACTIVE
-        self.injection: Injection | None = None
-        self.wear = UNWORN
-        self.mark = UNMARKED
-        self.turn = 0
-        self.registers: dict[str, int] = {}  # what was written into registers that change nothing here
-        self.tally = PortTally()
+    node: Node
+    end: End
+    rate_gbps: float
+    line: LineKind
+    site: Site | None
+    broken: bool
+    mark: Mark = UNMARKED
+    wear: Wear = UNWORN
+    admin_up: bool = True
+    interface_up: bool = True
+    held: set[str] = field(default_factory=set)
+    physical: int = LINK_UP
+    logical: int = ACTIVE
+    injection: Injection | None = None
+    turn: int = 0
+    registers: dict[str, int] = field(default_factory=dict)  # what was written into registers that change nothing here
+    tally: PortTally = field(default_factory=PortTally)
 
     @property
     def can_train(self) -> bool:

@@ -73,12 +73,12 @@ def _port(asked: ToolCall, fields: dict[str, str]) -> Port:
         number = 2 * int(cage) - 2 + int(half) if slash else int(cage)  # two ports a cage
     except ValueError:
         raise ToolRefused(f'Invalid port number: "{fields["port"]}"') from None
+    if device.ends and number not in device.ends:
+        raise ToolRefused(f"Invalid port number! Port number {number} does not exist")
     try:
-        if device.port is not None:
-            return device.port(number)
-    except AccessRefused:
-        raise ToolRefused(f"Invalid port number! Port number {number} does not exist") from None
-    raise ToolRefused("Failed to send access register: Failed to send MAD")
+        return device.port(asked, number)
+    except AccessRefused as refused:
+        raise ToolRefused(f"Failed to send access register: {refused}") from None
 
 
 def _sections(asked: ToolCall, port: Port, fields: dict[str, str]) -> Sections:

@@ -1,12 +1,13 @@
 """``mlxreg`` and ``mstreg``: registers of ports, read and written, in the words of version 4.36."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
 
 from fabric.sim import page
 from fabric.sim.phy import Ports
+from fabric.sim.phy.cabling import End
 from fabric.sim.phy.port import ERRORS, LINK_UP, Port
 from fabric.sim.phy.quality import EFFECTIVE, RAW, Injection
 from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
@@ -123,11 +124,19 @@ class ToolRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """An open device: *port* by its local number, None when management packets do not get there."""
+    """An open device: its ports by their local numbers, none when management packets do not get there."""
 
-    port: Callable[[int], Port] | None
+    ends: Mapping[int, End]
     switch: bool
     inband: bool
+
+    def port(self, asked: ToolCall, number: int) -> Port:
+        """Raises AccessRefused. An adapter's function knows one port, by the number 1."""
+        if not self.ends:
+            raise AccessRefused("Failed to send MAD")
+        if number not in self.ends:
+            raise AccessRefused(BAD_PARAMETER)
+        return asked.ports.at(self.ends[number])
 
 
 def mlxreg(asked: ToolCall) -> Said:
@@ -167,35 +176,19 @@ def opened(asked: ToolCall, name: str) -> Device:
         local = asked.local_port(name)
         if local is None:
             raise ToolRefused(f'Failed to open device: "{name}", No such file or directory')
-        return Device(lambda number: _only(local, number), switch=False, inband=False)
+        return Device({1: local.end}, switch=False, inband=False)
     named = inband["through"]
     if (not named and "storage" in asked.rack.mock.site) or "m_key" in asked.rack.mock.site:
-        return Device(None, switch=True, inband=True)  # another fabric, or nobody answers: mlxreg is told no M_Key
+        return Device({}, switch=True, inband=True)  # another fabric, or nobody answers: mlxreg is told no M_Key
     adapters = [rnic.device for rnic in asked.rnics if not asked.port_of(rnic.device).node.ethernet]
     via = named or next(iter(adapters), "")
     if via not in adapters:
         raise ToolRefused(f'Failed to open device: "{name}", No such device')
     node = asked.by_lid(asked.port_of(via), int(inband["lid"]))
-    if node is None:
-        return Device(None, switch=True, inband=True)
-    if node.host is not None:
-        far = asked.ports.at(asked.ports.cabling.ends(node)[0])
-        return Device(lambda number: _only(far, number), switch=False, inband=True)
-    ends = dict(asked.ports.cabling.ends(node))
-
-    def port(number: int) -> Port:
-        if (node.name, number) not in asked.ports.cabling.rates_gbps:
-            raise AccessRefused(BAD_PARAMETER)
-        return asked.ports.at((node.name, number))
-
-    return Device(port if ends else None, switch=True, inband=True)
-
-
-def _only(port: Port, number: int) -> Port:
-    """An adapter's function knows one port, by the number 1."""
-    if number != 1:
-        raise AccessRefused(BAD_PARAMETER)
-    return port
+    ends = [] if node is None else asked.ports.cabling.ends(node)
+    if node is not None and node.host is not None:
+        return Device({1: ends[0]}, switch=False, inband=True)
+    return Device({end[1]: end for end in ends}, switch=True, inband=True)
 
 
 def _told(name: str, fields: dict[str, str]) -> tuple[Values, Values]:
@@ -230,16 +223,14 @@ def _pair(text: str, known: dict[str, Field], what: str, may: Callable[[str], bo
     return key, value
 
 
-def _reach(device: Device, name: str, indexes: Values) -> Port:
-    if device.port is None:
-        raise AccessRefused("Failed to send MAD")
-    return device.port(1 if name == "ROCE_ACCL" else indexes.get("local_port", 0))
+def _number(name: str, indexes: Values) -> int:
+    return 1 if name == "ROCE_ACCL" else indexes.get("local_port", 0)
 
 
 def _get(asked: ToolCall, device: Device, name: str, indexes: Values) -> str:
     said = "Sending access register...\n\n"
     try:
-        values = read(name, _reach(device, name, indexes), asked.at_s)
+        values = read(name, device.port(asked, _number(name, indexes)), asked.at_s)
     except AccessRefused as refused:
         raise ToolRefused(f"Failed to send access register: {refused}", said) from None
     return said + table(LAYOUTS[name], values | indexes)
@@ -249,7 +240,7 @@ def _set(asked: ToolCall, device: Device, name: str, values: Values, *, answered
     """Read, overlay, show, ask, write; without ``--yes`` nobody answers, and nothing is sent."""
     said = ""
     try:
-        port = _reach(device, name, values)
+        port = device.port(asked, _number(name, values))
         values = read(name, port, asked.at_s) | values
         said = f"You are about to send access register: {name} with the following data:\n"
         said += table(LAYOUTS[name], values)

@@ -88,7 +88,8 @@ def _line_errors(asked: ToolCall, switch: NvueSwitch, interface: str) -> Said:
     told |= {"phy-received-bits": int(counts.bits), "effective-errors": counts.effective_errors}
     raw = (*lanes(counts), 0, 0, 0, 0)
     told |= {f"phy-raw-errors-lane{lane}": errors for lane, errors in enumerate(raw)}
-    told |= {"raw-ber": ber_text(counts.raw_ber), "effective-ber": ber_text(counts.effective_ber)}
+    ratios = {"raw-ber": counts.ratio(counts.raw), "effective-ber": counts.ratio(counts.effective)}
+    told |= {name: ber_text(ratio) for name, ratio in ratios.items()}
     return _json(told | {"rs-num-corr-err-bin15": int(counts.full) if port.line.fec == "kp4" else 0})
 
 
