@@ -83,7 +83,8 @@ def _launched(words: tuple[str, ...], setting: Surroundings, *, read: Callable[.
         raise BadOption("no executable was specified")
     names = launch.slots[: launch.ranks]
     if launch.slots and launch.ranks is not None and launch.ranks > len(names):
-        return launchers.refused(launch, setting)
+        said = Said(stderr=page("mpirun-no-slots", slots=launch.ranks, program=launch.words[0]), status=1)
+        return ToolJob(said, (), setting, after_s=launchers.LAUNCH_S)
     inside = replace(setting, env=launch.env, hosts=names, tag=launch.launcher if launch.tag else None)
     inner = blind = job_of(launch.words, inside)
     if not launch.shows_gpus:

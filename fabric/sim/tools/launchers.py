@@ -8,7 +8,7 @@ from fabric.sim import page
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.timeline import Process
 from fabric.sim.rack import Rack
-from fabric.sim.tools.call import BadOption, Program, Said, Surroundings, ToolJob, number, options, taken_apart
+from fabric.sim.tools.call import BadOption, Program, number, options, taken_apart
 from fabric.sim.tools.host_programs import garbage
 
 CONNECT_S = 10.0  # until a launcher gives up on a dead host: choice
@@ -112,13 +112,6 @@ def srun(words: Sequence[str], env: Mapping[str, str]) -> Launch:
 
 def _count(fields: Mapping[str, str], field: str) -> int | None:
     return number(fields[field], least=1) if field in fields else None
-
-
-def refused(launch: Launch, setting: Surroundings) -> Program:
-    """What a launcher says when the hosts have too few slots."""
-    program = launch.words[0] if launch.words else ""
-    said = Said(stderr=page("mpirun-no-slots", slots=launch.ranks or 0, program=program), status=1)
-    return ToolJob(said, (), setting, after_s=LAUNCH_S)
 
 
 class Launched:
