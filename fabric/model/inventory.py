@@ -33,13 +33,13 @@ RETRANSMISSIONS = ("go_back_n", "selective_repeat")
 PARTIAL = ("slow", "erratic", "dipping", "fading", "heat_sick", "tenant")
 """Kinds of faults with a factor: what is left of the bandwidth."""
 _KINDS = ("slow", "broken", "hanging", "absent", "garbage", "lemon", "hot", "replaced", "outdated", "pausing")
-_OF_CABLES = ("dark_lane", "half_width", "batch", "dirty", "flapping", "swapped", "grey")
+OF_CABLES = ("dark_lane", "half_width", "batch", "dirty", "flapping", "swapped", "grey")
 MISSET_ENDS = ("pfc_off", "short_cable", "trusts_pcp", "small_mtu", "unmapped")
 MISSET_HOSTS = ("misset", "no_headroom", "np_off", "rp_off", "other_class", "gid_v1", "firmware_dcbx", "cnp_in_data")
 MISSET_SWITCHES = ("ecn_off", "kmin_over_kmax", "kmax_over_xoff")
 """RoCE: what one end of a cable is set wrong in, at either end, at the host's, at a switch's."""
-_MISSET = (*MISSET_ENDS, *MISSET_HOSTS, *MISSET_SWITCHES)
-FAULT_KIND = Choice((*_KINDS, *PARTIAL[1:], *_OF_CABLES, *_MISSET))
+MISSET_KINDS = (*MISSET_ENDS, *MISSET_HOSTS, *MISSET_SWITCHES)
+FAULT_KIND = Choice((*_KINDS, *PARTIAL[1:], *OF_CABLES, *MISSET_KINDS))
 COMPONENT = Line("a component such as gpu003/mlx5_2 or gpu006/gpu5:nvlink", most=256)
 FACTOR = Decimal(0.001, 0.999)
 

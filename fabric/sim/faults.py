@@ -4,7 +4,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from fabric.model.inventory import MISSET_ENDS, MISSET_HOSTS, MISSET_SWITCHES, Fault
+from fabric.model.inventory import MISSET_ENDS, MISSET_HOSTS, MISSET_KINDS, MISSET_SWITCHES, OF_CABLES, Fault
 from fabric.model.topology import Platform, Topology
 
 PORT = ":port"
@@ -80,8 +80,7 @@ NEXT_TO_NOTHING = 1e-12
 IN_EPISODES = ("lemon", "flapping", "dirty")
 """Kinds that are other faults, now and then."""
 
-_CABLES_FOR_EVER = ("grey", "dark_lane", "half_width", "batch", "dirty", "flapping", "swapped")
-_FOR_EVER = (*_CABLES_FOR_EVER, *MISSET_ENDS, *MISSET_HOSTS, *MISSET_SWITCHES)
+_FOR_EVER = (*OF_CABLES, *MISSET_KINDS)
 
 LINK_KINDS: Mapping[str, tuple[float, float] | None] = MappingProxyType(
     dict(slow=(1e-6, 1.0), down=None, ber=(0.0, 0.5), effective_ber=(0.0, 0.5), loss=(0.0, 1.0))

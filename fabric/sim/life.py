@@ -104,10 +104,10 @@ def episodes(
     topology: Topology, lemons: Iterable[Fault], *, seed: int, per_hour: float, window_s: tuple[float, float]
 ) -> tuple[TimedFault, ...]:
     """What lemons do in a window, in order of time; each has *per_hour* episodes on average."""
-    found = [
-        one for lemon in lemons if lemon.kind != "dirty" for one in _of_lemon(topology, lemon, seed, per_hour, window_s)
-    ]
-    found += [one for lemon in lemons if lemon.kind == "dirty" for one in _of_dirt(lemon, window_s)]
+    found: list[TimedFault] = []
+    for lemon in lemons:
+        dirty = lemon.kind == "dirty"
+        found += _of_dirt(lemon, window_s) if dirty else _of_lemon(topology, lemon, seed, per_hour, window_s)
     return tuple(sorted(found, key=lambda one: (one.at_s, one.fault.component)))
 
 

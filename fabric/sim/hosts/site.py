@@ -171,7 +171,6 @@ class Flow:
 
     def finish(self, at_s: float) -> None:
         """It has ended and lets go of its capacities."""
-        raise NotImplementedError
 
 
 class Above(Protocol):

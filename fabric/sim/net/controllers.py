@@ -21,7 +21,7 @@ AR = "router adaptive-routing"
 ECN, PFC = "qos congestion-control default-global traffic-class", "qos pfc default-global"
 
 Told = Callable[[bool, float], None]
-"""Called when all switches together route adaptively, or no longer do."""
+"""Called at each commit: whether all switches together route adaptively."""
 
 
 @dataclass(slots=True)
@@ -76,7 +76,6 @@ class NvueSwitches:
                 applied = {f"interface swp1-{uplinks} {AR} enable": "on", "system hostname": name}
                 applied |= {f"{AR} enable": "on"} if adaptive else {}
                 self._switches[name] = NvueSwitch(name, uplinks, applied)
-        self._adaptive = adaptive
 
     def __bool__(self) -> bool:
         return bool(self._switches)
@@ -121,10 +120,7 @@ class NvueSwitches:
 
     def _committed(self, switch: NvueSwitch, message: str, at_s: float) -> int:
         switch.commits.append(message)
-        adaptive = all(one.adaptive for one in self._switches.values())
-        if adaptive != self._adaptive:
-            self._adaptive = adaptive
-            self._told(adaptive, at_s)
+        self._told(all(one.adaptive for one in self._switches.values()), at_s)
         return len(switch.commits)
 
 

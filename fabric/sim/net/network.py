@@ -226,9 +226,7 @@ class Network:
             return
         rings = [one.ring for one in loud.values()]
         links, capacity = self._loads(rings)
-        others = self._others(
-            rings, np.full((len(self.tenants.links), links[0].shape[1]), len(capacity), links[0].dtype)
-        )
+        others = self._others(rings, links[0].shape[1], pad=len(capacity)).astype(links[0].dtype)
         weight = [self._found(ring).weight for ring in rings]
         wanted = np.array([flow.ceiling_gbps / one.ring.bus_ratio for flow, one in loud.items()])
         job = np.repeat(np.arange(len(rings), dtype=np.int64), [len(one) for one in weight])
@@ -261,10 +259,11 @@ class Network:
             loads.append(np.concatenate([own, trunks + count], axis=1).astype(np.int32))
         return loads, np.concatenate([self._health.capacity_gbps, self._trunks()])
 
-    def _others(self, rings: Sequence[Ring], rows: Links) -> Links:
-        """What flows of tenants load beside these rings; *rows* are filled up with the id that pads."""
+    def _others(self, rings: Sequence[Ring], width: int, *, pad: int) -> Ints:
+        """What flows of tenants load beside these rings, in rows that are filled up with the id that pads."""
         ways = {self._is_adaptive(ring) for ring in rings}
         links, count = self.tenants.links, self.net.clos.links
+        rows = np.full((len(links), width), pad)
         trunks = trunk_of(self.net.clos)[links] + (count if len(ways) > 1 else 0)
         for column, ids in enumerate([links, trunks] if len(ways) > 1 else [trunks] if True in ways else [links]):
             rows[:, column] = ids

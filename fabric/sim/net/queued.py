@@ -124,7 +124,7 @@ class QueuedNetwork(Network):
         flows, count = len(self.tenants.links), len(capacity)
         if not flows:
             return links, capacity, wanted
-        rows = self._others(rings, np.full((flows, links.shape[1] - 1), count + flows))
+        rows = self._others(rings, links.shape[1] - 1, pad=count + flows)
         own = np.arange(count, count + flows)[:, np.newaxis]
         every = np.concatenate([np.where(links == count, count + flows, links), np.concatenate([own, rows], axis=1)])
         wants = self.tenants.wants

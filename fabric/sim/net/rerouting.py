@@ -154,7 +154,9 @@ class Rerouting:
         return ring.adaptive and self.forwarding.is_adaptive(ring.service_level)
 
     def turn(self, adaptive: bool, at_s: float) -> None:
-        """The switches of an Ethernet fabric route adaptively from now on, or no longer do: no manager, no sweep."""
+        """The switches of an Ethernet fabric route adaptively from now on, or do not: no manager, no sweep."""
+        if adaptive == self.forwarding.adaptive:
+            return
         engine = "ecmp" if self._mock.routing == "ar" else self.forwarding.engine
         self.forwarding = replace(self.forwarding, engine=engine, adaptive=adaptive)
         if self._made is not None:

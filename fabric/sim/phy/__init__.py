@@ -23,7 +23,7 @@ from fabric.sim.phy.port import (
     Traffic,
     traffic_of,
 )
-from fabric.sim.phy.qos import SELECTIVE, Qos, altered, misset_ends, qos_at
+from fabric.sim.phy.qos import SELECTIVE, Qos, altered, qos_at
 from fabric.sim.phy.quality import (
     CODEWORD_BITS,
     DOWN_SHARE,
@@ -100,12 +100,7 @@ class Ports:
 
     def qos(self, port: Port) -> Qos:
         """How the port is set for RoCE."""
-        return altered(qos_at(port.end, self.cabling, self._misset, self._mock), port.registers)
-
-    @cached_property
-    def _misset(self) -> Mapping[End, tuple[str, ...]]:
-        """What is set wrong at which end."""
-        return misset_ends(self.cabling, self._mock.faults)
+        return altered(qos_at(port.node, port.mark, self._mock), port.registers)
 
     @cached_property
     def _marks(self) -> Mapping[End, Mark]:
@@ -158,13 +153,9 @@ class Ports:
     def enable(self, port: Port, at_s: float) -> None:
         """Let a closed port look for its partner again; one that is open stays as it is."""
         if not port.admin_up:
-            self.bounce(port, at_s)
-
-    def bounce(self, port: Port, at_s: float) -> None:
-        """Take a link down and let it come up again at once; opens a closed port."""
-        port.admin_up = True
-        self._drop(port, at_s)
-        self._train(port, at_s)
+            port.admin_up = True
+            self._drop(port, at_s)
+            self._train(port, at_s)
 
     def set_interface(self, port: Port, at_s: float, *, up: bool) -> None:
         """The host's own switch: nothing passes while it is off, though the cable stays lit."""

@@ -4,7 +4,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from fabric.model.inventory import Fault
+from fabric.model.inventory import MISSET_KINDS, Fault
 from fabric.model.topology import Topology
 from fabric.sim.faults import PORT, cable_ends
 from fabric.sim.hashing import text_hash
@@ -158,7 +158,8 @@ class Mark:
     """
     Of one end: the *lane* that receives too little light (None: none does), how many lanes are up, what it sends wrong.
 
-    *batch*: its module is one of a bad batch. *cut*: of a cable between switches that never comes up.
+    *batch*: its module is one of a bad batch. *cut*: of a cable between switches that never comes up. *misset*: the
+    kinds of what is set wrong (qos.py).
     """
 
     lane: int | None = None
@@ -166,13 +167,18 @@ class Mark:
     wear: Wear = UNWORN
     batch: bool = False
     cut: bool = False
+    misset: tuple[str, ...] = ()
 
 
 UNMARKED = Mark()
 
 
 def marks(cabling: Cabling, faults: Iterable[Fault]) -> Mapping[End, Mark]:
-    """Every end that has one; a lemon between switches is a cable with a dirty lane."""
+    """
+    Every end that has one; a lemon between switches is a cable with a dirty lane.
+
+    ``gpu003/mlx5_2`` is the host's end of a cable, with ``:port`` the leaf's; of ``leaf1--spine2`` leaf1's end is set wrong.
+    """
     found = defaultdict[End, Mark](Mark)
     for fault in faults:
         for near in ends_named(cabling, fault.component):
@@ -182,6 +188,9 @@ def marks(cabling: Cabling, faults: Iterable[Fault]) -> Mapping[End, Mark]:
                 sends, receives = (near, far) if "->" in fault.component or bits % 2 else (far, near)
                 found[receives] = replace(found[receives], lane=bits // 2 % 4)
                 found[sends] = replace(found[sends], wear=DIM)
+            elif fault.kind in MISSET_KINDS:
+                end = far if fault.component.endswith(PORT) else near
+                found[end] = replace(found[end], misset=(*found[end].misset, fault.kind))
             for end in (near, far):
                 if fault.kind == "half_width":
                     found[end] = replace(found[end], width=2)

@@ -1,13 +1,12 @@
 """How each end of a simulated RoCE cable is set: its lossless priority, ECN, trust, buffers, and what is set wrong."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 from types import MappingProxyType
 
-from fabric.model.inventory import Fault, MockSettings
-from fabric.sim.faults import PORT
-from fabric.sim.phy.cabling import Cabling, End, ends_named
+from fabric.model.inventory import MockSettings
+from fabric.sim.phy.cabling import Mark, Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +93,14 @@ PAUSE_BIT_TIMES = 65535 * 512
 """The longest pause that one frame asks for (IEEE 802.1Qbb)."""
 
 
-def qos_at(end: End, cabling: Cabling, wrong: Mapping[End, tuple[str, ...]], mock: MockSettings) -> Qos:
-    """How an end is set: as the mock's settings have all of them, with what is *wrong* (``misset_ends``) there."""
-    host = cabling.nodes[end[0]].host is not None
+def qos_at(node: Node, mark: Mark, mock: MockSettings) -> Qos:
+    """How an end is set: as the mock's settings have all of them, with what is set wrong there."""
+    host = node.host is not None
     dscp = None if mock.lossless_class is None else mock.lossless_class >> 2
     mtu, cable_m = (_HOST_MTU, _HOST_CABLE_M) if host else (SWITCH_MTU, SWITCH_CABLE_M)
     on = dscp is not None
     found = Qos(dscp, mtu, cable_m, pfc=mock.pfc, answers=on, slows=on, marks=on and mock.ecn)
-    for kind in wrong.get(end, ()):
+    for kind in mark.misset:
         found = replace(found, **MISSET[kind])  # type: ignore[arg-type]
     return found
 
@@ -116,19 +115,3 @@ def altered(qos: Qos, registers: Mapping[str, int]) -> Qos:
     keys = {"pfc": qos.pfc, "np": qos.answers, "rp": qos.slows}
     pfc, answers, slows = (bool(registers.get(f"{key}/{qos.priority}", was)) for key, was in keys.items())
     return replace(qos, pfc=pfc, answers=answers, slows=slows, selective=bool(registers.get(SELECTIVE)))
-
-
-def misset_ends(cabling: Cabling, faults: Iterable[Fault]) -> Mapping[End, tuple[str, ...]]:
-    """
-    The kinds of each end that is set wrong.
-
-    ``gpu003/mlx5_2`` is the host's end of a cable, with ``:port`` the leaf's; of ``leaf1--spine2`` it is leaf1's.
-    """
-    found: dict[End, tuple[str, ...]] = {}
-    for fault in faults:
-        if fault.kind in MISSET:
-            ends = ends_named(cabling, fault.component)
-            if fault.component.endswith(PORT):
-                ends = [cabling.peers[end] for end in ends]
-            found |= {end: (*found.get(end, ()), fault.kind) for end in ends}
-    return found

@@ -65,11 +65,7 @@ def _seen_by_hip(site: Site, env: Mapping[str, str]) -> Mapping[str, str]:
 
 
 class TooFewGpus(Exception):
-    """A process asked for more GPUs than its host shows it."""
-
-    def __init__(self, requested: int, found: int) -> None:
-        self.requested, self.found = requested, found
-        super().__init__(f"{requested} GPUs requested, {found} found")
+    """A process asked for more GPUs than its host shows it; the message is what is said of that."""
 
 
 def members(sites: tuple[Site, ...], env: Mapping[str, str], bits: int, *, per_process: int) -> tuple[Member, ...]:
@@ -83,7 +79,7 @@ def members(sites: tuple[Site, ...], env: Mapping[str, str], bits: int, *, per_p
         shown = [there[number] for number in visible_gpus(env.get("CUDA_VISIBLE_DEVICES"), len(there))]
         for ordinal in range(first, first + per_process):
             if ordinal >= len(shown):
-                raise TooFewGpus(first + per_process, len(shown))
+                raise TooFewGpus(text.too_few_gpus(first + per_process, len(shown)))
             found.append(Member(_pid(bits, process), site, shown[ordinal], ordinal))
     return tuple(found)
 
@@ -136,9 +132,8 @@ class CollectiveJob:
         try:
             group = members(sites, _seen_by_hip(sites[0], self.setting.env), bits, per_process=self.options.gpus)
         except TooFewGpus as few:
-            stderr = text.too_few_gpus(few.requested, few.found)
             stdout = self.setting.marked(text.head(self.operation, self.options, rccl=sites[0].layout.platform.amd), 0)
-            rack.timeline.exit_later(process, at_s + START_UP_S, status=5, stdout=stdout, stderr=stderr)
+            rack.timeline.exit_later(process, at_s + START_UP_S, status=5, stdout=stdout, stderr=str(few))
             return
         used = self._rails(group)
         listing = self._listing(group)

@@ -380,15 +380,6 @@ class PingPong(Transfer):
         return f" {options.size_bytes:<7d} {options.iterations:<12d} {cells}\n"
 
 
-class _Back(Flow):
-    """The bytes of the other direction, for as long as those of the first."""
-
-    __slots__ = ()
-
-    def finish(self, at_s: float) -> None:
-        """Its other half tells of both."""
-
-
 class BothWays(Transfer):
     """Two sides that write to each other (``ib_write_bw -b``); the sum is printed."""
 
@@ -397,7 +388,7 @@ class BothWays(Transfer):
 
     def __init__(self, rack: Rack, client: PairEnd, server: PairEnd) -> None:
         super().__init__(rack, client, server)
-        self._back: Flow | None = None
+        self._back: Flow | None = None  # the other direction, of which the first one tells
 
     def _move(self, at_s: float) -> None:
         other = Transfer(self.rack, self.server, self.client)
@@ -405,7 +396,7 @@ class BothWays(Transfer):
         whole_gbps = self.ceiling_gbps
         super()._move(at_s)
         left = self.ceiling_gbps / whole_gbps if whole_gbps else 0.0
-        self._back = _Back(other.shares, other.ceiling_gbps * left, ring=other.ring)
+        self._back = Flow(other.shares, other.ceiling_gbps * left, ring=other.ring)
         seconds = self.client.options.duration_s or 1
         self.rack.timeline.sharing.begin(self._back, at_s, seconds=float(seconds))
 
