@@ -177,7 +177,7 @@ def marks(cabling: Cabling, faults: Iterable[Fault]) -> Mapping[End, Mark]:
     """
     Every end that has one; a lemon between switches is a cable with a dirty lane.
 
-    ``gpu003/mlx5_2`` is the host's end of a cable, with ``:port`` the leaf's; of ``leaf1--spine2`` leaf1's end is set wrong.
+    Set wrong is the host's end of ``gpu003/mlx5_2``, with ``:port`` the leaf's, and leaf1's of ``leaf1--spine2``.
     """
     found = defaultdict[End, Mark](Mark)
     for fault in faults:

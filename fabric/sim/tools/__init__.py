@@ -22,7 +22,7 @@ from fabric.sim.tools.nccl_tests.text import collective_options
 from fabric.sim.tools.nvidia_smi import nvidia_smi, rocm_smi
 from fabric.sim.tools.nvue import nv
 from fabric.sim.tools.perftest import BothWays, PingPong, Transfer, WriteBw
-from fabric.sim.tools.perftest.text import write_bw_options
+from fabric.sim.tools.perftest.text import failure, write_bw_options
 from fabric.sim.tools.sysfs import cat
 
 TOOLS: Mapping[str, Tool] = MappingProxyType(
@@ -137,7 +137,7 @@ _PREFIXES |= {"mpirun": _MPIRUN, "mpiexec": _MPIRUN, "srun": _SRUN}
 def _refused(name: str, reason: str) -> Said:
     """The tool's own complaint about its command line."""
     if name == "ib_write_bw":
-        return Said(stderr=page("ib_write_bw-usage", reason=reason), status=1)
+        return Said(stderr=failure("usage", reason=reason), status=1)
     if name in ("mpirun", "mpiexec"):
         return Said(stderr=f'mpirun: Error: {reason}\nType "mpirun --help" for usage.\n', status=1)
     if name in _COLLECTIVES:

@@ -73,7 +73,6 @@ def tool(name: str, text: str = "", *, walks: int | None = None, smp: bool = Tru
                 return Said(stderr=f"{error.warned}{name}: iberror: failed: {error}\n", status=255)
             return Said(said) if isinstance(said, str) else said
 
-        call.__doc__ = run.__doc__
         return call
 
     return made

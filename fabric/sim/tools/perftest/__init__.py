@@ -161,24 +161,25 @@ class Transfer(Flow):
     def _gpu_fails(self, at_s: float) -> bool:
         """A side whose GPU does not work ends with CUDA's complaint, and the other side loses its peer."""
         for end, other in ((self.client, self.server), (self.server, self.client)):
-            stdout = stderr = ""
+            stdout, why = "", "bad GPU"
             if end.options.cuda is not None and not end.side.endpoint:
-                stdout, stderr = f"{end.side.lead}initializing CUDA\n", text.NO_GPU % end.options.cuda
+                stdout, why = f"{end.side.lead}initializing CUDA\n", "no GPU"
             elif end.options.cuda is not None and end.site.trouble_of(end.side.endpoint) == "broken":
                 stdout = f"{end.side.picked.format(pid=_pid(end))}cuCtxCreate() error=214\n"  # an ECC error
             if stdout:
-                stderr += text.NO_RESOURCES
+                stderr = text.failure(why, number=end.options.cuda)
                 self.rack.timeline.exit_later(end.process, at_s + REFUSE_S, status=1, stdout=stdout, stderr=stderr)
-                self._fail(other, at_s + 2 * REFUSE_S, text.PEER_GONE)
+                self._fail(other, at_s + 2 * REFUSE_S, "peer gone")
                 return True
         return False
 
     def _give_up(self, at_s: float) -> None:
         """The client's retries have run out."""
-        self._fail(self.client, at_s, text.RETRY_EXCEEDED)
-        self._fail(self.server, at_s, text.PEER_GONE)
+        self._fail(self.client, at_s, "retries exceeded")
+        self._fail(self.server, at_s, "peer gone")
 
-    def _fail(self, end: PairEnd, at_s: float, stderr: str) -> None:
+    def _fail(self, end: PairEnd, at_s: float, why: str) -> None:
+        stderr = text.failure(why)
         self.rack.timeline.exit_later(end.process, at_s, status=1, stdout=end.side.lead, stderr=stderr)
 
     def abandon(self, process: Process, at_s: float) -> None:
@@ -192,17 +193,17 @@ class Transfer(Flow):
         if self.stuck:
             return
         if process is self.server.process and running:
-            self._fail(self.client, at_s + RETRY_S, text.RETRY_EXCEEDED)
+            self._fail(self.client, at_s + RETRY_S, "retries exceeded")
         else:
             other = self.client if process is self.server.process else self.server
-            self._fail(other, at_s + REFUSE_S, text.PEER_GONE)
+            self._fail(other, at_s + REFUSE_S, "peer gone")
 
     def lost(self, site: Site, at_s: float) -> None:
         """A port on its way went down: its queue pairs give up and never come back."""
         del site
         if not self.gone:
             self.abandon(self.server.process, at_s)
-            self._fail(self.server, at_s + RETRY_S, text.PEER_GONE)
+            self._fail(self.server, at_s + RETRY_S, "peer gone")
 
     def row(self, noise: float) -> str:
         """What both sides print of it."""
@@ -265,9 +266,9 @@ class WriteBw:
         if self.numa is not None and self.numa >= platform.numa_nodes:
             refusal = f"libnuma: Warning: node argument {self.numa} is out of range\n\n<{self.numa}> is invalid\n"
         elif rnic is None:
-            refusal = text.NO_DEVICE % device
+            refusal = text.failure("no device", device=device)
         elif options.ib_port != rnic.port:
-            refusal = text.PORT_DOWN % options.ib_port
+            refusal = text.failure("port down", number=options.ib_port)
         elif options.cuda is None:
             endpoint = f"numa{node}"
         elif options.cuda < len(gpus):
@@ -297,7 +298,7 @@ class WriteBw:
         fails = partial(rack.timeline.exit_later, process, at_s + REFUSE_S, status=1)
         if options.cuda is not None and ("no_cuda" in rack.mock.site or rocm != site.layout.platform.amd):
             reason = f"unrecognized option '--use_{'rocm' if rocm else 'cuda'}'"
-            fails(stderr=page("ib_write_bw-usage", reason=reason))
+            fails(stderr=text.failure("usage", reason=reason))
             return  # options are read one by one
         if options.version:
             fails(stdout="Version: 6.29\n")  # it ends with 1 all the same (recorded of 6.06, and of 6.29)
@@ -305,9 +306,10 @@ class WriteBw:
         side = self._side(site.layout, site.present_gpus())
         refusal = side.refusal
         if not refusal and (trouble := site.trouble_of(side.device)) in ("absent", "broken"):
-            refusal = text.NO_DEVICE % side.device if trouble == "absent" else text.PORT_DOWN % options.ib_port
+            why = "no device" if trouble == "absent" else "port down"
+            refusal = text.failure(why, device=side.device, number=options.ib_port)
         if not refusal and options.cuda is not None and "dmabuf" in rack.mock.site and not options.dmabuf:
-            refusal = text.NO_MR
+            refusal = text.failure("no memory region")
         if refusal:
             fails(stdout=page("ib_write_bw-lead", options=options, waits=False), stderr=refusal)
         elif options.peer is None:
@@ -319,7 +321,7 @@ class WriteBw:
         port = self.options.port
         servers = process.site.servers
         if port in servers:
-            stderr = text.PORT_TAKEN % port + text.NO_SOCKET
+            stderr = text.failure("port taken", number=port)
             rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout=side.lead, stderr=stderr)
             return
         server = PairEnd(self.options, process, side, rack.hosts.chance(process.site, self.hash))
@@ -335,7 +337,7 @@ class WriteBw:
         there = target is not None and isinstance(server, PairEnd) and server.listens
         bits = rack.hosts.chance(process.site, self.hash) if there else 0
         if target is None or not isinstance(server, PairEnd) or not there or rack.noise.is_lost(bits):
-            stderr = text.NO_SERVER % (options.peer, options.port)
+            stderr = text.failure("no server", peer=options.peer, number=options.port)
             rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout=side.lead, stderr=stderr)
             return
         del target.servers[options.port]  # perftest accepts one client and closes the socket it listened on

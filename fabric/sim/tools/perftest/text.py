@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from fabric.sim import page
 from fabric.sim.hashing import mix64, text_hash, word
 from fabric.sim.hosts.site import Site
 from fabric.sim.tools.call import BadOption, asked_for, option, options, within
@@ -64,24 +65,12 @@ def write_bw_options(words: Sequence[str]) -> WriteBwOptions:
 
 
 RULE = "-" * 87 + "\n"
-
-NO_DEVICE = "IB device %s not found\n Unable to find the Infiniband/RoCE device\n"
-PORT_DOWN = " Port number %d state is Down\n Couldn't set the link layer\n Couldn't get context for the device\n"
-PORT_TAKEN = "Couldn't listen to port %d\n"
-NO_SOCKET = "Unable to open file descriptor for socket connection Unable to init the socket connection\n"
-NO_SERVER = "Couldn't connect to %s:%d\n" + NO_SOCKET
-PEER_GONE = (
-    "ethernet_read_keys: Couldn't read remote address\n Unable to read to socket/rdma_cm\n"
-    " Failed to exchange data between server and clients\n"
-)
-RETRY_EXCEEDED = (
-    "Completion with error at client\n  Failed status 12: wr_id 0 syndrom 0x81\nscnt=128, ccnt=0\n"
-    "  Failed to complete run_iter_bw function successfully\n"
-)
-NO_GPU = "No such device ID (%d) exists in system\n"
-NO_RESOURCES = "Failed to init memory\n Couldn't create IB resources\n"
-NO_MR = "Couldn't allocate MR\n failed to create mr\n Couldn't create IB resources\n"
 COLUMNS = f"{RULE} #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
+
+
+def failure(why: str, **words: object) -> str:
+    """What is printed on stderr when it fails."""
+    return page("ib_write_bw-failure", why=why, **words)
 
 
 @lru_cache(maxsize=1 << 15)
