@@ -12,11 +12,6 @@ EPOCH_S = 1_700_000_000.0
 _SAYS = named(page("versions"))
 """What a program says of itself, by its name and the one word it is called with."""
 
-_USAGE = (
-    "USAGE: {name} \n\t[-t,--nthreads <num threads>] \n\t[-g,--ngpus <gpus per thread>] \n"
-    "\t[-b,--minbytes <min size in bytes>] \n\t[-e,--maxbytes <max size in bytes>] \n\t[-h,--help]\n"
-)
-
 
 def host_program(name: str, words: tuple[str, ...]) -> Tool | None:
     """
@@ -25,7 +20,7 @@ def host_program(name: str, words: tuple[str, ...]) -> Tool | None:
     Every command line of a run comes through here: most are sent on at the first look.
     """
     if name.endswith("_perf") and words == ("-h",):
-        return Said(_USAGE.format(name=name))
+        return Said(page("nccl-tests-usage", name=name))
     text = _SAYS.get(f"{name} {words[0]}") if len(words) == 1 else None
     if text is not None:
         return Said(text.replace(r"\n", "\n") + "\n")

@@ -139,9 +139,7 @@ class Launched:
         for name in self._names:
             reason = rack.hosts.unreachable(name)
             if reason is not None:
-                said = page("mpirun-no-daemon", host=name, reason=reason)
-                if self._launch.launcher == "srun":
-                    said = f"srun: error: Unable to create step for job: node {name} is not responding\n"
+                said = page(f"{self._launch.launcher}-no-daemon", host=name, reason=reason)
                 rack.timeline.exit_later(process, at_s + CONNECT_S, status=1, stderr=said)
                 return
             kinds.add(rack.hosts.kind(name))

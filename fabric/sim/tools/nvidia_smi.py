@@ -1,6 +1,5 @@
 """``nvidia-smi``: the GPUs of a host, and the processes on them."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
@@ -61,23 +60,11 @@ def rocm_smi(asked: ToolCall) -> Said:
     """AMD's GPUs, and who uses them: ``--showid --csv``, ``--showpids --csv``, ``--showtoponuma --json``."""
     if not asked.site.layout.platform.amd:
         return Said(stderr="bash: line 1: rocm-smi: command not found\n", status=127)
-    if asked.words == ("--showpids", "--csv"):
-        busy = [flow.process.pid for flow in asked.site.flows if isinstance(flow, RunningCollective)]
-        rows = "".join(f"PID{pid},all_reduce_perf,1,0,0,0\n" for pid in sorted(set(busy)))
-        return Said(f"process,PROCESS NAME,GPU(s),VRAM USED,SDMA USED,CU OCCUPANCY\n{rows}")
-    if asked.words == ("--showtoponuma", "--json"):
-        nodes = {f"card{at}": str(gpu.numa) for at, gpu in enumerate(asked.site.present_gpus())}
-        each = {card: {"(Topology) Numa Node": n, "(Topology) Numa Affinity": n} for card, n in nodes.items()}
-        return Said(f"{json.dumps(each)}\n")
-    if asked.words != ("--showid", "--csv"):
-        return Said(
-            stderr="rocm-smi: simulated rack: only --showid and --showpids with --csv are simulated\n", status=2
-        )
-    model = GPU_MODELS[asked.site.layout.generation]
-    rows = "".join(
-        f"card{at},{model},0x74a1,0x00,0x74a1,{28851 + at}\n" for at in range(len(asked.site.present_gpus()))
-    )
-    return Said(f"device,Device Name,Device ID,Device Rev,Subsystem ID,GUID\n{rows}")
+    busy = sorted({flow.process.pid for flow in asked.site.flows if isinstance(flow, RunningCollective)})
+    words = {"busy": busy, "gpus": asked.site.present_gpus(), "model": GPU_MODELS[asked.site.layout.generation]}
+    said = page("rocm-smi", question=" ".join(asked.words), **words)
+    refused = "rocm-smi: simulated rack: only --showid and --showpids with --csv are simulated\n"
+    return Said(said) if said else Said(stderr=refused, status=2)
 
 
 def _uuid(asked: ToolCall, gpu: Gpu) -> str:

@@ -51,12 +51,6 @@ class Member:
     gpu: Gpu
     ordinal: int
 
-    def listed(self, rank: int) -> str:
-        """Its line of the list; the tool cuts a host's name at its first dot."""
-        name, model = self.site.host.name.partition(".")[0], GPU_MODELS[self.site.layout.generation]
-        place = f"device {self.ordinal:2d} [0000:{pci_bus(self.gpu.index)}:00] {model}"
-        return f"#  Rank {rank:2d} Group  0 Pid {self.pid:6d} on {name:>10s} {place}\n"
-
 
 def _seen_by_hip(site: Site, env: Mapping[str, str]) -> Mapping[str, str]:
     """HIP reads a variable of its own."""
@@ -132,11 +126,11 @@ class CollectiveJob:
         try:
             group = members(sites, _seen_by_hip(sites[0], self.setting.env), bits, per_process=self.options.gpus)
         except TooFewGpus as few:
-            stdout = self.setting.marked(text.head(self.operation, self.options, rccl=sites[0].layout.platform.amd), 0)
+            stdout = self.setting.marked(self._listing(sites[0], ()), 0)
             rack.timeline.exit_later(process, at_s + START_UP_S, status=5, stdout=stdout, stderr=str(few))
             return
         used = self._rails(group)
-        listing = self._listing(group)
+        listing = self._listing(sites[0], group)
         failure = self._failure(group, used)
         ring = None if failure else self._ring(rack, group, used, bits)
         taking_part = [(site, rnic.device) for site, rnic, _ in used]
@@ -169,11 +163,11 @@ class CollectiveJob:
         hosts = tuple({member.site: member.site.host for member in group}.values())
         return joined_by_nvlink(hosts) and self.setting.env.get("NCCL_MNNVL_ENABLE") != "0"
 
-    def _listing(self, group: tuple[Member, ...]) -> str:
-        host, amd = group[0].site.host.name, group[0].site.layout.platform.amd
-        lines = "".join(member.listed(rank) for rank, member in enumerate(group))
-        below = page("rccl", host=host) if amd else text.version(self.setting.env)
-        return text.head(self.operation, self.options, rccl=amd) + lines + below
+    def _listing(self, first: Site, group: tuple[Member, ...]) -> str:
+        """Down to the list of devices; below it the library's version, where the first rank prints it."""
+        words = {"operation": self.operation, "options": self.options, "told": text.tells_version(self.setting.env)}
+        words |= {"amd": first.layout.platform.amd, "model": GPU_MODELS[first.layout.generation], "bus": pci_bus}
+        return page("nccl-tests", **words, host=first.host.name, group=group)
 
     def _failure(self, group: tuple[Member, ...], used: list[Rail]) -> tuple[int, str] | None:
         """Exit status and text when a part is broken, None when all work."""

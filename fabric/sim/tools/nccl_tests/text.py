@@ -64,11 +64,6 @@ def collective_options(words: Sequence[str]) -> CollectiveOptions:
     return found
 
 
-def head(operation: str, options: CollectiveOptions, *, rccl: bool = False) -> str:
-    """Down to the list of devices."""
-    return page("nccl-tests", what="rccl" if rccl else "nccl", operation=operation, options=options)
-
-
 def table(
     operation: str, rows: Mapping[int, Sequence[str]], average_gbytes: float, *, gpus: int, rccl: bool = False
 ) -> str:
@@ -109,9 +104,9 @@ def warns(env: Mapping[str, str]) -> bool:
     return env.get("NCCL_DEBUG", "").upper() in _WARNING
 
 
-def version(env: Mapping[str, str]) -> str:
-    """What the first rank prints below the list of devices at level VERSION and above (recorded: oci, H100)."""
-    return "NCCL version 2.29.2+cuda12.9\n" if warns(env) or env.get("NCCL_DEBUG", "").upper() == "VERSION" else ""
+def tells_version(env: Mapping[str, str]) -> bool:
+    """Whether NCCL's first rank says which it is: at level VERSION and above (recorded: oci, H100)."""
+    return warns(env) or env.get("NCCL_DEBUG", "").upper() == "VERSION"
 
 
 def nccl_failure(host: str, pids: Sequence[int], reason: str) -> str:
