@@ -166,7 +166,7 @@ class CollectiveJob:
     def _listing(self, first: Site, group: tuple[Member, ...]) -> str:
         """Down to the list of devices; below it the library's version, where the first rank prints it."""
         words = {"operation": self.operation, "options": self.options, "told": text.tells_version(self.setting.env)}
-        words |= {"amd": first.layout.platform.amd, "model": GPU_MODELS[first.layout.generation], "bus": pci_bus}
+        words |= {"amd": first.layout.platform.amd, "models": GPU_MODELS, "bus": pci_bus}
         return page("nccl-tests", **words, host=first.host.name, group=group)
 
     def _failure(self, group: tuple[Member, ...], used: list[Rail]) -> tuple[int, str] | None:
