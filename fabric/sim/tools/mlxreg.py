@@ -258,7 +258,5 @@ def _set(asked: ToolCall, device: Device, name: str, values: Values, *, answered
 
 def table(fields: tuple[Field, ...], values: Values) -> str:
     """All fields with their values, in the tool's two columns."""
-    width = max((len(field.name) for field in fields), default=10) + 2
-    rule = "=" * (width + 13) + "\n"
-    rows = "".join(f"{field.name:<{width}}| 0x{values.get(field.name, 0):08x}\n" for field in fields)
-    return f"{'Field Name':<{width}}| Data    \n{rule}{rows}{rule}"
+    width = max(len(field.name) for field in fields) + 2
+    return page("mlxreg", width=width, rows=[(field.name.ljust(width), values.get(field.name, 0)) for field in fields])
