@@ -202,9 +202,9 @@ class SubnetManagers:
         self._timeline, self._program = timeline, program
         text = conf_text(mock)
         self.files = {(one.host, one.config): text for one in managers}
-        self._managers = [_Manager(one, settings_of(text)) for one in managers]
-        self._master = self._managers[0] if self._managers else None
-        for one in self._managers:
+        self._managers = {one.host: _Manager(one, settings_of(text)) for one in managers}
+        self._master = next(iter(self._managers.values()), None)
+        for one in self._managers.values():
             self._begun(one, 0.0, swept_s=0.0)
 
     @property
@@ -219,13 +219,12 @@ class SubnetManagers:
 
     def runs_on(self, host: str) -> bool | None:
         """Whether the manager of a host runs; None when that host has none."""
-        found = self._of(host)
-        return None if found is None else found.alive
+        return self._managers[host].alive if host in self._managers else None
 
     def hang_up(self, host: str, at_s: float) -> None:
         """SIGHUP: read what may change at run time, and sweep."""
-        one = self._of(host)
-        if one is None or not one.alive:
+        one = self._managers[host]
+        if not one.alive:
             return
         fresh = settings_of(self._file(one))
         one.loaded |= {key: value for key, value in fresh.items() if key in UPDATABLE}
@@ -237,8 +236,8 @@ class SubnetManagers:
 
     def stop(self, host: str, at_s: float) -> None:
         """End a manager; the best of the others takes over."""
-        one = self._of(host)
-        if one is None or not one.alive:
+        one = self._managers[host]
+        if not one.alive:
             return
         one.alive = False
         one.turn += 1
@@ -249,11 +248,10 @@ class SubnetManagers:
 
     def start(self, host: str, at_s: float) -> None:
         """Start a manager: in a moment it has read all of its file and finds its place."""
-        one = self._of(host)
-        if one is None or one.alive:
+        one = self._managers[host]
+        if one.alive:
             return
-        one.turn += 1
-        turn = one.turn
+        one.turn = turn = one.turn + 1
 
         def up(now_s: float) -> None:
             if one.turn == turn:
@@ -269,14 +267,11 @@ class SubnetManagers:
         self.stop(host, at_s)
         self.start(host, at_s)
 
-    def _of(self, host: str) -> _Manager | None:
-        return next((one for one in self._managers if one.about.host == host), None)
-
     def _file(self, one: _Manager) -> str:
         return self.files.get((one.about.host, one.about.config), "")
 
     def _best(self) -> _Manager | None:
-        alive = [one for one in self._managers if one.alive]
+        alive = [one for one in self._managers.values() if one.alive]
         return max(alive, key=lambda one: one.priority, default=None)  # max keeps the first of equals
 
     def _arrived(self, one: _Manager, at_s: float) -> None:
@@ -297,7 +292,7 @@ class SubnetManagers:
     def _begun(self, one: _Manager, at_s: float, *, swept_s: float | None = None) -> None:
         """What a manager logs at its start; *swept_s*: it runs for long, so that all of its buffer is written."""
         one.says(at_s, "OpenSM 5.17.2", _SYS)
-        known = active_engine({"routing_engine": one.loaded.get("routing_engine", "")}, public=self._public)
+        known = active_engine(one.loaded, public=self._public)
         asked = one.loaded.get("routing_engine", "").split(",")[0].strip()
         if asked != known:
             one.says(at_s, f"setup_routing_engine: cannot find or setup routing engine '{asked}'", _ERROR)
@@ -319,5 +314,5 @@ class SubnetManagers:
 
     def log(self, host: str, path: str, at_s: float) -> str | None:
         """The log of the manager on a host, None when that is another file."""
-        one = self._of(host)
+        one = self._managers.get(host)
         return one.written(at_s) if one is not None and path == one.loaded.get("log_file", LOG) else None
