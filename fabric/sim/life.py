@@ -1,7 +1,6 @@
 """What goes wrong with simulated hosts while they run: faults that come and go, and what lemons do when."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import exp, floor, inf, log, pi, sin
 
@@ -20,7 +19,7 @@ from fabric.sim.faults import (
 )
 from fabric.sim.hashing import between, mix64, text_hash, uniform, word
 from fabric.sim.hosts import Hosts
-from fabric.sim.hosts.site import SWING_C, Site, Swing
+from fabric.sim.hosts.site import SWING_C, Site, swung_c
 from fabric.sim.hosts.temperature import warm
 from fabric.sim.hosts.timeline import Timeline
 from fabric.sim.phy import Ports
@@ -164,41 +163,37 @@ ERRS = (0.5, 0.75)
 LEAST = 0.05  # a link that has faded for long
 
 
-@dataclass(frozen=True, slots=True)
-class _Whim:
-    fault: Fault
-    since_s: float
-
-    def left(self, bits: int, at_s: float) -> float:
-        """The share of its bandwidth that a transfer has which begins now."""
-        lost, lasted_s = 1.0 - self.fault.factor, at_s - self.since_s
-        if self.fault.kind == "fading":
-            return max(LEAST, 1.0 - lost * lasted_s / DAY_S)
-        if self.fault.kind == "heat_sick":
-            return 1.0 - lost * Swing(self.since_s).at(at_s) / SWING_C
-        name = text_hash(self.fault.component)
-        chance = word(bits ^ name, 0)
-        comes = chance % ONE_IN == 0 if self.fault.kind == "dipping" else uniform(chance) < between(*ERRS, name)
-        return self.fault.factor if comes else 1.0
+def _left(whim: TimedFault, bits: int, at_s: float) -> float:
+    """The share of its bandwidth that a transfer has which begins now."""
+    fault, lost = whim.fault, 1.0 - whim.fault.factor
+    if fault.kind == "fading":
+        return max(LEAST, 1.0 - lost * (at_s - whim.at_s) / DAY_S)
+    if fault.kind == "heat_sick":
+        return 1.0 - lost * swung_c(whim.at_s, at_s) / SWING_C
+    name = text_hash(fault.component)
+    chance = word(bits ^ name, 0)
+    comes = chance % ONE_IN == 0 if fault.kind == "dipping" else uniform(chance) < between(*ERRS, name)
+    return fault.factor if comes else 1.0
 
 
 class Whims:
-    """Those of a whole rack, by component."""
+    """What each transfer feels by itself, in a whole rack, by component."""
 
     def __init__(self) -> None:
-        self._here: dict[str, _Whim] = {}
+        self._here: dict[str, TimedFault] = {}
 
-    def set(self, site: Site, fault: Fault, at_s: float, *, comes: bool) -> None:
+    def set(self, site: Site, whim: TimedFault, *, comes: bool) -> None:
         """From now on a part of *site* has this whim, or has it no more."""
-        device = fault.component.partition("/")[2].removesuffix(PORT)
+        component = whim.fault.component
+        device = component.partition("/")[2].removesuffix(PORT)
         if comes:
-            self._here[fault.component] = _Whim(fault, at_s)
+            self._here[component] = whim
         else:
-            self._here.pop(fault.component, None)
-        if fault.kind == "heat_sick":
+            self._here.pop(component, None)
+        if whim.fault.kind == "heat_sick":
             site.swings.pop(device, None)
             if comes:
-                site.swings[device] = Swing(at_s)
+                site.swings[device] = whim.at_s
 
     def left(self, ends: Iterable[tuple[str, str]], bits: int, at_s: float, *, inside: bool = False) -> float:
         """What the worst of these RNICs (host, device), and of their hosts, leaves; *inside* no cable is crossed."""
@@ -208,9 +203,8 @@ class Whims:
         for host, device in ends:
             parts = (host, f"{host}/{device}", *(() if inside else (f"{host}/{device}{PORT}",)))
             for part in parts:
-                whim = self._here.get(part)
-                if whim is not None:
-                    least = min(least, whim.left(bits, at_s))
+                if part in self._here:
+                    least = min(least, _left(self._here[part], bits, at_s))
         return least
 
 
@@ -294,7 +288,7 @@ class Passing:
             return
         fault, name = (here or before)[-1].fault, component.partition("/")[0]
         if KINDS[fault.kind].each:
-            self._whims.set(self._hosts.site(name), fault, at_s, comes=bool(here))
+            self._whims.set(self._hosts.site(name), (here or before)[-1], comes=bool(here))
         elif is_above_leaves(fault, self._topology):
             self._turn_cables(fault, at_s, comes=bool(here))
         elif name in self._topology.hosts:

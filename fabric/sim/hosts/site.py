@@ -104,15 +104,9 @@ def _felt(rate_gbps: float, lasted_s: float, constant_s: float) -> float:
 SWING_C, SWING_S = 15.0, 21600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Swing:
-    """A module that becomes up to 15 C warmer and cools again, once in six hours."""
-
-    since_s: float
-
-    def at(self, now_s: float) -> float:
-        """How much warmer it is, degrees Celsius."""
-        return SWING_C * (1.0 - cos(2.0 * pi * (now_s - self.since_s) / SWING_S)) / 2.0
+def swung_c(since_s: float, now_s: float) -> float:
+    """How much warmer a module is that becomes up to 15 C warmer and cools again, once in six hours."""
+    return SWING_C * (1.0 - cos(2.0 * pi * (now_s - since_s) / SWING_S)) / 2.0
 
 
 Act = Callable[[float], None]
@@ -335,7 +329,7 @@ class Site:
         self.down: set[str] = set()  # RNICs whose port was taken down since the start
         self.dents: dict[int, float] = {}  # capacities of which less is left now: the least of what is in _dents
         self._dents: dict[int, dict[str, float]] = {}  # by what took the rest: a port, a fault that came
-        self.swings: dict[str, Swing] = {}  # modules that warm and cool by turns
+        self.swings: dict[str, float] = {}  # modules that warm and cool by turns, and since when
         self.heat: dict[str, Drift] = {}  # parts that run hot, or did: degrees more than their load explains
         self.servers: dict[int, object] = {}  # TCP port to who listens, or will
         self.starts = Counter[int]()  # how often a command was started here, by its hash

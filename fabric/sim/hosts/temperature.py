@@ -7,7 +7,7 @@ from math import log
 
 from fabric.sim.hashing import mix64, noise_factor, text_hash
 from fabric.sim.hosts.capacity import Layout
-from fabric.sim.hosts.site import QUICK_S, SLOW_S, Drift, Site
+from fabric.sim.hosts.site import QUICK_S, SLOW_S, Drift, Site, swung_c
 
 HOT_C = 25.0
 """How much warmer a part becomes that runs hot; choice: enough to pass the 70 C at which NVIDIA's UFM isolates."""
@@ -41,8 +41,7 @@ class Warmth:
         """Degrees Celsius of a GPU (``gpu3``) or an RNIC (``mlx5_3``, also for its module)."""
         heat = self._site.heat.get(part)
         hot_c = 0.0 if heat is None else heat.at(self.at_s)
-        swing = self._site.swings.get(part)
-        hot_c += 0.0 if swing is None else swing.at(self.at_s)
+        hot_c += swung_c(self._site.swings.get(part, self.at_s), self.at_s)
         own_c = _SPREAD_C * _deviation(self._site.name_hash, part, nature.idle_c)
         return nature.idle_c + own_c + hot_c + nature.rise_c * self.loaded(part, nature.constant_s)
 

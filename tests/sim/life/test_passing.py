@@ -1,6 +1,7 @@
 """Faults that come and go, lemons, parts that are well most of the time, and files read at once on such hosts."""
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
@@ -13,7 +14,7 @@ from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.probes.sources import sources_of
 from fabric.sim.hashing import mix64
 from fabric.sim.hosts import Hosts
-from fabric.sim.hosts.site import SWING_S, Site
+from fabric.sim.hosts.site import SWING_S, Site, swung_c
 from fabric.sim.hosts.timeline import Exited
 from fabric.sim.life import DAY_S, FLAP_S, LEAST_BER, ONE_IN, WORST_BER, Whims, episodes
 from fabric.sim.world import World
@@ -267,7 +268,7 @@ def site() -> Site:
 
 def having(site: Site, kind: str, factor: float, component: str = "gpu001/mlx5_0") -> Whims:
     whims = Whims()
-    whims.set(site, Fault(component, kind, factor), 0.0, comes=True)
+    whims.set(site, TimedFault(0.0, inf, Fault(component, kind, factor)), comes=True)
     return whims
 
 
@@ -299,5 +300,5 @@ def test_a_fading_part_has_lost_its_share_after_a_day(site: Site) -> None:
 def test_what_cannot_bear_warmth_is_slowest_at_its_warmest(site: Site) -> None:
     whims = having(site, "heat_sick", 0.8)
     assert whims.left([PART], 1, SWING_S / 2) == pytest.approx(0.8)
-    assert site.swings["mlx5_0"].at(SWING_S / 2) == pytest.approx(15.0)
+    assert swung_c(site.swings["mlx5_0"], SWING_S / 2) == pytest.approx(15.0)
     assert whims.left([PART], 1, SWING_S) == pytest.approx(1.0)
