@@ -250,14 +250,10 @@ class Passing:
             self._look_ahead()
             return
         at_s, _, one, comes = heappop(self._heap)
-        here = [*self._here.get(one.fault.component, ())]
-        if not comes:
-            here.remove(one)
-        else:
-            here.append(one)
-            if one.duration_s < inf:
-                self._add([one], ended_s=at_s + one.duration_s)
-        self.set(one.fault.component, here, at_s)
+        others = [other for other in self._here.get(one.fault.component, ()) if other is not one]
+        if comes and one.duration_s < inf:
+            self._add([one], ended_s=at_s + one.duration_s)
+        self.set(one.fault.component, [*others, one] if comes else others, at_s)
 
     def _look_ahead(self) -> None:
         """Work out the next day."""
