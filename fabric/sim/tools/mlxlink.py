@@ -154,11 +154,11 @@ def _text(sections: Sections) -> str:
 
 
 def _document(sections: Sections, complaint: str) -> Said:
-    """All sections as JSON, on one line, which is quick; masks come apart into number and values, lanes into a list."""
+    """All sections as JSON; masks come apart into number and values, lanes into a list."""
     output = {title: {name: _apart(value) for name, value in rows.items()} for title, rows in sections.items()}
     status = {"code": int(bool(complaint)), "message": complaint or "success"}
     document = {"result": {"output": output}, "status": status}
-    return Said(json.dumps(document, separators=(",", " : ")) + "\n", status=int(bool(complaint)))
+    return Said(json.dumps(document, indent="\t", separators=(",", " : ")) + "\n", status=int(bool(complaint)))
 
 
 def _apart(value: str) -> object:
