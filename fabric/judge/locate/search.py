@@ -237,7 +237,8 @@ class Search(Likelihood):
         small = self.greedy(self.greedy([], banned=large))
         for fault in [one for one in found if self._large[one.part]]:
             rest = [one for one in found if one.part != fault.part]
-            found = max(found, self.greedy(rest, banned=large), key=self.score)
+            as_large = np.flatnonzero(self.cells.through >= self.cells.through[fault.part])
+            found = max(found, self.greedy(rest, banned=as_large), key=self.score)
         return [found, small]
 
     def greedy(self, faults: Sequence[FaultyPart], *, banned: Ints = _NOBODY) -> list[FaultyPart]:

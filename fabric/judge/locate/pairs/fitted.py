@@ -49,8 +49,14 @@ DRAWN = "it is slow over ways alone that each test draws: measure it under its l
 NEARLY = "pairs that reach less by chance or by place explain it nearly as well: measure it again"
 """Why nobody may be at fault where levels of what is normal explain as much."""
 
+SELDOM = "less than half of its samples are slow"
+"""Why a part may be no fault that some pairs through it do not show."""
+
 TWICE = "two slow tests may be chance: measure it again"
 """Why a part that fewer than three samples show may be no fault."""
+
+AGAIN = frozenset({DRAWN, NEARLY, SELDOM, TWICE})
+"""Doubts that further tests through the part may end."""
 
 _LEAST_SLOW = 3  # slow samples without which nothing is called bad: a healthy host of a real run had two
 _MOST_SURE = {"": SURE, TWICE: 0.8}  # by doubt: nine of the ten parts that real runs had measured slow twice were bad
@@ -423,7 +429,7 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
         elif _may_be_drawn(one, joint, behind):
             doubts.append(DRAWN)
         elif shows.mean() < _OFTEN and not _is_one_way(one, joint):
-            doubts.append("less than half of its samples are slow")
+            doubts.append(SELDOM)
         elif shows.sum() < _LEAST_SLOW:
             doubts.append(TWICE)
         else:
