@@ -80,7 +80,7 @@ def _described(
     for share in (seen, none) if few else (seen,):
         search = Search(_of_dips(matrix, share, slow & open_), cells)
         said = log(len(y)) / 2 if share != none else 0.0  # the nats of a share that the samples tell, as BIC has it
-        for effects in search.begun():
+        for effects in search.begun(least - _MOST_SWAPPED):
             score = search.score(effects) - said
             if score > least - _MOST_SWAPPED:
                 effects = search.settled(effects)

@@ -224,15 +224,15 @@ class Search(Likelihood):
         found: Floats = np.bincount(part, most[sample], minlength=cells.parts) + well * log(1 - OFTEN)
         return found
 
-    def begun(self) -> list[list[FaultyPart]]:
+    def begun(self, least: float = -inf) -> list[list[FaultyPart]]:
         """
         Where to begin: with whatever gains most, and with small parts before those that many samples pass through.
 
         A greedy search begins with a switch that seems to explain many bad hosts at once, and no single swap undoes
-        that.
+        that. What scores less than *least* so far is not worth more.
         """
         found, large = self.greedy([]), np.flatnonzero(self._large)
-        if not any(self._large[one.part] for one in found):
+        if not any(self._large[one.part] for one in found) or self.score(found) < least:
             return [found]
         small = self.greedy(self.greedy([], banned=large))
         for fault in [one for one in found if self._large[one.part]]:
