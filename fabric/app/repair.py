@@ -10,7 +10,7 @@ from fabric.app.analyze import reopened
 from fabric.app.prepare import Asked, Given, hosts_named, prepare
 from fabric.config.inventory import load_inventory
 from fabric.errors import ConfigError, FabricError
-from fabric.judge.normal.baseline import LEAST_SAMPLES
+from fabric.judge.normal.interval import LEAST_SAMPLES
 from fabric.judge.normal.series import number_of
 from fabric.judge.ports.health import clean_s
 from fabric.judge.repair.accept import Same, same

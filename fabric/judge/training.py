@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from math import fsum, inf, log, sqrt
 
 from fabric.judge.course.rows import LEAST_ROUNDS
+from fabric.judge.normal.interval import CONFIDENCE
 from fabric.judge.normal.keys import begun, gave_up, grouped
 from fabric.judge.ports.health import steps_of, windows_of
 from fabric.judge.ports.verdict import PortFindings, SeenCounters
@@ -31,8 +32,6 @@ from fabric.model.verdict import ChangeEffect, LinkCoverage, TrainingImpact
 from fabric.runs.samples import End, LinkSamples
 
 DAY_S = 86_400.0
-CONFIDENCE = 0.95
-"""Of a bound where nothing was seen."""
 
 RESTART_S, WRITE_S = 300.0, 300.0
 """How long a job takes to start again, and to write a checkpoint: the paper's 5 minutes each."""

@@ -29,7 +29,7 @@ from statistics import fmean, stdev
 import numpy as np
 
 from fabric.judge.changes.effects import KEPT, corrected
-from fabric.judge.normal.interval import Interval, between, of_cv, of_few_rounds, of_pairs, over
+from fabric.judge.normal.interval import LEAST_CV, Interval, between, of_cv, of_few_rounds, of_pairs, over
 from fabric.judge.normal.keys import Sample, SampleKey
 from fabric.judge.normal.series import UNSTABLE_CV
 from fabric.model.change import Change
@@ -212,9 +212,6 @@ LEAST_SAMPLES = 2
 ROUNDING = 1e-9
 """What logarithms may lose, relative: a ratio of exactly 1 is at least 1."""
 
-TINY = 1e-12
-"""Stands for zero, which has no logarithm."""
-
 
 def judge_ratio(
     expected: ExpectedRatio, phases: Sequence[Phase], samples: Sequence[Sample], changes: Sequence[Change]
@@ -237,8 +234,8 @@ def _margin(expected: ExpectedRatio, found: ExpectationVerdict) -> float:
     """How far the interval is inside the bounds, in logarithms; negative outside, least where nothing was found."""
     if found.low is None or found.high is None:
         return -inf
-    low = log(max(found.low, TINY) / expected.at_least) if expected.at_least else inf
-    high = log(expected.at_most / max(found.high, TINY)) if expected.at_most else inf
+    low = log(max(found.low, LEAST_CV) / expected.at_least) if expected.at_least else inf
+    high = log(expected.at_most / max(found.high, LEAST_CV)) if expected.at_most else inf
     return min(low, high)
 
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, log
 
 from fabric.judge.course.rows import measured_gbps, rows_of
+from fabric.judge.normal.interval import tests_that_tell
 from fabric.judge.normal.keys import begun, rnics_of
 from fabric.model.diagnosis import PairTest
 from fabric.model.part import Part
@@ -30,11 +30,9 @@ from fabric.probes.perftest_pair import SETUP_S
 SHARE = 0.03
 """Of the planned time of all rounds so far so much may be spent on it (a choice: a few minutes of a round of hours)."""
 
-MISSED = 1 / 50
-"""The rate of dips that further tests find with 95 % (a choice: what a burn-in of a day may well miss)."""
-
-FIRST_TESTS = ceil(log(0.05) / log(1 - MISSED))
-"""So often a part is measured again for each probe in which it dipped: none of these dips with 5 % where it is bad."""
+FIRST_TESTS = tests_that_tell(1 / 50)
+"""So often a part is measured again for each probe in which it dipped: they find one that dips in one of fifty with
+95 % (a choice: what a burn-in of a day may well miss)."""
 
 MOST_TESTS = 2 * FIRST_TESTS
 """And so often at most where it dipped again, but not often enough to be sure."""

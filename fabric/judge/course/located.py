@@ -29,7 +29,7 @@ from fabric.judge.locate.search import CERTAIN, MOST_NAMED, searched
 from fabric.judge.locate.steps import next_step
 from fabric.judge.locate.structure import OFTEN, Bools, FaultyPart, Floats, Normal
 from fabric.judge.locate.suspects import Located, NamedParts, told_name
-from fabric.judge.normal.interval import LEAST_PEERS
+from fabric.judge.normal.interval import LEAST_PEERS, tests_that_tell
 from fabric.judge.normal.keys import floor_of, grouped, rnics_of
 from fabric.judge.normal.series import DIP_SIGMAS
 from fabric.model.outcome import Outcome, Reason, note
@@ -383,8 +383,8 @@ class _Located(NamedParts):
         return super()._is_same(mine, other) or (other.kind in _WIDE and mine.kind not in _WIDE)
 
 
-LEAST_TO_CLEAR = 59
-"""Tests without a dip that clear a part: then it dips in fewer than 1 of 20 with 95 % (ln 0.05 / ln 0.95)."""
+LEAST_TO_CLEAR = tests_that_tell(1 / 20)
+"""Tests without a dip that clear a part: then it dips in fewer than 1 of 20."""
 
 
 _Pair = tuple[CourseRow, bool]  # a pair test, and whether no part that is named explains that it is low

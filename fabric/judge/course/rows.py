@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD
+from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SAMPLES, LEAST_SPREAD
 from fabric.judge.normal.keys import ProbeLayouts, begun, floor_of, gave_up, grouped
 from fabric.judge.normal.series import DIP_SIGMAS, number_of
 from fabric.model.probe import AGAIN, SHARE, Probe, ProbeResult, Results
@@ -23,9 +23,6 @@ from fabric.model.topology import Topology
 
 LEAST_ROUNDS = LEAST_PEERS
 """A phase that ran less often has no course."""
-
-LEAST_ALIKE = 3
-"""Of fewer numbers alike nobody can say what is normal: of two either may be the low one."""
 
 _Measured = tuple[Probe, ProbeResult, float | None]  # with its number, Gb/s; None: the transport gave up
 
@@ -122,7 +119,7 @@ def _normal(of_class: Mapping[str, Sequence[_Measured]]) -> dict[str, tuple[floa
 
 
 def _level(values: Sequence[float]) -> tuple[float, float] | None:
-    if len(values) < LEAST_ALIKE:
+    if len(values) < LEAST_SAMPLES:
         return None
     import numpy as np  # only where something has a course
 

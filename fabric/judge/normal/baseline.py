@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from math import exp, fsum, log, pi, sqrt
 from statistics import fmean, median, pvariance, variance
 
-from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD, SCALE, Z_SLOW, half_width, robust
+from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SAMPLES, LEAST_SPREAD, SCALE, Z_SLOW, half_width, robust
 from fabric.judge.normal.keys import floor_of, line_rate_gbps
 from fabric.model.outcome import Outcome
 from fabric.model.probe import SHARE, Probe
@@ -127,10 +127,6 @@ def fit_notes(baseline: Baseline) -> list[tuple[bool, str]]:
 def _limit_words(limit: Limit) -> str:
     size = size_text(limit.size_bytes) if limit.size_bytes else None
     return " ".join(part for part in (limit.kind, limit.link_class, size, limit.algorithm) if part)
-
-
-LEAST_SAMPLES = 3
-"""Fewer have no spread to judge by, and cannot PASS against a recorded baseline."""
 
 
 @dataclass(frozen=True, slots=True)

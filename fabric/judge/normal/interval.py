@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import exp, fsum, hypot, log, sqrt
-from statistics import fmean, median, variance
+from math import ceil, exp, fsum, hypot, log, log1p, pi, sqrt
+from statistics import NormalDist, fmean, median, variance
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 LEAST_PEERS = 8
 """Fewer measurements of one key say nothing about each other (a choice; with fewer the MAD is worth little)."""
+
+LEAST_SAMPLES = 3
+"""Fewer have no spread to judge by, and cannot PASS against what is known: of two either may be the odd one."""
 
 Z_SLOW = -3.5
 """Robust z below which a number is an outlier (Iglewicz and Hoaglin)."""
@@ -48,6 +51,12 @@ def robust(values: Sequence[float]) -> tuple[float, float]:
 
 CONFIDENCE = 0.95
 """Of the intervals of what is expected and of records, as they are printed: "95 % interval"."""
+
+
+def tests_that_tell(rate: float) -> int:
+    """So many tests without a bad one tell that a part is not bad in this share of them any more (95 %)."""
+    return ceil(log(1 - CONFIDENCE) / log1p(-rate))
+
 
 BETWEEN_ROUNDS = 0.01
 """
@@ -145,11 +154,6 @@ OF_PARTS = 0.99
 LEAST_BETWEEN = 12
 """From so many ratios on one at either end is outside the interval, so that no single one decides."""
 
-MEDIAN_EFFICIENCY = 1.2533
-"""Standard error of a median over that of a mean, normal numbers: sqrt(pi / 2)."""
-
-_NORMAL_99 = 2.5758  # quantile of the normal distribution for a two-sided 99 % interval
-
 
 def of_median(logs: Sequence[float], spread: float | None) -> tuple[float, float] | None:
     """
@@ -165,7 +169,8 @@ def of_median(logs: Sequence[float], spread: float | None) -> tuple[float, float
     if spread is None:
         return None
     middle, sigma = robust(logs)
-    half = _NORMAL_99 * MEDIAN_EFFICIENCY * max(spread, sigma) / sqrt(len(logs))
+    # The standard error of a median is sqrt(pi / 2) times that of a mean, of normal numbers.
+    half = NormalDist().inv_cdf((1 + OF_PARTS) / 2) * sqrt(pi / 2 / len(logs)) * max(spread, sigma)
     return exp(middle - half), exp(middle + half)
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from math import log, sqrt
 from statistics import fmean, median, stdev
 
-from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD
+from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SAMPLES, LEAST_SPREAD, SCALE
 from fabric.judge.normal.keys import BANDWIDTH_UNIT, ProbeLayout, ProbeLayouts
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.text import gbps_text
@@ -17,9 +17,6 @@ from fabric.probes.kinds import PEER_KINDS
 
 UNSTABLE_CV = 0.05
 """A coefficient of variation above this is a fault of its own (healthy links have 0.01 and less; a choice)."""
-
-LEAST_FOR_CV = 3
-"""Two numbers that differ tell little of a spread; three are the fewest that a scenario repeats for its sake."""
 
 BY_CHANCE = 1e-4
 """Where the noise of a class is known, a spread is unstable only if so few healthy series have a larger one (a choice:
@@ -46,12 +43,12 @@ class Steadiness:
     @property
     def unstable(self) -> bool:
         """Too far apart to be one speed, or some far below the others."""
-        return self.n >= LEAST_FOR_CV and (self.cv > self.most_cv or self.dips > 0)
+        return self.n >= LEAST_SAMPLES and (self.cv > self.most_cv or self.dips > 0)
 
     @property
     def torn(self) -> bool:
         """Too few to have a median, and too far apart to be one speed: their middle is nothing that was measured."""
-        return self.n < LEAST_FOR_CV and self.cv > self.most_cv
+        return self.n < LEAST_SAMPLES and self.cv > self.most_cv
 
     @property
     def text(self) -> str:
@@ -72,7 +69,7 @@ def steadiness(values: Sequence[float], *, floor: float, noise: float | None = N
         n=len(values),
         least_gbps=min(values),
         cv=stdev(values) / mean if mean > 0.0 else 0.0,
-        dips=sum(value < middle * (1 - deep) for value in values) if len(values) >= LEAST_FOR_CV else 0,
+        dips=sum(value < middle * (1 - deep) for value in values) if len(values) >= LEAST_SAMPLES else 0,
         # What chance leaves to healthy series: (n - 1) CV^2 / noise^2 is chi-squared with n - 1 degrees.
         most_cv=UNSTABLE_CV
         if noise is None or noise >= UNSTABLE_CV
@@ -87,9 +84,6 @@ def _chi_squared(degrees: int) -> float:
 
     return float(chdtri(degrees, BY_CHANCE))
 
-
-DIFFERENCE_TO_SIGMA = 1 / (0.674490 * sqrt(2.0))
-"""The median of the absolute differences of two normal numbers is 0.6745 sqrt(2) of their standard deviation."""
 
 USUAL_CV = 0.01
 """The spread of one sample where nothing better is known (healthy links have less; a choice)."""
@@ -155,7 +149,7 @@ def noise_of(series: Iterable[Sequence[float]]) -> float | None:
     sizes = [abs(log(after / before)) for values in series for before, after in pairwise(values)]
     if len(sizes) < LEAST_PEERS:
         return None
-    return max(LEAST_SPREAD, DIFFERENCE_TO_SIGMA * median(sizes))
+    return max(LEAST_SPREAD, SCALE / sqrt(2.0) * median(sizes))  # two numbers differ by sqrt(2) of what one does
 
 
 def number_of(result: ProbeResult | None) -> tuple[float, int | None] | None:

@@ -20,8 +20,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 
-from fabric.judge.normal.baseline import LEAST_SAMPLES, RecordedRatio, against_recorded
-from fabric.judge.normal.interval import SCALE, robust
+from fabric.judge.normal.baseline import RecordedRatio, against_recorded
+from fabric.judge.normal.interval import LEAST_SAMPLES, SCALE, robust
 from fabric.judge.normal.keys import floor_of, grouped, key_of, name_of
 from fabric.judge.normal.series import number_of
 from fabric.judge.ports.health import PortHealth, known_values

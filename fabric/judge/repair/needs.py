@@ -13,10 +13,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from math import ceil, log, log1p
 
 from fabric.judge.locate.candidates import components_of
-from fabric.judge.normal.baseline import LEAST_SAMPLES
+from fabric.judge.normal.interval import LEAST_SAMPLES, tests_that_tell
 from fabric.judge.normal.keys import CROSS_LEAF, floor_of, key_of, link_class
 from fabric.judge.normal.series import number_of
 from fabric.model.outcome import Outcome
@@ -27,9 +26,6 @@ from fabric.model.repair import Need
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.topology import Topology
 from fabric.model.verdict import DRIFT, HEAT, Suspect, Verdict, Verdicts
-
-MISSED = 0.05
-"""The chance that a part which is bad as often as then passes all its tests: ln 0.05 / ln(1 - rate) of them."""
 
 RATE_DOUBT = 0.1
 """The rate is the least that explains how often it was bad: the lower end of its 80 % interval (Clopper and Pearson).
@@ -163,7 +159,7 @@ def wanted_tests(bad: int, of: int) -> int:
     from scipy.special import betaincinv
 
     rate = float(betaincinv(bad, of - bad + 1, RATE_DOUBT))
-    return max(LEAST_SAMPLES, ceil(log(MISSED) / log1p(-rate)))
+    return max(LEAST_SAMPLES, tests_that_tell(rate))
 
 
 def is_as_warm(course: CounterCourse | None, at_s: float, warm_c: float) -> bool:

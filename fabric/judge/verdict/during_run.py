@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 from fabric.judge.course.follow_up import DippedAgain
 from fabric.judge.locate.candidates import spines_above
+from fabric.judge.normal.interval import LEAST_SAMPLES
 from fabric.judge.normal.keys import CROSS_LEAF, begun, grouped, link_class, series_key
 from fabric.judge.normal.kinds import of_nobody
-from fabric.judge.normal.series import LEAST_FOR_CV
 from fabric.judge.verdict.probes import Judge
 from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
@@ -152,7 +152,7 @@ class MoreSamples:
         repeated = sum(probe.kind in REPEATED_KINDS for probe in phase_plan.planned)
         if phase_plan.changes or not repeated:
             return None
-        rounds = LEAST_FOR_CV - 1
+        rounds = LEAST_SAMPLES - 1
         return FollowUpLimits(rounds, rounds * repeated, budget_s=inf)
 
     def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
@@ -181,7 +181,7 @@ class MoreSamples:
         return [
             members
             for members in grouped(able, series_key).values()
-            if len(members) < LEAST_FOR_CV and all(by_id[probe.probe_id].outcome is None for probe in members)
+            if len(members) < LEAST_SAMPLES and all(by_id[probe.probe_id].outcome is None for probe in members)
         ]
 
 

@@ -22,7 +22,8 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from fabric.judge.normal.baseline import LEAST_SAMPLES, LimitTable, against_recorded, key_text
+from fabric.judge.normal.baseline import LimitTable, against_recorded, key_text
+from fabric.judge.normal.interval import LEAST_SAMPLES
 from fabric.judge.normal.keys import ProbeLayout, ProbeLayouts, floor_of, grown, key_of, series_key
 from fabric.judge.normal.kinds import congestion_verdicts, latency_verdicts, of_nobody
 from fabric.judge.normal.series import NORMAL, ProbeSeries, series_of, steadiness
