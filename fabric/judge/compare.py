@@ -272,7 +272,6 @@ def _in_words(names: Sequence[_Name]) -> Iterator[str]:
         yield f"{len(alike)} {kind} of {phase} on {fold(dict.fromkeys(host for _, key in alike for host in key.hosts))}"
 
 
-_NAMED_MOST = 4
 _CHANGED = (Difference.WORSE, Difference.BETTER)
 _AGAIN = "seen once: measure it again"
 
@@ -369,7 +368,7 @@ def _rows_of_culprit(
     name: str, others: Sequence[str], explained: Sequence[Both], change: Difference, spreads: Spreads, *, certain: bool
 ) -> Sequence[tuple[Compared, Sequence[Both]]]:
     """Its row for each kind and size, with the probes; where none shows it surely, the first, to be measured again."""
-    rivals = [f"or {some(others, _NAMED_MOST)}: nothing tells them apart"] if others else []
+    rivals = [f"or {some(others)}: nothing tells them apart"] if others else []
     sure, open_ = [], []
     for group, mine in grouped(explained, lambda one: one.group).items():
         row = _row(name, group, mine, spreads[group])

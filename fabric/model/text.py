@@ -31,7 +31,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def some(names: Sequence[str], most: int, apart: str = ", ") -> str:
+MOST_SAID = 4
+"""So many of one sort are said, where how many more there are is enough of the others."""
+
+
+def some(names: Sequence[str], most: int = MOST_SAID, apart: str = ", ") -> str:
     """The first of them, and how many more there are."""
     rest = len(names) - most
     return apart.join(names[:most]) + (f"{';' if apart == '; ' else ''} and {rest:,} more" if rest > 0 else "")

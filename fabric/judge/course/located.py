@@ -361,11 +361,11 @@ class _Located(NamedParts):
 
     def _above(self, fault: FaultyPart, course: str) -> str:
         """What is slow on which of the ways over the cables above a leaf, the first few of them."""
-        column, most = self._columns[fault.part], 4
+        column = self._columns[fault.part]
         ways = [self._columns[way].text for way in fault.ways or () if way >= 0] or [column.text]
         if fault.ways is None and not column.name.rpartition(f":{UPLINKS}")[2]:
             return f"what crosses them {course}"
-        return f"what crosses them is slow on the way {some(sorted(ways), most)}, which do well else: {course}"
+        return f"what crosses them is slow on the way {some(sorted(ways))}, which do well else: {course}"
 
     def _hosts(self, name: str, kind: str, bad: Sequence[CourseRow]) -> tuple[str, ...]:
         if kind == "leaf":

@@ -14,7 +14,7 @@ and a spread that hides any fault.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from math import exp, fsum, log, pi, sqrt
 from statistics import fmean, median, pvariance, variance
@@ -28,35 +28,6 @@ from fabric.model.text import fold, size_text
 from fabric.model.topology import NVLINK, Topology
 from fabric.model.verdict import ONE_LINE, Baseline, Limit, bound_by_lines, least_gbps, most_specific, out_of_reach
 from fabric.probes.shapes import int_param
-
-
-class LimitTable:
-    """
-    The limits of one run; what each asks of a probe is worked out once for all hosts of a make.
-
-    *override*: the name of the baseline for all hosts, instead of that of each host's platform.
-    """
-
-    def __init__(self, baselines: Mapping[str, Baseline], topology: Topology, override: str | None) -> None:
-        self._baselines, self._topology, self._override = baselines, topology, override
-        self._required: dict[Hashable, tuple[float | None, str]] = {}
-
-    def required(self, probe: Probe, size_bytes: int | None) -> tuple[float | None, str]:
-        """What a probe must reach at this size, Gb/s; None, and why, where no limit can judge it."""
-        hosts, get = self._topology.hosts, probe.params.get
-        asked = probe.kind, get("link_class"), size_bytes, get("ranks"), get("algorithm")
-        # All that a limit, and what the lines carry, depend on.
-        make = tuple([id(hosts[name].platform) for name in probe.hosts])
-        key = (asked, make, get("rnic"), get("peer_rnic"), get(SHARE))
-        known = self._required.get(key)
-        if known is None:
-            limit = most_specific(self._baselines[self.baseline_of(probe)].limits, asked)
-            known = self._required[key] = (None, "") if limit is None else required(limit, probe, self._topology)
-        return known
-
-    def baseline_of(self, probe: Probe) -> str:
-        """The name of the baseline that judges a probe: that of its first host's platform, or the override."""
-        return self._override or self._topology.hosts[probe.hosts[0]].platform.baseline
 
 
 def required(limit: Limit, probe: Probe, topology: Topology) -> tuple[float | None, str]:

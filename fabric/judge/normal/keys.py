@@ -264,19 +264,3 @@ class ProbeLayouts:
 
 BANDWIDTH_UNIT = "Gb/s"
 """Of the measurements that limits are about."""
-
-GROWN = {
-    "link_error_recovery": "the link recovered from errors",
-    "link_downed": "the link went down",
-    "symbol_error": "symbol errors were counted",
-}
-"""Counters (as in sysfs, ``ports/N/counters``) whose growth under a probe is worth a word, and that word."""
-
-
-def grown(result: ProbeResult) -> list[str]:
-    """What the counters say, one line each: ``the link recovered from errors (+2)``; nothing when none grew."""
-    return [
-        f"{GROWN[measured.metric]} (+{measured.value:g})"
-        for measured in result.measurements
-        if measured.metric in GROWN and measured.value > 0
-    ]

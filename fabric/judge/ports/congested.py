@@ -212,11 +212,15 @@ def relieved(
     probes: Sequence[Probe],
     verdicts: Mapping[str, ProbeVerdict],
     suspects: Sequence[Suspect],
-    seen: Congestion | None,
+    results: Results,
+    samples: Samples,
+    links: LinkSamples | None,
+    topology: Topology,
 ) -> Relieved:
     """Without what is slow because of others; the same where nothing of congestion was read."""
-    if seen is None:
+    if not any(reading.name == HELD_BACK[1] for reading in samples.courses):
         return Relieved(dict(verdicts), list(suspects), [])
+    seen = Congestion(probes, results, samples, links or LinkSamples(), topology)
     flows = [probe for probe in probes if probe.kind in FLOWS]
     every = [_slow(seen, probe, verdicts[probe.probe_id]) for probe in flows]
     slow = {flow.probe.probe_id: flow for flow in every if flow is not None}
@@ -288,12 +292,3 @@ def _congested(verdict: ProbeVerdict, slow: _Slow) -> ProbeVerdict:
     outcome = Outcome.MARGINAL if slow.why is Held.BY_OTHERS else Outcome.INCONCLUSIVE
     reason = f"{gbps_text(verdict.value_gbps or 0.0)} Gb/s, slow because congested: {slow.back}; {slow.why.value}"
     return replace(verdict, outcome=outcome, reason=reason, recurrence=None)
-
-
-def congestion_of(
-    probes: Sequence[Probe], results: Results, samples: Samples, links: LinkSamples | None, topology: Topology
-) -> Congestion | None:
-    """None where congestion was not read."""
-    if not any(reading.name == HELD_BACK[1] for reading in samples.courses):
-        return None
-    return Congestion(probes, results, samples, links or LinkSamples(), topology)

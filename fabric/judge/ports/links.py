@@ -187,9 +187,6 @@ SLACK_S = 120.0
 """The first look may end so long after the first probe began, the last begin so long before its end (a choice: two
 deadlines of a look), beside twice the time between two."""
 
-_CODED = 0.9
-"""A line of 400 Gb/s has 425 on its wires: what is below this share of its rate there has lost lanes or speed."""
-
 
 @dataclass(frozen=True, slots=True)
 class SeenCable:
@@ -457,7 +454,7 @@ def _standing(cable: SeenCable, looked: LinkEvidence) -> Iterator[Found]:
         where = " and ".join(label(end) for end in down)
         yield "up", Outcome.FAIL, f"down since {duration_text(up[down[0]].at_s[-1])} at {where}"
     for end in cable.ends:
-        own, least_gbps = looked.courses.get(end, {}), _CODED * link.line_rate_gbps
+        own, least_gbps = looked.courses.get(end, {}), link.line_rate_gbps
         lanes, lane_gbps, speed_gbps = (
             min((value for value in known_values(own.get(name)) if value), default=inf)
             for name in ("width", "lane_gbps", "speed_gbps")

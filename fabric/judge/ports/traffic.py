@@ -36,9 +36,6 @@ DECLINED, DECLINED_FOR = 0.5, 6
 USED = 0.01
 """A port that usually carries less than this share of its line carries no job."""
 
-MOST = 0.5
-"""Where more than this share of the ports that carry a job change together, it is the job."""
-
 FLOWS, LESS, NONE = 0, 1, 2
 SAID = {FLOWS: "is back to", LESS: "has declined to", NONE: "has stopped:"}
 
@@ -126,7 +123,7 @@ class PortTraffic:
             rows = np.flatnonzero(changed & (self._state == state))
             if len(rows):
                 usual, now = (float(np.median(one[rows])) for one in (self._usual, self.gbps))
-                yield Shift(state, tuple(rows.tolist()), usual, now, job=len(rows) >= MANY and len(rows) > MOST * of)
+                yield Shift(state, tuple(rows.tolist()), usual, now, job=len(rows) >= MANY and 2 * len(rows) > of)
 
 
 def _pushed(windows: Floats, newest: Floats) -> Floats:

@@ -22,7 +22,7 @@ from fabric.model.change import Changes
 from fabric.model.outcome import Outcome, Reason, ReasonKind
 from fabric.model.probe import SHARE, Probe, Results
 from fabric.model.sampling import HELD_BACK, JUDGED, LINK_DOWNED, CounterReading, Samples, ZeroGrowth, all_counters
-from fabric.model.text import counted, duration_text, fold
+from fabric.model.text import MOST_SAID, counted, duration_text, fold
 from fabric.model.topology import Topology
 from fabric.model.verdict import ComponentVerdict, LinkCoverage, ProbeVerdict, Suspect, Verdicts
 from fabric.runs.samples import LinkSamples
@@ -40,7 +40,6 @@ _Crossed = tuple[PortHealth, Sequence[Step]]
 _Meanwhile = Mapping[str, Sequence[_Crossed]]
 """By probe."""
 
-_MOST_LINES = 4
 _NEXT = "clean or change the cable and the module, then measure again with `sample:` for two hours or more"
 
 
@@ -162,13 +161,9 @@ def _cables(
     return link_health(looked, cables), coverage_of(looked, cables)
 
 
-MOST_OF = 0.5
-"""More of its ports must have gone down; and of what its hosts have elsewhere no more may have (a choice)."""
-
-
 def went_down(ports: Sequence[PortHealth], topology: Topology, every_s: float) -> list[PortHealth]:
     """
-    Leaves of which more than ``MOST_OF`` of the ports went down at once, while other ports of their hosts stayed up.
+    Leaves of which most ports went down at once, while most of what their hosts have elsewhere stayed up.
 
     At once is between the same two samples, or in neighbouring ones. A leaf explains a port when all that its error
     counters say fell into that time.
@@ -184,11 +179,11 @@ def _went_down(leaf: str, own: Sequence[PortHealth], ports: Sequence[PortHealth]
     at_once = [[port for port in own if any(s.touches(*one) for s in down[port.component])] for one in events]
     together, when = max(zip(at_once, events, strict=True), key=lambda pair: len(pair[0]), default=([], (0.0, 0.0)))
     hosts = tuple(sorted({port.host for port in together}))
-    if len(hosts) < MANY or len(together) <= MOST_OF * len(own):
+    if len(hosts) < MANY or 2 * len(together) <= len(own):
         return None
     others = [port for port in ports if port.host in hosts and port.component not in down]
     also = [port for port in others if any(s.name == LINK_DOWNED and s.touches(*when) for s in port.steps)]
-    if len(also) > MOST_OF * len(others):
+    if 2 * len(also) > len(others):
         return None  # the hosts themselves: they lost power, or were started again
     devices = ", ".join(sorted({port.device for port in together}))
     text = (
@@ -330,11 +325,11 @@ def _sick_lines(sick: Sequence[PortHealth], unaware: Mapping[str, Sequence[str]]
     """What is wrong with the worst ports, and how many probes did not notice it."""
     worst = sorted((port for port in sick if port.bad), key=lambda port: -port.outcome.rank)
     lines = []
-    for port in worst[:_MOST_LINES]:
+    for port in worst[:MOST_SAID]:
         good = unaware.get(port.component, ())
         seen = [f"bandwidth good in {counted(len(good), 'probe')} meanwhile"] if good else []
         lines.append(f"{port.outcome.name}: {port.component}: {'; '.join([*port.words, *seen])}")
-    return lines + ([f"and {len(worst) - _MOST_LINES} more ports, in verdict.json"] if worst[_MOST_LINES:] else [])
+    return lines + ([f"and {len(worst) - MOST_SAID} more ports, in verdict.json"] if worst[MOST_SAID:] else [])
 
 
 def _unshown(port: PortHealth) -> str:
@@ -364,7 +359,7 @@ def _notes(ports: Sequence[PortHealth], unread: Sequence[str], what: str = "port
     some = sorted((one for one in open_ if one[1].count), key=lambda one: -one[1].left_s)
     lines += [
         f"{port.component}: {ber.reason}: INCONCLUSIVE, {duration_text(ber.left_s)} more without another would do"
-        for port, ber in some[:_MOST_LINES]
+        for port, ber in some[:MOST_SAID]
     ]
     cleared = [port.component for port in ports if port.resets]
     if cleared:
@@ -374,4 +369,4 @@ def _notes(ports: Sequence[PortHealth], unread: Sequence[str], what: str = "port
         if own:
             said = _counted(own)
             lines.append(f"{port.component}: {said} while a change of ours was in force there: explained by it")
-    return lines[: 2 * _MOST_LINES]
+    return lines[: 2 * MOST_SAID]

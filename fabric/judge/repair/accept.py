@@ -32,11 +32,9 @@ from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.recorded import Key, Recorded
 from fabric.model.repair import Acceptance, Because, Decided, Decision, Evidence, Need, Weighed
-from fabric.model.text import duration_text, fold
+from fabric.model.text import MOST_SAID, duration_text, fold
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
-
-_MOST = 4  # lines of one kind on the page
 
 Same = tuple[object, ...]
 
@@ -219,7 +217,7 @@ def _suite(because: Because, run: Measured, case: _Case) -> None:
     """Everything else that was measured of the hosts in this run."""
     repaired, own = set(because.hosts), _own(run.verdict.suspects, because)
     others = [one for one in run.verdict.suspects if one.outcome is Outcome.FAIL and one not in own]
-    case.reject += [f"named: {one.component} ({one.kind}): {'; '.join(one.evidence[:1])}" for one in own[:_MOST]]
+    case.reject += [f"named: {one.component} ({one.kind}): {'; '.join(one.evidence[:1])}" for one in own[:MOST_SAID]]
     if others:
         names = fold([one.component for one in others])
         case.notes.append(f"{names} was found bad, and is not {' or '.join(because.hosts)}")
@@ -235,7 +233,7 @@ def _suite(because: Because, run: Measured, case: _Case) -> None:
             first = found[0][1]
             said = f"{len(found)} {kind} of {phase}, such as {first.probe_id}: {first.reason}"
             case.open.append(f"{outcome.name}: {said}")
-    del case.reject[2 * _MOST :]
+    del case.reject[2 * MOST_SAID :]
 
 
 def _needs(needs: Sequence[Need], run: Measured, case: _Case) -> None:
@@ -249,10 +247,10 @@ def _needs(needs: Sequence[Need], run: Measured, case: _Case) -> None:
                 said.setdefault(text, []).append(need.part)
         elif not case.reject:
             case.reject.append(f"{need.part}: bad in {len(bad)} of {len(tests)} tests, such as {bad[0]}")
-    case.open += [f"{' or '.join(parts[:_MOST])} {text}" for text, parts in said.items()]
+    case.open += [f"{' or '.join(parts[:MOST_SAID])} {text}" for text, parts in said.items()]
     cleared = [one.part for one in needs if one.tests > LEAST_SAMPLES]
     if cleared and not (said or case.reject):
-        case.notes.append(f"{' and '.join(cleared[:_MOST])}: as many good tests as tell (95 %) that it is well")
+        case.notes.append(f"{' and '.join(cleared[:MOST_SAID])}: as many good tests as tell (95 %) that it is well")
 
 
 def _lacking(need: Need, good: Sequence[PartTest], run: Measured) -> Iterator[str]:
@@ -300,7 +298,9 @@ def _links(because: Because, run: Measured, case: _Case) -> None:
         if one.component in own or (one.component.startswith(own) and Part.of(one.component).is_port)
     ]
     for outcome, lines in ((Outcome.FAIL, case.reject), (Outcome.MARGINAL, case.notes)):
-        lines += [f"{one.component}: {one.reason}" for one in theirs if one.outcome is outcome and one.reason][:_MOST]
+        lines += [f"{one.component}: {one.reason}" for one in theirs if one.outcome is outcome and one.reason][
+            :MOST_SAID
+        ]
     covered = run.verdict.links
     if covered is None or covered.whole < covered.cables:
         said = "nobody looked at both ends of its cables" if covered is None else str(covered)

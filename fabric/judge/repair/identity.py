@@ -227,8 +227,6 @@ def differing(then: Host, now: Host) -> Differing:
     return Differing(tuple(name for name in _HARDWARE if name in platform), tuple(sorted(beside)))
 
 
-_MOST_PARTS = 4  # named in a line
-
 Identities = Mapping[str, HostIdentity]
 
 
@@ -275,5 +273,5 @@ def _swapped(hosts: Sequence[str], before: Identities, after: Identities) -> Ite
     if others:
         yield f"{fold(others)} is another host by now: none of its serial numbers is as it was"
     if parts:
-        named = some(parts, _MOST_PARTS)
+        named = some(parts)
         yield f"replaced between the runs, by serial number: {named}: what is better or worse there is another part"

@@ -20,7 +20,7 @@ from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.merged import merged, names, without_mistakes
 from fabric.judge.normal.keys import grouped, rnics_of, taking_part
 from fabric.judge.normal.kinds import congestion_told, of_nobody
-from fabric.judge.ports.congested import congestion_of, relieved
+from fabric.judge.ports.congested import relieved
 from fabric.judge.ports.verdict import SeenCounters, port_findings
 from fabric.judge.training import impact_of
 from fabric.judge.verdict.probes import Judge, as_confirmed, confirmed
@@ -29,7 +29,7 @@ from fabric.model.outcome import Outcome, Reason, ReasonKind, note
 from fabric.model.part import PORT, Part
 from fabric.model.probe import CURVE, Probe, Results
 from fabric.model.scenario import Expectation, Phase
-from fabric.model.text import fold, gbps_text, three_digits
+from fabric.model.text import MOST_SAID, fold, gbps_text, three_digits
 from fabric.model.topology import Topology
 from fabric.model.verdict import ComponentVerdict, ExpectationVerdict, ProbeVerdict, Suspect, Verdict, Verdicts
 from fabric.probes import pairwise, routes
@@ -43,9 +43,6 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
-_MOST_SORTS = 4  # of reasons
-
-
 def common_reasons(reasons: Iterable[str]) -> list[str]:
     """
     The first of each sort with how many more there are, the most frequent sort first, at most four sorts.
@@ -55,12 +52,12 @@ def common_reasons(reasons: Iterable[str]) -> list[str]:
     sorts = grouped(reasons, lambda reason: _NUMBER.sub("#", reason))
     frequent = sorted(sorts.values(), key=len, reverse=True)
     lines = []
-    for members in frequent[:_MOST_SORTS]:
+    for members in frequent[:MOST_SAID]:
         # Two of the very same words are said without a count, as there is nothing to look up.
         others = len(set(members)) - 1 if len(members) == 2 else len(members) - 1
         more = f" … and {others} more probe{'' if others == 1 else 's'} for the same reason" if others else ""
         lines.append(members[0] + more)
-    rest = sum(map(len, frequent[_MOST_SORTS:]))
+    rest = sum(map(len, frequent[MOST_SAID:]))
     return lines + ([f"and {rest} more, in verdict.json"] if rest else [])
 
 
@@ -227,8 +224,7 @@ def _explained(
     named = without_partners(each_once([*named, *not_of_bad_hosts(errors, named)]), course.came_back, probes)
     named = [*lossy_class(probes, told, results, topology), *named]
     named.sort(key=lambda suspect: -suspect.outcome.rank)
-    congestion = congestion_of(probes, results, seen.samples, seen.links, topology)
-    freed = relieved(probes, told, named, congestion)
+    freed = relieved(probes, told, named, results, seen.samples, seen.links, topology)
     return _Explained(freed.verdicts, freed.suspects, course, pairs, [*sharing_told(probes, told), *freed.lines])
 
 

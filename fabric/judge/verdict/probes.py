@@ -16,24 +16,24 @@ the limit, the series is INCONCLUSIVE.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from fabric.judge.normal.baseline import LimitTable, against_recorded, key_text
+from fabric.judge.normal.baseline import against_recorded, key_text, required
 from fabric.judge.normal.interval import LEAST_SAMPLES
-from fabric.judge.normal.keys import ProbeLayout, ProbeLayouts, floor_of, grown, key_of, series_key
+from fabric.judge.normal.keys import ProbeLayouts, floor_of, key_of, series_key
 from fabric.judge.normal.kinds import congestion_verdicts, latency_verdicts, of_nobody
 from fabric.judge.normal.series import NORMAL, ProbeSeries, series_of, steadiness
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Probe, ProbeResult, Results
+from fabric.model.probe import SHARE, Probe, ProbeResult, Results
 from fabric.model.recorded import Key, Recorded
 from fabric.model.scenario import JudgeSettings
 from fabric.model.text import change_text, gbps_text
 from fabric.model.topology import Topology
-from fabric.model.verdict import Baseline, ProbeVerdict, Recurrence, Verdicts
+from fabric.model.verdict import Baseline, ProbeVerdict, Recurrence, Verdicts, most_specific
 from fabric.probes import pairwise
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ class Judge:
         override: str | None = None,
     ) -> None:
         self.topology, self._marginal = topology, marginal
-        self._limits = LimitTable(baselines, topology, override)
+        self._baselines, self._override = baselines, override
+        self._required: dict[Hashable, tuple[float | None, str]] = {}
         self._recorded: dict[str, Mapping[Key, Recorded]] = {
             name: {entry.key: entry for entry in baseline.recorded} for name, baseline in baselines.items()
         }
@@ -69,10 +70,9 @@ class Judge:
         """One verdict a probe; *pairs* are a phase or a run, for they are each other's peers."""
         listed = list(pairs)
         series, belongs = series_of(listed, ProbeLayouts(self.topology))
-        asked: dict[ProbeLayout, tuple[float | None, str]] = {}  # of each layout what its limit asks for
-        judged = [self._judged(one, asked) for one in series]
+        judged = [self._judged(one) for one in series]
         verdicts = [
-            _unmeasured(probe, result) if place is None else _of_probe(judged[place], probe, result)
+            _unmeasured(probe, result) if place is None else replace(judged[place], probe_id=probe.probe_id)
             for (probe, result), place in zip(listed, belongs, strict=True)
         ]
         own = latency_verdicts(listed, self.topology) | congestion_verdicts(listed, self.topology)
@@ -93,15 +93,33 @@ class Judge:
             self._asked, self._answer = pairs, ({**verdicts, **found}, located)
         return self._answer
 
-    def _judged(self, one: ProbeSeries, asked: dict[ProbeLayout, tuple[float | None, str]]) -> ProbeVerdict:
-        known = asked.get(one.layout)
-        if known is None:
-            known = asked[one.layout] = self._limits.required(one.probe, one.layout.size_bytes)
-        verdict = self._against_record(self._against_limit(one, *known), one)
+    def _judged(self, one: ProbeSeries) -> ProbeVerdict:
+        verdict = self._against_record(self._against_limit(one), one)
         return _steadied(verdict, one) if len(one.values) > 1 else verdict
 
-    def _against_limit(self, one: ProbeSeries, least: float | None, unfit: str) -> ProbeVerdict:
+    def _baseline_of(self, probe: Probe) -> str:
+        """The name of the baseline that judges a probe: that of its first host's platform, or the override."""
+        return self._override or self.topology.hosts[probe.hosts[0]].platform.baseline
+
+    def _required_of(self, probe: Probe, size_bytes: int | None) -> tuple[float | None, str]:
+        """
+        What a probe must reach at this size, Gb/s; None, and why, where no limit can judge it.
+
+        All that it depends on is the same for all hosts of a make, so it is worked out once.
+        """
+        hosts, get = self.topology.hosts, probe.params.get
+        asked = probe.kind, get("link_class"), size_bytes, get("ranks"), get("algorithm")
+        make = tuple([id(hosts[name].platform) for name in probe.hosts])
+        key = (asked, make, get("rnic"), get("peer_rnic"), get(SHARE))
+        known = self._required.get(key)
+        if known is None:
+            limit = most_specific(self._baselines[self._baseline_of(probe)].limits, asked)
+            known = self._required[key] = (None, "") if limit is None else required(limit, probe, self.topology)
+        return known
+
+    def _against_limit(self, one: ProbeSeries) -> ProbeVerdict:
         probe, value, size_bytes = one.probe, one.value, one.layout.size_bytes
+        least, unfit = self._required_of(probe, size_bytes)
         if least is None:
             why = f": {unfit}" if unfit else ""
             missing = f"no baseline for {key_text(probe, size_bytes)}{why}"
@@ -123,7 +141,7 @@ class Judge:
         acquits. With one, too few samples to compare leave the limit's word as it is; enough samples that cannot tell
         take the PASS away.
         """
-        known = self._recorded[self._limits.baseline_of(one.probe)]
+        known = self._recorded[self._baseline_of(one.probe)]
         recorded = known.get(key_of(one.probe, one.layout.size_bytes, self.topology)) if known else None
         if recorded is None or verdict.outcome is Outcome.FAIL:
             return verdict
@@ -179,16 +197,6 @@ def _unmeasured(probe: Probe, result: ProbeResult) -> ProbeVerdict:
     reason = result.reason if result.outcome else "nothing was measured"
     ran = result.outcome is None or result.attempt > 0
     return ProbeVerdict(probe.probe_id, outcome, reason, named=result.named, ran=ran, failure=result.failure)
-
-
-def _of_probe(verdict: ProbeVerdict, probe: Probe, result: ProbeResult) -> ProbeVerdict:
-    """The verdict of its series; bytes that arrived over a link that was not well are no clean PASS."""
-    mine = verdict if verdict.probe_id == probe.probe_id else replace(verdict, probe_id=probe.probe_id)
-    said = grown(result) if len(result.measurements) > 1 and mine.outcome is Outcome.PASS else ()
-    if not said:
-        return mine
-    reason = f"{gbps_text(mine.value_gbps or 0.0)} Gb/s, but {', '.join(said)}"
-    return replace(mine, outcome=Outcome.MARGINAL, reason=reason)
 
 
 def confirmed(

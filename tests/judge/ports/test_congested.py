@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.judge.ports.congested import Relieved, congestion_of, relieved
+from fabric.judge.ports.congested import Relieved, relieved
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
@@ -76,9 +76,7 @@ def judged(
     suspect = Suspect(
         component, "uplinks", Outcome.FAIL, 0.9, ("x",), hosts=("gpu01",), probes=tuple(list(results)[:slow])
     )
-    congestion = congestion_of(probes, results, Samples(0.5, courses), links, TOPOLOGY)
-    assert congestion is not None
-    return relieved(probes, verdicts, [suspect], congestion)
+    return relieved(probes, verdicts, [suspect], results, Samples(0.5, courses), links, TOPOLOGY)
 
 
 def test_what_was_held_back_while_others_sent_is_congested() -> None:
@@ -117,4 +115,6 @@ def test_an_rnic_that_is_good_with_others_is_let_go() -> None:
 
 def test_where_congestion_was_not_sampled_nothing_is_said() -> None:
     """Counters that are read seldom do not tell of one probe."""
-    assert congestion_of([], {}, Samples(10.0, {}), None, TOPOLOGY) is None
+    verdict = ProbeVerdict("p/0", Outcome.FAIL, "", 192.0, 384.0)
+    found = relieved([probe(0, *PAIRS[0])], {"p/0": verdict}, [], {}, Samples(10.0, {}), None, TOPOLOGY)
+    assert (found.verdicts, found.lines) == ({"p/0": verdict}, [])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import pytest
 
@@ -19,7 +19,7 @@ from benchmarks.measured_rack import (
 from fabric.judge.normal.keys import key_of
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.probe import Probe, ProbeResult
 from fabric.model.recorded import Key, Recorded
 from fabric.model.topology import Host, Topology
 from fabric.model.verdict import Baseline, Limit, Recurrence
@@ -172,18 +172,6 @@ def test_what_a_record_says_alone_and_beside_a_limit_that_is_met(
     )
     for limits, expected in (((Limit("all_to_all", 1.0, "another"),), outcome), (LOW_LIMITS, beside_a_limit)):
         assert outcomes(rack, pairs, limits=limits, recorded=(recorded,)) == {expected}
-
-
-def test_counters_that_grew_take_the_clean_pass_away(rack: Topology) -> None:
-    """The bytes arrived, the link was not well: MARGINAL, with what grew; the counter is no bandwidth."""
-    [(probe, result)] = measured(probes_of(rack)[:1], cv=0.0, seed=8)
-    counter = Measurement(probe.probe_id, "link_error_recovery", 2.0, "events")
-    pairs = [(probe, replace(result, measurements=(*result.measurements, counter)))]
-    [verdict] = judged(pairs, rack).values()
-    assert verdict.outcome is Outcome.MARGINAL
-    assert "the link recovered from errors (+2)" in verdict.reason
-    quiet = [(probe, replace(result, measurements=(*result.measurements, replace(counter, value=0.0))))]
-    assert outcomes(rack, quiet) == {Outcome.PASS}
 
 
 def test_nothing_measured_judges_to_nothing(rack: Topology) -> None:
