@@ -16,6 +16,7 @@ from fabric.model.outcome import Outcome, Reason
 from fabric.model.probe import FailureKind, NamedPart
 from fabric.model.recorded import LINK_CLASSES, Algorithm, Gbps, MessageSize, Ranks, Recorded
 from fabric.model.scenario import LimitKey, ProbeKind, Scenario
+from fabric.model.text import three_digits
 from fabric.model.topology import NVLINK, Platform
 
 
@@ -127,6 +128,9 @@ Verdicts = Mapping[str, ProbeVerdict]
 DRIFT, HEAT = "drift", "heat"
 """Courses of a suspect that tell how it must be measured again: it became worse gradually, or is bad when warm."""
 
+CAME_BACK = "came_back"
+"""The course of what failed and was well again later."""
+
 
 @dataclass(frozen=True, slots=True)
 class OwnFails:
@@ -205,6 +209,19 @@ class ExpectationVerdict:
     high: float | None = None
     n: int = 0
     in_force: bool = True
+
+    @property
+    def number(self) -> tuple[str, str]:
+        """
+        Value and interval: ``1.62`` and ``1.58 to 1.66``.
+
+        A ratio or a statistic has an interval; a time has none and is said in seconds. A dash where nothing was found.
+        """
+        if self.value is None:
+            return "-", ""
+        if self.low is None or self.high is None:
+            return f"{self.value:.1f} s", ""
+        return three_digits(self.value), f"{three_digits(self.low)} to {three_digits(self.high)}"
 
 
 @dataclass(frozen=True, slots=True)

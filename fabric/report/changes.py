@@ -7,7 +7,7 @@ from typing import Any
 
 from fabric.model.change import ChangeResult, When
 from fabric.model.outcome import Outcome
-from fabric.model.text import fold, three_digits
+from fabric.model.text import fold
 from fabric.model.verdict import ChangeEffect, ExpectationVerdict, JudgedRun
 from fabric.report.output import jsonable, visible
 
@@ -65,19 +65,6 @@ def after_expectation(found: ExpectationVerdict, judged: JudgedRun) -> str:
 
 _COUNTERS = 4  # of one change; the others are in verdict.json
 _NEVER = ("refused", "failed")
-
-
-def number(found: ExpectationVerdict) -> tuple[str, str]:
-    """
-    Value and interval: ``1.62`` and ``1.58 to 1.66``.
-
-    A ratio or a statistic has an interval; a time has none and is said in seconds. A dash where nothing was found.
-    """
-    if found.value is None:
-        return "-", ""
-    if found.low is None or found.high is None:
-        return f"{found.value:.1f} s", ""
-    return three_digits(found.value), f"{three_digits(found.low)} to {three_digits(found.high)}"
 
 
 @dataclass(frozen=True, slots=True)

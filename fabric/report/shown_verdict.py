@@ -9,7 +9,7 @@ from fabric.model.outcome import Outcome, ReasonKind
 from fabric.model.part import Part
 from fabric.model.text import counted, duration_text, fold
 from fabric.model.verdict import ExpectationVerdict, JudgedRun, Suspect, Verdict
-from fabric.report.changes import ChangeRow, after_expectation, change_rows, number
+from fabric.report.changes import ChangeRow, after_expectation, change_rows
 from fabric.report.meaning import commands, faults_line, impact_line, kept_line, meaning, part_words
 from fabric.report.verdict_json import ShownHall, counts, shown_hall
 
@@ -90,7 +90,7 @@ def shown_verdict(judged: JudgedRun) -> ShownVerdict:
         commands=commands(judged),
         suspects=tuple(map(shown_suspect, verdict.suspects)),
         expected=tuple(
-            ShownExpectation(one, *number(one), after_expectation(one, judged)) for one in verdict.expectations
+            ShownExpectation(one, *one.number, after_expectation(one, judged)) for one in verdict.expectations
         ),
         changes=changes,
         reasons=reasons,

@@ -14,7 +14,7 @@ from itertools import pairwise
 from math import inf
 from statistics import median
 
-from fabric.judge.normal.keys import COLLECTIVE_FLOOR, Sample, SampleKey, grouped, largest_only, samples
+from fabric.judge.normal.keys import COLLECTIVE_FLOOR, Sample, SampleKey, grouped, samples
 from fabric.model.change import Change, ChangeResult, Changes, Window
 from fabric.model.probe import Probe, Results
 from fabric.model.scenario import Phase
@@ -192,14 +192,15 @@ def phase_course(name: str, phases: Sequence[Phase], listed: Sequence[Sample], c
     faults = [one for one in changes if one.change.is_fault]
     windows = [window for one in faults if one.change.phase == name for window in one.windows]
     first_s = min((window.began_s for window in windows), default=-inf)
-    own = [one for one in largest_only(listed) if one.phase == name and one.result is not None]
+    listed = [one for one in listed if one.largest]
+    own = [one for one in listed if one.phase == name and one.result is not None]
     early = [one for one in own if one.result is not None and one.result.ended_s <= first_s]
     medians, before, reference = _medians(early), len(early), "before it"
     if not medians:
         where = {phase.where for phase in phases if phase.name == name}
         faulty = {one.change.phase for one in faults} | {name}
         others = {phase.name: phase.written for phase in phases if phase.where in where and phase.name not in faulty}
-        medians, before = _medians(largest_only(one for one in listed if one.phase in others)), 0
+        medians, before = _medians(one for one in listed if one.phase in others), 0
         reference = ", ".join(dict.fromkeys(others.values())) if medians else ""
     levels = [level for one in own if (level := _level(one, medians.get(one.key))) is not None]
     levels.sort(key=lambda level: (level.ended_s, level.started_s, level.key.hosts))

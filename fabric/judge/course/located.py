@@ -39,7 +39,7 @@ from fabric.model.sampling import CounterReading, Samples
 from fabric.model.scenario import Phase
 from fabric.model.text import some
 from fabric.model.topology import NVLINK, Topology
-from fabric.model.verdict import DRIFT, HEAT, Suspect
+from fabric.model.verdict import CAME_BACK, DRIFT, HEAT, Suspect
 from fabric.probes import pairwise
 from fabric.probes.all_to_all import AllToAllSpec
 
@@ -53,9 +53,6 @@ _MOST_ROWS = 500  # of more every so-many-th tells the course as well: its cost 
 
 GONE = "gone"
 """The kind of the course of what failed and did not come back: the verdict of its probes says that already."""
-
-CAME_BACK = "came_back"
-"""Of what failed and was well again later."""
 
 _NEXT = {
     DRIFT: "clean or change the cable and the module: it gets worse by itself",
@@ -194,11 +191,6 @@ class Course:
 
     found: Sequence[CourseSuspect] = ()
     notes: Sequence[Note] = ()
-
-    @property
-    def came_back(self) -> frozenset[str]:
-        """The parts that failed and were well again."""
-        return frozenset(one.suspect.component for one in self.found if one.suspect.course == CAME_BACK)
 
     def located(self) -> Located:
         """As the locator's answer."""

@@ -56,10 +56,6 @@ def key_text(probe: Probe, size_bytes: int | None) -> str:
     return ", ".join(words + ([f"size {size_text(size_bytes)}"] if size_bytes else []))
 
 
-LOOSE = 0.8
-"""A limit below this share of the recorded median lets a part through that lost a fifth (a choice)."""
-
-
 def changes_between(old: Iterable[Recorded], new: Iterable[Recorded]) -> list[KeyChange]:
     """Every key of either, the largest loss first."""
     before, after = ({entry.key: entry for entry in entries} for entries in (old, new))
@@ -83,21 +79,12 @@ def fit_notes(baseline: Baseline) -> list[tuple[bool, str]]:
             notes.append((False, text))
             continue
         used.add(id(limit))
-        share = limit.at_least_gbps / median_gbps
-        if limit.per_rnic:
-            continue  # how many RNICs a host has is the platform's, not the baseline's
-        if share > 1:
+        # Of a limit for each RNIC it is not known here how many a host has.
+        if limit.at_least_gbps > median_gbps and not limit.per_rnic:
             text = f"{words}: at least {limit.at_least_gbps:g} Gb/s required, above the recorded {median_gbps:.1f}"
             notes.append((True, text))
-        elif share < LOOSE:
-            notes.append((False, f"{words}: the limit is {share:.0%} of the recorded {median_gbps:.1f} Gb/s"))
-    missing = [limit for limit in baseline.limits if id(limit) not in used]
-    return notes + [(False, f"{_limit_words(limit)}: a limit, and nothing recorded") for limit in missing]
-
-
-def _limit_words(limit: Limit) -> str:
-    size = size_text(limit.size_bytes) if limit.size_bytes else None
-    return " ".join(part for part in (limit.kind, limit.link_class, size, limit.algorithm) if part)
+    missing = [Key(limit.kind, "", *limit.key[1:]) for limit in baseline.limits if id(limit) not in used]
+    return notes + [(False, f"{key_words(key)}: a limit, and nothing recorded") for key in missing]
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,11 +208,9 @@ def _seen_between(*sides: Rounds) -> float:
 @lru_cache(maxsize=4096)
 def _rank(count: int) -> int:
     """How many of twelve values or more may be left out at either end."""
-    import numpy as np
-    from scipy.special import bdtr
+    from scipy.special import bdtrik
 
-    below = bdtr(np.arange(count // 2), count, 0.5)
-    return int(np.searchsorted(below, (1 - OF_PARTS) / 2, side="right")) - 1
+    return ceil(float(bdtrik((1 - OF_PARTS) / 2, count, 0.5))) - 1
 
 
 @lru_cache(maxsize=4096)

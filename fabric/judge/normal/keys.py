@@ -67,7 +67,8 @@ class Sample:
     One message size of one planned probe.
 
     *repetition* counts from 1 within a phase and key. *value_gbps* is the lower of out of place and in place; None:
-    nothing was measured, and then *result* says why (None: it was not reached).
+    nothing was measured, and then *result* says why (None: it was not reached). *largest*: of its probe's sizes, as
+    limits are judged.
     """
 
     key: SampleKey
@@ -75,6 +76,7 @@ class Sample:
     repetition: int
     value_gbps: float | None
     result: ProbeResult | None
+    largest: bool = True
 
     @property
     def gave_up(self) -> bool:
@@ -101,21 +103,12 @@ def samples(probes: Iterable[Probe], results: Results) -> Iterator[Sample]:
     seen: Counter[tuple[str, SampleKey]] = Counter()
     for probe in probes:
         result = results.get(probe.probe_id)
-        for size_bytes in _sizes(probe):
+        sizes = _sizes(probe)
+        for size_bytes in sizes:
             key = SampleKey(probe.kind, name_of(probe), probe.hosts, str(probe.params.get("series")), size_bytes)
             seen[probe.phase, key] += 1
             value_gbps = _value(result, size_bytes)
-            yield Sample(key, probe.phase, seen[probe.phase, key], value_gbps, result)
-
-
-def largest_only(found: Iterable[Sample]) -> list[Sample]:
-    """One sample a probe: of its largest size, as limits are judged."""
-    listed = list(found)
-    largest: dict[tuple[str, str], int] = {}
-    for sample in listed:
-        group = (sample.key.name, sample.key.series)
-        largest[group] = max(largest.get(group, 0), sample.key.size_bytes or 0)
-    return [sample for sample in listed if (sample.key.size_bytes or 0) == largest[sample.key.name, sample.key.series]]
+            yield Sample(key, probe.phase, seen[probe.phase, key], value_gbps, result, size_bytes == sizes[-1])
 
 
 def _sizes(probe: Probe) -> tuple[int | None, ...]:

@@ -29,9 +29,17 @@ from fabric.model.outcome import Outcome, Reason, ReasonKind, note
 from fabric.model.part import PORT, Part
 from fabric.model.probe import CURVE, Probe, Results
 from fabric.model.scenario import Expectation, Phase
-from fabric.model.text import MOST_SAID, fold, gbps_text, three_digits
+from fabric.model.text import MOST_SAID, fold, gbps_text
 from fabric.model.topology import Topology
-from fabric.model.verdict import ComponentVerdict, ExpectationVerdict, ProbeVerdict, Suspect, Verdict, Verdicts
+from fabric.model.verdict import (
+    CAME_BACK,
+    ComponentVerdict,
+    ExpectationVerdict,
+    ProbeVerdict,
+    Suspect,
+    Verdict,
+    Verdicts,
+)
 from fabric.probes import pairwise, routes
 from fabric.probes.loopback import LoopbackSpec
 
@@ -221,7 +229,7 @@ def _explained(
         suspected = {host for suspect in inside.suspects for host in suspect.hosts}
         open_ = [p for p in measured if p.probe_id not in pairs.verdicts and suspected.isdisjoint(p.hosts)]
         named += locating(open_, told, outcome=Outcome.FAIL, pairs=True).suspects
-    named = without_partners(each_once([*named, *not_of_bad_hosts(errors, named)]), course.came_back, probes)
+    named = without_partners(each_once([*named, *not_of_bad_hosts(errors, named)]), probes)
     named = [*lossy_class(probes, told, results, topology), *named]
     named.sort(key=lambda suspect: -suspect.outcome.rank)
     freed = relieved(probes, told, named, results, seen.samples, seen.links, topology)
@@ -339,14 +347,14 @@ def each_once(found: Iterable[Suspect]) -> list[Suspect]:
     return list(kept.values())
 
 
-def without_partners(found: Sequence[Suspect], came_back: AbstractSet[str], probes: Iterable[Probe]) -> list[Suspect]:
+def without_partners(found: Sequence[Suspect], probes: Iterable[Probe]) -> list[Suspect]:
     """Without those that failed and came back, each time together with a host of which something else is bad."""
-    hosts_of = {probe.probe_id: probe.hosts for probe in probes} if came_back else {}
-    accused = {host for one in found if one.component not in came_back for host in one.hosts}
+    hosts_of = {probe.probe_id: probe.hosts for probe in probes}
+    accused = {host for one in found if one.course != CAME_BACK for host in one.hosts}
 
     def is_partner(one: Suspect) -> bool:
         others = accused.difference(one.hosts)
-        return one.component in came_back and not any(others.isdisjoint(hosts_of[name]) for name in one.probes)
+        return one.course == CAME_BACK and not any(others.isdisjoint(hosts_of[name]) for name in one.probes)
 
     return [one for one in found if not is_partner(one)]
 
@@ -362,10 +370,8 @@ def _expectation_reasons(expectations: Sequence[ExpectationVerdict]) -> list[str
     """The worst first; a ratio with its interval, a time is in the reason."""
     lines = []
     for found in sorted(expectations, key=lambda found: -found.outcome.rank):
-        number = ""
-        if found.value is not None and found.low is not None and found.high is not None:
-            between = f"{three_digits(found.low)} to {three_digits(found.high)}"
-            number = f"{three_digits(found.value)} (95 % interval {between}), "
+        value, interval = found.number
+        number = f"{value} (95 % interval {interval}), " if interval else ""
         if found.outcome is not Outcome.PASS:
             lines.append(f"{found.outcome.name}: expected {found.text}: {number}{found.reason}")
     return lines

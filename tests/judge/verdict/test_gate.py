@@ -16,7 +16,7 @@ from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.repair import Because
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology, Uplinks
-from fabric.model.verdict import Baseline, Limit, Suspect
+from fabric.model.verdict import CAME_BACK, Baseline, Limit, Suspect
 from fabric.probes.again import AgainSpec
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
@@ -157,5 +157,6 @@ BAD = Suspect("gpu009/mlx5_2", "rnic", Outcome.FAIL, 0.9, ("slow",), hosts=("gpu
 
 @pytest.mark.parametrize(("failed", "is_named"), [(("p1",), False), (("p1", "p2"), True)])
 def test_who_failed_only_with_a_suspected_host_did_not_come_back(failed: tuple[str, ...], is_named: bool) -> None:
-    back = Suspect("gpu004", "host", Outcome.FAIL, 0.6, ("failed and came back",), hosts=("gpu004",), probes=failed)
-    assert (back in without_partners([BAD, back], {"gpu004"}, PROBES)) is is_named
+    seen = ("failed and came back",)
+    back = Suspect("gpu004", "host", Outcome.FAIL, 0.6, seen, hosts=("gpu004",), probes=failed, course=CAME_BACK)
+    assert (back in without_partners([BAD, back], PROBES)) is is_named
