@@ -193,29 +193,22 @@ def _watch(
 
 def _failed(bad: Iterable[_Ran], last_well: Mapping[str, float]) -> set[str]:
     """The fewest hosts that explain what went badly: of several that explain as much the first by name."""
-    failed: set[str] = set()
-    open_: list[tuple[str, ...]] = []
-    for probe, result in bad:
-        host = _named(probe, result, last_well)
-        if host:
-            failed.add(host)
-        elif result.outcome is Outcome.FAIL or gave_up(result):
-            open_.append(probe.hosts)
-    while open_ := [hosts for hosts in open_ if failed.isdisjoint(hosts)]:
+    open_ = [_accused(probe, result, last_well) for probe, result in bad]
+    failed = {hosts[0] for hosts in open_ if len(hosts) == 1}
+    while open_ := [hosts for hosts in open_ if hosts and failed.isdisjoint(hosts)]:
         seen = Counter(host for hosts in open_ for host in hosts)
         failed.add(min(seen, key=lambda host: (-seen[host], host)))
     return failed
 
 
-def _named(probe: Probe, result: ProbeResult, last_well: Mapping[str, float]) -> str:
-    """The host that certainly failed; empty where that is not certain, or where we could not measure for once."""
-    if result.outcome is Outcome.FAIL:
-        if result.named is not None:
-            return Part.of(result.named.component).host
-        return probe.hosts[0] if len(probe.hosts) == 1 else ""
-    host = result.error_host or ""
-    gone = result.outcome is Outcome.ERROR and last_well.get(host, 0.0) <= result.started_s
-    return host if gone else ""  # a host that measures well later was not lost
+def _accused(probe: Probe, result: ProbeResult, last_well: Mapping[str, float]) -> tuple[str, ...]:
+    """The hosts of which one failed; none where we could not measure for once."""
+    if result.outcome is Outcome.FAIL and result.named is not None:
+        return (Part.of(result.named.component).host,)
+    lost = result.error_host if result.outcome is Outcome.ERROR else None
+    if lost and last_well.get(lost, 0.0) <= result.started_s:  # a host that measures well later was not lost
+        return (lost,)
+    return probe.hosts if result.outcome is Outcome.FAIL or gave_up(result) else ()
 
 
 def impact_of(

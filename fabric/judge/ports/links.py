@@ -55,9 +55,6 @@ RAW_BER = 1e-5
 HOTTER_C = 10.0
 """A choice: NVIDIA's UFM plugin for packet drop rates isolates what changes by more from look to look (D_TMAX)."""
 
-PEERS = 4
-"""Of so few nobody is an outlier, and fewer make no batch (a choice)."""
-
 LANES = 8
 """The most that a module has (OSFP)."""
 
@@ -116,7 +113,7 @@ def hot_modules(courses: Mapping[End, Courses], likes: Mapping[End, Hashable]) -
     for ends in grouped((end for end in likes if known[end]), likes.__getitem__).values():
         hottest = sorted(max(known[end]) for end in ends)
         rest_c, busy_c = median(min(known[end]) for end in ends), median(hottest)
-        for end in ends if len(ends) > PEERS else ():
+        for end in ends if len(ends) > MANY else ():
             above_c = min(min(known[end]) - rest_c, max(known[end]) - busy_c)
             if hottest[-MANY] - rest_c >= HOTTER_C:
                 above_c = max(above_c, max(known[end]) - hottest[-MANY])
@@ -172,7 +169,7 @@ def bad_batches(ends: Ends, modules: Mapping[End, LinkModule], *, line_rate_gbps
         key = frozenset(end for _, end, _ in group)
         others = [one for one in known if one[1] not in key]
         # Where all of them err it is not what these have in common.
-        if len(group) >= PEERS and others and key not in found and errs(group) and not errs(others):
+        if len(group) > MANY and others and key not in found and errs(group) and not errs(others):
             names, batch = list(dict.fromkeys(name for name, *_ in group)), f"modules with {COMMON[field]} {value}"
             counted = sum(ber.count for *_, ber in group)
             text = f"{counted:,} symbol errors on all {len(group)} {batch}, none too many on one: {fold(names)}"

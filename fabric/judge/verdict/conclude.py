@@ -18,7 +18,7 @@ from fabric.judge.course.rows import rounds_not_run, too_few_rounds
 from fabric.judge.locate.candidates import not_above
 from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.merged import merged, names, without_mistakes
-from fabric.judge.normal.keys import grouped, rnics_of, taking_part
+from fabric.judge.normal.keys import begun, grouped, rnics_of, taking_part
 from fabric.judge.normal.kinds import congestion_told, of_nobody
 from fabric.judge.ports.congested import relieved
 from fabric.judge.ports.verdict import SeenCounters, port_findings
@@ -212,12 +212,12 @@ def _explained(
 
         alone = [probe for probe in left if len(probe.hosts) == 1]
         own, inside = confirmed(alone, told, results, topology=topology, written=written)
-        since = without_old_loopbacks(left, told, results)
+        stale = old_loopbacks(left, told, results)
+        since = [probe for probe in left if probe.probe_id not in stale]
         pairs = pair_findings(since, results, {**told, **own}, topology=topology, inside=inside.suspects)
         told |= pairs.verdicts
         known = _names_of(between)
-        kept = {probe.probe_id for probe in since}
-        old = {rnics_of(probe)[0] for probe in left if probe.probe_id not in kept}
+        old = {rnics_of(probe)[0] for probe in left if probe.probe_id in stale}
         named = [_unsure(one) if one.component in old else one for one in pairs.suspects]
         between += [one for one in named if one.component not in known]
         rest = [probe for probe in left if probe.probe_id not in pairs.lost]
@@ -236,9 +236,9 @@ def _explained(
     return _Explained(freed.verdicts, freed.suspects, course, pairs, [*sharing_told(probes, told), *freed.lines])
 
 
-def without_old_loopbacks(probes: Sequence[Probe], verdicts: Verdicts, results: Results) -> list[Probe]:
+def old_loopbacks(probes: Sequence[Probe], verdicts: Verdicts, results: Results) -> set[str]:
     """
-    The probes without loopbacks that are older than a fault: these clear nobody of it.
+    The ids of loopbacks that are older than a fault: they clear nobody of it.
 
     A fault came later where pairs of that RNIC, sent the same way, had been good before they were bad.
     """
@@ -252,15 +252,8 @@ def without_old_loopbacks(probes: Sequence[Probe], verdicts: Verdicts, results: 
         first_s, way = min(((at_s, sends) for at_s, sends, one in seen if one is Outcome.FAIL), default=(inf, True))
         if any(at_s < first_s < inf and sends == way and one.is_good for at_s, sends, one in seen):
             came_s[end] = first_s
-    if not came_s:
-        return list(probes)
-    return [
-        probe
-        for probe in probes
-        if probe.kind != LoopbackSpec.kind
-        or probe.probe_id not in results
-        or results[probe.probe_id].started_s >= came_s.get(rnics_of(probe)[0], -inf)
-    ]
+    loopbacks = begun((probe for probe in probes if probe.kind == LoopbackSpec.kind), results)
+    return {one.probe_id for one, result in loopbacks if result.started_s < came_s.get(rnics_of(one)[0], -inf)}
 
 
 def past_loopbacks(
@@ -271,8 +264,9 @@ def past_loopbacks(
 
     Of what dips now and then, or began later, a few loopbacks say nothing.
     """
-    kept = without_old_loopbacks(probes, verdicts, results) if suspects else ()
-    loopbacks = grouped((one for one in kept if one.kind == LoopbackSpec.kind), lambda one: rnics_of(one)[0])
+    stale = old_loopbacks(probes, verdicts, results) if suspects else set[str]()
+    kept = (one for one in probes if one.kind == LoopbackSpec.kind and one.probe_id not in stale)
+    loopbacks = grouped(kept, lambda one: rnics_of(one)[0])
     found = []
     for one in suspects:
         mine, item = loopbacks.get(one.component, ()), Part.of(one.component).item

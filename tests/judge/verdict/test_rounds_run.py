@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from fabric.judge.course.rows import rounds_not_run, too_few_rounds
 from fabric.judge.verdict.conclude import (
     common_reasons,
+    old_loopbacks,
     past_loopbacks,
     read_elsewhere,
-    without_old_loopbacks,
 )
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
@@ -117,7 +117,7 @@ def clears(loopback_s: float, *pairs: tuple[float, str, Outcome]) -> bool:
         probes.append(Probe(name, "pairwise", f"soak-r{number}", hosts, (), 1.0, params))
         results[name] = ProbeResult(name, 1, (), None, "", at_s, at_s + 1.0)
         verdicts[name] = ProbeVerdict(name, outcome, "")
-    return probes[0] in without_old_loopbacks(probes, verdicts, results)
+    return probes[0].probe_id not in old_loopbacks(probes, verdicts, results)
 
 
 @pytest.mark.parametrize(
