@@ -28,7 +28,7 @@ from fabric.model.sampling import LINK_DOWNED, Samples
 from fabric.model.scenario import Phase
 from fabric.model.text import counted
 from fabric.model.topology import Topology
-from fabric.model.verdict import ChangeEffect, LinkCoverage, TrainingImpact
+from fabric.model.verdict import ChangeEffect, TrainingImpact
 from fabric.runs.samples import End, LinkSamples
 
 DAY_S = 86_400.0
@@ -244,14 +244,6 @@ def impact_of(
     elif any(found.values()):
         note = "links went down on hosts that failed alone: none is counted besides"
     else:
-        note = _none_down(ports.links)
+        all_seen = ports.links is not None and ports.links.is_whole
+        note = f"no link {'' if all_seen else 'that was looked at '}went down meanwhile"
     return replace(impact, flaps=besides if found else None, notes=(*impact.notes, note))
-
-
-def _none_down(seen: LinkCoverage | None) -> str:
-    """What is said where no link went down: of all links only if somebody looked at all of them."""
-    if seen is not None and seen.whole == seen.cables:
-        return "no link went down meanwhile"
-    if seen is None or not seen.whole:
-        return "no port of a host went down meanwhile; cables between switches were not looked at"
-    return f"no link went down meanwhile of the {seen.whole:,} of {seen.cables:,} cables that were looked at"

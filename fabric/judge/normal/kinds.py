@@ -15,10 +15,10 @@ A victim is judged against itself alone. What is not counted, or could not be re
 
 **Latency**, where lower is better: the one place that turns the comparison round. Each probe is judged by itself: above
 a limit that the scenario gives it is FAIL. Against peers (probes of one phase with the same name, size, line rate and
-kind of path) the rules for bandwidth hold for its inverse, messages a second (``peers.py``). Slower than peers is FAIL
-where every latency of one of its RNICs, of two at least, is so: a bad RNIC is slow with every partner, and a partner of
-it is not. Else it is MARGINAL: measure it again. Without a limit a latency is never PASS. There are no recorded
-baselines of latencies, and nothing follows its course over rounds.
+kind of path) what is usual is that of its inverse, messages a second, and outliers are told by their MAD. Slower than
+peers is FAIL where every latency of one of its RNICs, of two at least, is so: a bad RNIC is slow with every partner,
+and a partner of it is not. Else it is MARGINAL: measure it again. Without a limit a latency is never PASS. There are no
+recorded baselines of latencies, and nothing follows its course over rounds.
 """
 
 from __future__ import annotations
