@@ -15,7 +15,7 @@ and a spread that hides any fault.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import exp, fsum, log, pi, sqrt
 from statistics import fmean, median, pvariance, variance
 
@@ -100,8 +100,9 @@ class RecordedRatio:
     ratio: float
 
 
-def against_recorded(values: Sequence[float], recorded: Recorded, *, margin: float) -> RecordedRatio:
+def against_recorded(values: Sequence[float], recorded: Recorded) -> RecordedRatio:
     """Compare positive *values* (Gb/s, repetitions of one probe) with a recorded distribution."""
+    margin = floor_of(recorded.kind)
     if min(values) <= 0.0:
         return RecordedRatio(Outcome.FAIL, "0 Gb/s was measured", 0.0)
     mean = fsum(map(log, values)) / len(values)
@@ -158,18 +159,15 @@ def record(key: Key, samples: Sequence[RecordedNumber]) -> Recorded | str | None
     kept = trimmed([sample.value_gbps for sample in ordered])
     if len(samples) - len(kept) > OUTLIERS * len(samples):
         return f"{len(samples) - len(kept)} of {len(samples)} samples are far from the others: these are no one class"
-    middle, sigma = robust(kept)
     runs = tuple(sorted({sample.run for sample in samples}))
+    return replace(distribution(key, kept), runs=runs, trimmed=len(samples) - len(kept))
+
+
+def distribution(key: Key, values: Sequence[float]) -> Recorded:
+    """Of a key over *values* (Gb/s), as it is recorded."""
+    middle, sigma = robust(values)
     cv = sigma / middle if middle > 0.0 else 0.0
-    return Recorded(
-        **asdict(key),
-        median_gbps=middle,
-        mad_gbps=sigma / SCALE,
-        n=len(kept),
-        cv=cv,
-        runs=runs,
-        trimmed=len(samples) - len(kept),
-    )
+    return Recorded(**asdict(key), median_gbps=middle, mad_gbps=sigma / SCALE, n=len(values), cv=cv, runs=())
 
 
 def trimmed(values: Sequence[float]) -> list[float]:

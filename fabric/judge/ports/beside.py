@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fabric.judge.ports.health import MANY, Found
 from fabric.model.outcome import Outcome
-from fabric.model.sampling import CounterCourse
+from fabric.model.sampling import TRAFFIC, CounterCourse
 from fabric.runs.samples import End
 
 WORD_BYTES, TICK_BYTES = 4, 8
@@ -43,7 +43,7 @@ NO_MORE = 1.1
 ALWAYS = 0.8
 """In this share of the windows, and ``MANY`` of them. These four: `benchmarks/link_faults.py 3101 40 slow=0.5 ar`."""
 
-SENT, WAITED = "port_xmit_data", "port_xmit_wait"
+SENT, WAITED = TRAFFIC[0], "port_xmit_wait"
 """Readings of links.jsonl, by the kernel's names."""
 
 Floats = NDArray[np.float64]

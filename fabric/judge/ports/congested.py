@@ -20,6 +20,7 @@ from functools import cache
 from typing import NamedTuple
 
 from fabric.judge.normal.keys import ends_of, grouped, leaf_of, rnics_of
+from fabric.judge.ports.beside import SENT, WORD_BYTES
 from fabric.judge.ports.health import by_port
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
@@ -30,7 +31,6 @@ from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect, Verdicts
 from fabric.probes.shapes import int_param
 from fabric.runs.samples import LinkSamples
-from fabric.tools.infiniband import SENT
 
 CNPS = 100.0
 """So many CNPs a second hold a sender back (a choice: between two of them it has 10 ms to recover)."""
@@ -52,8 +52,6 @@ ALWAYS = 0.9
 
 FLOWS = frozenset({"pairwise", "rnic_to_rnic", "link_burn"})
 """Kinds of one flow each, whose bytes are known."""
-
-_WORD_GBIT = 32e-9
 
 
 class Held(Enum):
@@ -179,7 +177,7 @@ class Congestion:
         ours, lasted_s = self._own_gbit(leaf, up, from_s, until_s), until_s - from_s
         if len(words) < len(known) or ours is None or lasted_s <= 0:
             return None
-        return sum(words) * _WORD_GBIT / lasted_s - ours / lasted_s, ours / lasted_s
+        return sum(words) * WORD_BYTES * 8e-9 / lasted_s - ours / lasted_s, ours / lasted_s
 
     def _own_gbit(self, leaf: str, up: bool, from_s: float, until_s: float) -> float | None:
         """What flows of this run sent there in this time; None where something else ran whose bytes are not known."""

@@ -20,8 +20,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 
-from fabric.judge.normal.baseline import RecordedRatio, against_recorded
-from fabric.judge.normal.interval import LEAST_SAMPLES, SCALE, robust
+from fabric.judge.normal.baseline import RecordedRatio, against_recorded, distribution
+from fabric.judge.normal.interval import LEAST_SAMPLES
 from fabric.judge.normal.keys import floor_of, grouped, key_of, name_of
 from fabric.judge.normal.series import number_of
 from fabric.judge.ports.health import PortHealth, known_values
@@ -30,7 +30,7 @@ from fabric.judge.repair.needs import Measured, PartTest, is_as_warm, part_tests
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.recorded import Key, Recorded
+from fabric.model.recorded import Key
 from fabric.model.repair import Acceptance, Because, Decided, Decision, Evidence, Need, Weighed
 from fabric.model.text import MOST_SAID, duration_text, fold
 from fabric.model.topology import Topology
@@ -154,12 +154,10 @@ def _one(
         reason = f"{len(low)} of {len(values)} below {limits[0]:.1f} Gb/s, the least {min(low):.1f}"
     if outcome.is_good and len(values) < LEAST_SAMPLES:
         outcome, reason = Outcome.INCONCLUSIVE, f"{len(values)} of {LEAST_SAMPLES} samples that are needed"
-    key = key_of(one.probe, measured[0][1], run.topology) if measured else None
-    margin = floor_of(one.probe.kind)
-    past = _against(values, one.past_gbps, margin)
-    beside = _against(values, peers.get(key, ()), margin) if key else None
+    key = key_of(one.probe, measured[0][1] if measured else None, run.topology)
+    past, beside = (_against(values, others, key) for others in (one.past_gbps, peers.get(key, ())))
     for found, what in ((past, "its own past"), (beside, "its peers")):
-        if found is None or not outcome.is_good or found.ratio >= 1 - margin:
+        if found is None or not outcome.is_good or found.ratio >= 1 - floor_of(key.kind):
             continue  # a loss below the margin is not acted upon
         slower = found.outcome is Outcome.FAIL
         outcome = Outcome.FAIL if slower else Outcome.INCONCLUSIVE
@@ -178,14 +176,11 @@ def _one(
     )
 
 
-def _against(values: Sequence[float], others: Sequence[float], margin: float) -> RecordedRatio | None:
+def _against(values: Sequence[float], others: Sequence[float], key: Key) -> RecordedRatio | None:
     """How *values* lie to *others*; None where either is too few to tell."""
     if min(len(values), len(others)) < LEAST_SAMPLES:
         return None
-    middle, sigma = robust(others)
-    mad, cv = sigma / SCALE, sigma / middle
-    recorded = Recorded(kind="", tool="", median_gbps=middle, mad_gbps=mad, n=len(others), cv=cv, runs=())
-    return against_recorded(values, recorded, margin=margin)
+    return against_recorded(values, distribution(key, others))
 
 
 def _evidence(weighed: Sequence[Weighed], case: _Case) -> None:

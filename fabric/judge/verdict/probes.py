@@ -145,7 +145,7 @@ class Judge:
         recorded = known.get(key_of(one.probe, one.layout.size_bytes, self.topology)) if known else None
         if recorded is None or verdict.outcome is Outcome.FAIL:
             return verdict
-        found = against_recorded(one.values, recorded, margin=floor_of(one.probe.kind))
+        found = against_recorded(one.values, recorded)
         if found.outcome is Outcome.FAIL:
             normal_gbps, against = recorded.median_gbps, f"the recorded median of {recorded.n} samples"
             return replace(

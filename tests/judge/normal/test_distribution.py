@@ -112,25 +112,25 @@ RECORDED = Recorded("loopback", "perftest", median_gbps=400.0, mad_gbps=1.0, n=1
 )
 def test_the_whole_interval_decides(values: list[float], outcome: Outcome) -> None:
     """Above the margin PASS, below FAIL, across it INCONCLUSIVE."""
-    assert against_recorded(values, RECORDED, margin=0.03).outcome is outcome
+    assert against_recorded(values, RECORDED).outcome is outcome
 
 
 @given(st.lists(st.floats(1.0, 1000.0), min_size=1, max_size=2))
 def test_fewer_than_three_samples_never_pass(values: list[float]) -> None:
     """However fast they are."""
-    assert against_recorded(values, RECORDED, margin=0.03).outcome is not Outcome.PASS
+    assert against_recorded(values, RECORDED).outcome is not Outcome.PASS
 
 
 @given(st.lists(st.floats(100.0, 500.0), min_size=3, max_size=10))
 def test_what_passes_is_not_slow(values: list[float]) -> None:
     """No set of samples passes whose geometric mean is below the margin."""
-    found = against_recorded(values, RECORDED, margin=0.03)
+    found = against_recorded(values, RECORDED)
     assert found.outcome is not Outcome.PASS or found.ratio > 0.97
 
 
 def test_the_reason_has_the_numbers() -> None:
     """What was compared with what, and how surely."""
-    reason = against_recorded([388.0, 389.0, 390.0], RECORDED, margin=0.03).reason
+    reason = against_recorded([388.0, 389.0, 390.0], RECORDED).reason
     assert reason.startswith("-2.8% against the recorded 400.0 Gb/s of 100 samples (95 % interval -3.3% to -2.2%)")
     assert reason.endswith("repeat it more often to tell")
 
