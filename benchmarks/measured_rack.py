@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from fabric.judge.verdict.probes import Judge
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.recorded import Recorded
-from fabric.model.scenario import Phase
+from fabric.model.scenario import JudgeSettings, Phase
 from fabric.model.topology import Gpu, Host, PcieSwitch, Platform, Rnic, Switch, Topology
 from fabric.model.verdict import Baseline, Limit, ProbeVerdict
 from fabric.plan.plan import PhasePlan, Schedule, Slot
@@ -74,7 +74,7 @@ def judged(
     recorded: tuple[Recorded, ...] = (),
 ) -> dict[str, ProbeVerdict]:
     """The verdicts by probe id."""
-    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", limits, recorded)}, topology=topology, marginal=0.005)
+    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", limits, recorded)}, JudgeSettings(marginal=0.005), topology)
     return judge.confirmed([probe for probe, _ in pairs], {result.probe_id: result for _, result in pairs})[0]
 
 
@@ -99,7 +99,7 @@ def judge_of(
 ) -> Judge:
     """A judge by limits that all meet, or those given."""
     baselines = {"h100-ndr": Baseline("h100-ndr", "f", limits, recorded)}
-    return Judge(baselines, topology=topology, marginal=0.005)
+    return Judge(baselines, JudgeSettings(marginal=0.005), topology)
 
 
 def phase_of(probes: Sequence[Probe], phase: Phase | None = None) -> PhasePlan:

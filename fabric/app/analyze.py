@@ -198,7 +198,7 @@ def concluded(past: PastRun, seen: SeenCounters | None = None) -> Verdict:
         probes,
         by_id,
         topology=topology,
-        judge=Judge.as_asked(scenario.judge, past.baselines, topology),
+        judge=Judge(past.baselines, scenario.judge, topology),
         notes=past.notes,
         phases=scenario.phases,
         expect=scenario.expect,

@@ -175,7 +175,7 @@ def _measure(begun: Begun, executor: Executor, changing: Changing, observer: Obs
     """Run the plan; all of it is in the history then."""
     past, directory, progress = begun.past, begun.directory, begun.progress
     topology = past.inventory.topology
-    judge = Judge.as_asked(past.scenario.judge, past.baselines, topology)
+    judge = Judge(past.baselines, past.scenario.judge, topology)
 
     def gate(phase_plan: PhasePlan, phase_results: Sequence[ProbeResult]) -> dict[str, str]:
         by_id = {result.probe_id: result for result in phase_results}

@@ -129,7 +129,7 @@ def _told_of(run: Asked | PastRun, hook: OnFail | None, results: Path) -> dict[s
     if hook is None:
         return {"addresses": addresses}
     names = {"scenario": run.scenario.name, "results": str(results)}
-    judge = Judge.as_asked(run.scenario.judge, run.baselines, run.inventory.topology)
+    judge = Judge(run.baselines, run.scenario.judge, run.inventory.topology)
     return {
         "addresses": addresses,
         "failed": lambda part, why: hook.first({**names, "part": part, "reason": why}),

@@ -44,27 +44,14 @@ if TYPE_CHECKING:
 class Judge:
     """Judges probes of one run."""
 
-    def __init__(
-        self,
-        baselines: Mapping[str, Baseline],
-        *,
-        topology: Topology,
-        marginal: float,
-        override: str | None = None,
-    ) -> None:
-        self.topology, self._marginal = topology, marginal
-        self._baselines, self._override = baselines, override
+    def __init__(self, baselines: Mapping[str, Baseline], settings: JudgeSettings, topology: Topology) -> None:
+        self.topology, self._settings, self._baselines = topology, settings, baselines
         self._required: dict[Hashable, tuple[float | None, str]] = {}
         self._recorded: dict[str, Mapping[Key, Recorded]] = {
             name: {entry.key: entry for entry in baseline.recorded} for name, baseline in baselines.items()
         }
         self._asked: list[tuple[Probe, ProbeResult]] = []
         self._answer: tuple[Verdicts, Located] | None = None
-
-    @staticmethod
-    def as_asked(settings: JudgeSettings, baselines: Mapping[str, Baseline], topology: Topology) -> Judge:
-        """The judge that a scenario asks for."""
-        return Judge(baselines, topology=topology, marginal=settings.marginal, override=settings.baseline)
 
     def judge(self, pairs: Iterable[tuple[Probe, ProbeResult]]) -> list[ProbeVerdict]:
         """One verdict a probe; *pairs* are a phase or a run, for they are each other's peers."""
@@ -99,7 +86,7 @@ class Judge:
 
     def _baseline_of(self, probe: Probe) -> str:
         """The name of the baseline that judges a probe: that of its first host's platform, or the override."""
-        return self._override or self.topology.hosts[probe.hosts[0]].platform.baseline
+        return self._settings.baseline or self.topology.hosts[probe.hosts[0]].platform.baseline
 
     def _required_of(self, probe: Probe, size_bytes: int | None) -> tuple[float | None, str]:
         """
@@ -128,7 +115,7 @@ class Judge:
         if value < least:
             reason = f"{gbps_text(value)} Gb/s, at least {least:g} required ({change_text(value / least)})"
             return ProbeVerdict(probe.probe_id, Outcome.FAIL, reason, value, least)
-        if value < least * (1 + self._marginal):
+        if value < least * (1 + self._settings.marginal):
             reason = f"{gbps_text(value)} Gb/s, just above the {least:g} required"
             return ProbeVerdict(probe.probe_id, Outcome.MARGINAL, reason, value, least)
         return ProbeVerdict(probe.probe_id, Outcome.PASS, "", value, least)

@@ -10,7 +10,7 @@ from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.during_run import out_after
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome, Reason, ReasonKind, note
-from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedRatio, Phase, PhaseRef
+from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedRatio, JudgeSettings, Phase, PhaseRef
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, Limit, Verdict
 from tests.judge.changes.changed import RETRIES, Script
@@ -23,7 +23,7 @@ def concluded(
     script: Script, rack: Topology, *expect: Expectation, limits: Sequence[Limit] = (), notes: Sequence[Reason] = ()
 ) -> Verdict:
     """The verdict of the whole."""
-    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", tuple(limits))}, topology=rack, marginal=0.01)
+    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", tuple(limits))}, JudgeSettings(marginal=0.01), rack)
     return conclude(
         script.probes,
         script.results,
@@ -167,7 +167,7 @@ def test_components_are_not_praised_for_what_was_altered(rack: Topology) -> None
 def test_the_gate_is_as_it_was(rack: Topology) -> None:
     """Hosts of a phase that did not pass stay out of the next."""
     script = ber_run([60.0])
-    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", ())}, topology=rack, marginal=0.01)
+    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", ())}, JudgeSettings(marginal=0.01), rack)
     healthy = [probe for probe in script.probes if probe.phase == "healthy-1"]
     found = out_after(Phase("healthy-1", ()), healthy, script.results, judge=judge)
     assert found["gpu001"].startswith("3 group_all_reduce inconclusive")

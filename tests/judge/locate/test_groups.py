@@ -9,7 +9,7 @@ from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
-from fabric.model.scenario import Phase, ProbeSpec
+from fabric.model.scenario import JudgeSettings, Phase, ProbeSpec
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, Limit, ProbeVerdict, Verdict
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
@@ -25,7 +25,7 @@ def planned(rack: Topology, *specs: ProbeSpec) -> list[Probe]:
 
 def concluded(rack: Topology, probes: list[Probe], values: list[float], *limits: Limit) -> Verdict:
     """The verdict when each probe measured one value."""
-    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", limits)}, topology=rack, marginal=0.01)
+    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", limits)}, JudgeSettings(marginal=0.01), rack)
     results = {
         probe.probe_id: ProbeResult(
             probe.probe_id, 1, (Measurement(probe.probe_id, "busbw_in_place", value, "Gb/s", 8 << 30),), None, "", 0, 1

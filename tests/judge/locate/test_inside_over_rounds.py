@@ -7,7 +7,7 @@ from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
-from fabric.model.scenario import Phase
+from fabric.model.scenario import JudgeSettings, Phase
 from fabric.model.verdict import Baseline, Limit, Suspect
 from fabric.probes.all_to_all import AllToAllSpec
 from tests.builders import failure_in
@@ -35,7 +35,7 @@ def named(bad: list[Answer]) -> list[Suspect]:
             answer = bad[number - 6] if host == "gpu002" and number >= 6 else GOOD
             probes.append(probe)
             results[probe.probe_id] = _result(probe.probe_id, 100.0 * number, answer)
-    judge = Judge(LIMITS, topology=RACK, marginal=0.0)
+    judge = Judge(LIMITS, JudgeSettings(marginal=0.0), RACK)
     return list(conclude(probes, results, topology=RACK, judge=judge, phases=phases).suspects)
 
 

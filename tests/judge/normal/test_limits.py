@@ -10,7 +10,7 @@ from benchmarks.measured_rack import dgx_platform, one_number, rack_topology
 from fabric.judge.verdict.probes import Judge, confirmed
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.scenario import Phase, ProbeSpec
+from fabric.model.scenario import JudgeSettings, Phase, ProbeSpec
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, Limit, ProbeVerdict
 from fabric.probes.kinds import expand_phase
@@ -40,7 +40,7 @@ def with_lines(line_rate_gbps: float, *, hosts: int = 8) -> Topology:
 def judged(topology: Topology, share: float, *specs: ProbeSpec, slow: str = "") -> list[tuple[Probe, ProbeVerdict]]:
     """All probes at that share of 400 Gb/s a line; *slow*: an RNIC that has but 0.7 of it."""
     probes = list(expand_phase(Phase("p", specs), topology, tuple(topology.hosts)))
-    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", FOR_400)}, topology=topology, marginal=0.005)
+    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", FOR_400)}, JudgeSettings(marginal=0.005), topology)
     return list(zip(probes, judge.judge((probe, _result(probe, share, slow)) for probe in probes), strict=True))
 
 
@@ -88,7 +88,7 @@ def test_as_much_as_the_line_is_not_reached_by_any_payload(rack: Topology) -> No
     probe = Probe("p", "link_burn", "x", ("gpu001", "gpu002"), (), 5, params)
 
     def outcome(topology: Topology, value: float) -> Outcome:
-        judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", FOR_400)}, topology=topology, marginal=0.0)
+        judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", FOR_400)}, JudgeSettings(marginal=0.0), topology)
         return judge.judge([(probe, one_number("p", value))])[0].outcome
 
     assert outcome(with_lines(200.0), 196.0) is Outcome.INCONCLUSIVE
@@ -101,7 +101,7 @@ def test_a_tree_is_judged_though_its_limit_is_above_the_lines() -> None:
     """Its bus bandwidth may be more than the lines carry."""
     topology = with_lines(200.0)
     limits = (Limit("tor_all_reduce", 2000.0, "x", algorithm="TREE"),)
-    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", limits)}, topology=topology, marginal=0.0)
+    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", limits)}, JudgeSettings(marginal=0.0), topology)
     spec = TorAllReduceSpec(algorithm="TREE")
     probes = list(expand_phase(Phase("p", (spec,)), topology, tuple(topology.hosts)))
     found = judge.judge((probe, _result(probe, 0.49, "")) for probe in probes)

@@ -14,7 +14,7 @@ from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.repair import Because
-from fabric.model.scenario import Phase
+from fabric.model.scenario import JudgeSettings, Phase
 from fabric.model.topology import Topology, Uplinks
 from fabric.model.verdict import CAME_BACK, Baseline, Limit, Suspect
 from fabric.probes.again import AgainSpec
@@ -46,7 +46,7 @@ def gate(rack: Topology, measured: dict[tuple[str, ...], float | str]) -> set[st
             Phase("tor", ()),
             probes,
             results,
-            judge=Judge({"h100-ndr": Baseline("h100-ndr", "f", LIMITS)}, topology=rack, marginal=0.0),
+            judge=Judge({"h100-ndr": Baseline("h100-ndr", "f", LIMITS)}, JudgeSettings(marginal=0.0), rack),
         )
     )
 
@@ -86,7 +86,7 @@ def out(rack: Topology, phase: Phase, value: float, *pairs: tuple[str, ...]) -> 
         measured = (Measurement(name, "busbw_out_of_place", value, "Gb/s", 1 << 30),)
         results[name] = ProbeResult(name, 1, measured, None, "", 0.0, 1.0)
     limits = LIMITS if phase.probes else ()
-    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", limits)}, topology=rack, marginal=0.0)
+    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", limits)}, JudgeSettings(marginal=0.0), rack)
     return out_after(phase, probes, results, judge=judge)
 
 
@@ -125,7 +125,7 @@ def cross_rail(rack: Topology, bad: set[tuple[str, ...]]) -> dict[str, str]:
         )
         results[probe.probe_id] = one_number(probe.probe_id, 200.0 if ends in bad else 392.0, 64 << 10)
     limits = (Limit("rnic_to_rnic", 364.0, "test"), Limit("loopback", 364.0, "test"))
-    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", limits)}, topology=rack, marginal=0.0)
+    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", limits)}, JudgeSettings(marginal=0.0), rack)
     return out_after(Phase("self-check", ()), probes, results, judge=judge)
 
 

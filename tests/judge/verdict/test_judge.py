@@ -10,6 +10,7 @@ from fabric.judge.normal.series import number_of
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.scenario import JudgeSettings
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, Limit
 from fabric.tools import nccl, perftest
@@ -25,7 +26,7 @@ LIMITS = (
 
 def judged(rack: Topology, probe: Probe, *rows: tuple[float, int], outcome: Outcome | None = None) -> Outcome:
     """The outcome of one probe that measured these (value, size) rows."""
-    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", LIMITS)}, topology=rack, marginal=0.01)
+    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", LIMITS)}, JudgeSettings(marginal=0.01), rack)
     measurements = tuple(Measurement(probe.probe_id, "bandwidth", value, "Gb/s", size) for value, size in rows)
     return judge.judge([(probe, ProbeResult(probe.probe_id, 1, measurements, outcome, "", 0, 1))])[0].outcome
 
@@ -76,7 +77,7 @@ def test_what_the_tool_said_stays(rack: Topology) -> None:
 
 def test_repetitions_are_judged_by_their_median_and_a_dip_is_said(rack: Topology) -> None:
     """One bad sample among three does not fail a part, and does not pass unseen."""
-    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", LIMITS)}, topology=rack, marginal=0.01)
+    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", LIMITS)}, JudgeSettings(marginal=0.01), rack)
     pairs = [
         (
             Probe(f"x/gpu001/l.s.r{i}", "loopback", "x", ("gpu001",), (), 5, {"link_class": "pix", "series": "s"}),
@@ -110,7 +111,7 @@ def test_two_samples_far_apart_fail_only_when_both_do(
     rack: Topology, values: tuple[float, float], outcome: Outcome
 ) -> None:
     """Their middle was never measured; near each other they are judged by it."""
-    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", LIMITS)}, topology=rack, marginal=0.01)
+    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", LIMITS)}, JudgeSettings(marginal=0.01), rack)
     pairs = [
         (
             Probe(f"x/gpu001/l.s.r{i}", "loopback", "x", ("gpu001",), (), 5, {"link_class": "pix", "series": "s"}),
@@ -135,7 +136,7 @@ def all_reduce(algorithm: str) -> Probe:
 def test_a_limit_for_ring_says_nothing_of_another_algorithm(rack: Topology) -> None:
     """On two hosts Tree and NVLSTree exceed the network's bottleneck: their number is no proof of a good rail."""
     limits = (Limit("tor_all_reduce", 368.0, "RING on two hosts", algorithm="RING"),)
-    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", limits)}, topology=rack, marginal=0.005)
+    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", limits)}, JudgeSettings(marginal=0.005), rack)
     outcomes = {}
     for algorithm in ("RING", "NVLSTREE"):
         numbers = (Measurement("p", "busbw_out_of_place", 3760.0, "Gb/s", 8 * GIB),)

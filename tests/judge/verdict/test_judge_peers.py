@@ -21,6 +21,7 @@ from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.recorded import Key, Recorded
+from fabric.model.scenario import JudgeSettings
 from fabric.model.topology import Host, Topology
 from fabric.model.verdict import Baseline, Limit, Recurrence
 from tests.builders import suspects
@@ -122,7 +123,7 @@ def test_one_lucky_fast_pair_does_not_make_all_others_bad(rack: Topology) -> Non
         return 1.5 if probe.params["series"] == "mlx5_0.mlx5_1" and probe.hosts == ("gpu001",) else 1.0
 
     pairs = measured(probes, cv=0.003, seed=9, factor=lucky)
-    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", LOW_LIMITS)}, topology=rack, marginal=0.005)
+    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", LOW_LIMITS)}, JudgeSettings(marginal=0.005), rack)
     assert Outcome.FAIL not in {verdict.outcome for verdict in judge.judge(pairs)}
 
 
@@ -141,7 +142,7 @@ def test_two_line_rates_in_one_run_are_two_classes() -> None:
         return (0.5 if names.index(probe.hosts[0]) >= 8 else 1.0) * (0.9 if bad else 1.0)
 
     pairs = measured(probes, cv=0.003, seed=10, factor=factor)
-    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", LOW_LIMITS)}, topology=topology, marginal=0.005)
+    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", LOW_LIMITS)}, JudgeSettings(marginal=0.005), topology)
     verdicts, _ = judge.confirmed(probes, {result.probe_id: result for _, result in pairs})
     hosts = {p.hosts[0] for p in probes if verdicts[p.probe_id].outcome is Outcome.FAIL}
     assert hosts == {"gpu012"}
@@ -176,4 +177,4 @@ def test_what_a_record_says_alone_and_beside_a_limit_that_is_met(
 
 def test_nothing_measured_judges_to_nothing(rack: Topology) -> None:
     """An empty phase has no verdicts."""
-    assert Judge({}, topology=rack, marginal=0.01).judge([]) == []
+    assert Judge({}, JudgeSettings(marginal=0.01), rack).judge([]) == []

@@ -11,7 +11,7 @@ from fabric.judge.verdict.during_run import MoreSamples
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.scenario import Phase
+from fabric.model.scenario import JudgeSettings, Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
@@ -74,7 +74,7 @@ def test_a_phase_with_changes_is_left_alone(rack: Topology) -> None:
 def test_what_could_not_be_measured_once_is_run_again(wide: Topology) -> None:
     """Of a host on which all else was measured; a host on which much fails is in trouble, and is left as it is."""
     probes = expand_phase(Phase("x", (LoopbackSpec(),)), wide, tuple(wide.hosts))
-    plain = Judge({"h100-ndr": Baseline("h100-ndr", "f", LOW_LIMITS)}, topology=wide, marginal=0.005)
+    plain = Judge({"h100-ndr": Baseline("h100-ndr", "f", LOW_LIMITS)}, JudgeSettings(marginal=0.005), wide)
     lost = [probe for probe in probes if probe.hosts == ("gpu002",)]
     for number, wanted in ((1, lost[:1]), (len(lost), [])):
         failed = {probe.probe_id for probe in lost[:number]}

@@ -9,11 +9,12 @@ from fabric.judge.verdict.during_run import own_fails
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
+from fabric.model.scenario import JudgeSettings
 from fabric.model.verdict import Baseline, Limit
 
 RACK = rack_topology(3)
 LIMITS = (Limit("loopback", 380.0, "f"), Limit("pairwise", 380.0, "f"))
-JUDGE = Judge({"h100-ndr": Baseline("h100-ndr", "f", LIMITS)}, topology=RACK, marginal=0.005)
+JUDGE = Judge({"h100-ndr": Baseline("h100-ndr", "f", LIMITS)}, JudgeSettings(marginal=0.005), RACK)
 
 
 def probe(kind: str, *hosts: str, number: int = 1) -> Probe:

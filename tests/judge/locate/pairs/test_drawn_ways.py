@@ -20,6 +20,7 @@ from fabric.judge.verdict.probes import Judge
 from fabric.model.diagnosis import PairTest
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FailureKind, ProbeResult
+from fabric.model.scenario import JudgeSettings
 from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.model.verdict import Baseline, Limit, Verdict
 from fabric.probes.pairwise import PairwiseSpec, planes_of
@@ -60,7 +61,7 @@ def concluded(pairs: str, topology: Topology | None = None, *, queue_pairs: int 
                 name, 1, (), Outcome.FAIL, reason, number, number + 1.0, failure=FailureKind.RETRIES_EXCEEDED
             )
         probes.append(probe)
-    judge = Judge({"h100-ndr": Baseline("h100-ndr", "box", LIMITS)}, topology=topology, marginal=0.0)
+    judge = Judge({"h100-ndr": Baseline("h100-ndr", "box", LIMITS)}, JudgeSettings(marginal=0.0), topology)
     return conclude(probes, results, topology=topology, judge=judge)
 
 

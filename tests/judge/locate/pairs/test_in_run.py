@@ -19,7 +19,7 @@ from fabric.model.change import ChangeSettings
 from fabric.model.diagnosis import PairTest
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
-from fabric.model.scenario import LocaliseSettings, Phase
+from fabric.model.scenario import JudgeSettings, LocaliseSettings, Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, Limit, Verdict
 from fabric.plan.plan import PhasePlan, schedule
@@ -113,7 +113,7 @@ class Ran:
     @property
     def verdict(self) -> Verdict:
         """What is concluded."""
-        judge = Judge({"h100-ndr": Baseline("h100-ndr", "test", LIMITS)}, topology=self.topology, marginal=0.0)
+        judge = Judge({"h100-ndr": Baseline("h100-ndr", "test", LIMITS)}, JudgeSettings(marginal=0.0), self.topology)
         return conclude(self.probes, self.results, topology=self.topology, judge=judge)
 
     @property
