@@ -208,7 +208,9 @@ def where_words(where: Where) -> str:
 MOST_ROUNDS = 1000
 """More rounds than this are not suggested to anybody: no run has so many."""
 
-LEAST_SAMPLES = 2
+LEAST_PASSES = 2
+"""Of a side: one has no spread."""
+
 ROUNDING = 1e-9
 """What logarithms may lose, relative: a ratio of exactly 1 is at least 1."""
 
@@ -276,7 +278,7 @@ def _did_not_complete(expected: ExpectedRatio, sides: Sides) -> tuple[Outcome, s
 
 def _too_few(expected: ExpectedRatio, sides: Sides) -> tuple[Outcome, str] | None:
     """What is missing for an interval; None: nothing."""
-    few = min(len(side.passes) for side in sides.all) < LEAST_SAMPLES
+    few = min(len(side.passes) for side in sides.all) < LEAST_PASSES
     if not few and (expected.statistic == MEAN or sides.all[0].keys > 1):
         by_rounds = expected.statistic == MEAN and expected.over is not None
         rounds = len(sides.rounds())
@@ -294,7 +296,7 @@ def _too_few(expected: ExpectedRatio, sides: Sides) -> tuple[Outcome, str] | Non
         return Outcome.INCONCLUSIVE, "the two have no probe in common to compare"
     if not few:
         return Outcome.INCONCLUSIVE, f"one measurement alone has no {expected.statistic}"
-    return Outcome.INCONCLUSIVE, f"{had} have no spread to judge by: repeat at least {LEAST_SAMPLES}"
+    return Outcome.INCONCLUSIVE, f"{had} have no spread to judge by: repeat at least {LEAST_PASSES}"
 
 
 def _measured(expected: ExpectedRatio, sides: Sides) -> tuple[Interval, str, int]:

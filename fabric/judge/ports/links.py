@@ -136,8 +136,8 @@ def raw_ber(courses: Courses, line_rate_gbps: float, name: str = "raw_errors") -
     return (counted[-1] - counted[0]) / (lasted_s * line_rate_gbps * 1e9)
 
 
-COMMON = {"firmware": "firmware", "part_number": "part number", "vendor": "vendor"}
-"""What modules may share, and its name in words."""
+COMMON = ("firmware", "part_number", "vendor")
+"""What modules may share."""
 
 Ends = Sequence[tuple[str, End, PortHealth]]
 """Each end with its cable's name and what its counters say."""
@@ -170,7 +170,8 @@ def bad_batches(ends: Ends, modules: Mapping[End, LinkModule], *, line_rate_gbps
         others = [one for one in known if one[1] not in key]
         # Where all of them err it is not what these have in common.
         if len(group) > MANY and others and key not in found and errs(group) and not errs(others):
-            names, batch = list(dict.fromkeys(name for name, *_ in group)), f"modules with {COMMON[field]} {value}"
+            names = list(dict.fromkeys(name for name, *_ in group))
+            batch = f"modules with {field.replace('_', ' ')} {value}"
             counted = sum(ber.count for *_, ber in group)
             text = f"{counted:,} symbol errors on all {len(group)} {batch}, none too many on one: {fold(names)}"
             found[key] = PortHealth(names[0], "", ((ERRORS[0], Outcome.FAIL, text),), cable=batch)
