@@ -35,7 +35,6 @@ from fabric.probes.kinds import REPEATED_KINDS
 
 if TYPE_CHECKING:
     from fabric.judge.locate.pairs.further_rounds import FurtherRounds
-    from fabric.judge.locate.suspects import Located
 
 
 _WHAT_TO_DO = (
@@ -66,8 +65,7 @@ def _failures(probes: Sequence[Probe], results: Results, *, judge: Judge) -> lis
 
     Who failed only together with hosts, and did well with others, is cleared: the neighbour of a bad host is not bad.
     """
-    verdicts, located = judge.confirmed(probes, results)
-    elsewhere = _explained_elsewhere(probes, verdicts, located, judge.topology)
+    verdicts, elsewhere = _judged(probes, results, judge)
     pairs = [probe for probe in probes if len(probe.hosts) > 1 and verdicts[probe.probe_id].outcome.is_good]
     well = {(host, probe.kind, probe.hosts) for probe in pairs for host in probe.hosts}
     partners = Counter((host, kind) for host, kind, _ in well)
@@ -81,21 +79,21 @@ def _failures(probes: Sequence[Probe], results: Results, *, judge: Judge) -> lis
     return bad
 
 
-def _explained_elsewhere(
-    probes: Iterable[Probe], verdicts: Verdicts, located: Located, topology: Topology
-) -> set[tuple[str, str]]:
+def _judged(probes: Sequence[Probe], results: Results, judge: Judge) -> tuple[Verdicts, set[tuple[str, str]]]:
     """
-    Hosts with slow probes (their ids) over switches which parts explain that are not, or need not be, the host's own.
+    The verdicts, and hosts with slow probes (ids) over switches that parts explain which need not be the host's own.
 
     A port that is slow in all cross-rail probes may as well be the cable above its leaf: later phases can tell.
     """
+    verdicts, located = judge.confirmed(probes, results)
+    topology = judge.topology
     blamed = {
         host
         for one in located.suspects
         if not any(_is_above(name, topology) for name in (one.component, *one.ambiguous_with))
         for host in one.hosts
     }
-    return {
+    return verdicts, {
         (host, probe.probe_id)
         for probe in probes
         if probe.probe_id in located.explained and verdicts[probe.probe_id].value_gbps is not None
@@ -124,8 +122,7 @@ def _counted(bad: Iterable[_Failure]) -> dict[str, str]:
 def own_fails(probes: Sequence[Probe], results: Results, *, judge: Judge) -> OwnFails:
     """Judge the probes that stay inside one host. Who was not measured is in neither."""
     ran = [probe for probe in probes if probe.probe_id in results]
-    verdicts, located = judge.confirmed(ran, results)
-    elsewhere = _explained_elsewhere(ran, verdicts, located, judge.topology)
+    verdicts, elsewhere = _judged(ran, results, judge)
     own = [(probe, verdicts[probe.probe_id].outcome) for probe in ran if len(probe.hosts) == 1]
     own = [(probe, outcome) for probe, outcome in own if (probe.hosts[0], probe.probe_id) not in elsewhere]
     measured = {probe.kind for probe, outcome in own if outcome.is_good}
