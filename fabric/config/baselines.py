@@ -6,12 +6,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-from pydantic import Field, with_config
+from pydantic import Field
 
 from fabric.config.document import Tree, read_document
 from fabric.config.problems import Problems, report, valid_items
 from fabric.errors import ConfigError, Problem
-from fabric.model.fields.entry import STRICT, Entry, written_keys
+from fabric.model.fields.entry import Entry, InFiles, written_keys
 from fabric.model.fields.scalars import SAFE_NAME, Choice
 from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.inventory import BACKENDS, Inventory
@@ -34,9 +34,8 @@ from fabric.probes.loopback import link_classes
 T = TypeVar("T")
 
 
-@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(InFiles):
     """What was recorded and nobody has accepted yet: for which baseline, and through which backend it was measured."""
 
     name: Annotated[str, SAFE_NAME]

@@ -5,10 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import with_config
-
 from fabric.config.problems import KeyPath, Problems
-from fabric.model.fields.entry import STRICT, Entry, key
+from fabric.model.fields.entry import Entry, key
 from fabric.model.fields.folded import Folded, FoldedNames
 from fabric.model.fields.scalars import BASELINE_NAME, DEVICE, SAFE_NAME, Choice, Decimal, Indexes, Whole
 from fabric.model.fields.wording import nearest, one_of, quoted, shown
@@ -142,7 +140,6 @@ class RnicEntry(Entry):
     """The GPUs it serves; else those on its PCIe switch."""
 
 
-@with_config(STRICT)
 @dataclass(frozen=True, kw_only=True)
 class PlatformEntry(ToolSettings):
     """A host layout, described once."""

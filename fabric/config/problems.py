@@ -1,14 +1,13 @@
 """Collects everything that is wrong with one file, each with its line; what pydantic finds is said in plain words."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import is_dataclass
 from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from fabric.errors import ConfigError, Problem
-from fabric.model.fields.entry import Entry, OneOf, from_file, written_keys
+from fabric.model.fields.entry import Entry, InFiles, OneOf, from_file, written_keys
 from fabric.model.fields.wording import nearest, quoted, seen
 
 KeyPath = tuple[str | int, ...]
@@ -192,7 +191,7 @@ def _models_at(model: type, path: KeyPath) -> list[Any]:
 
 def _models_in(annotation: Any) -> list[type]:
     """The models that a field's type speaks of, however wrapped."""
-    if isinstance(annotation, type) and (issubclass(annotation, Entry) or is_dataclass(annotation)):
+    if isinstance(annotation, type) and issubclass(annotation, Entry | InFiles):
         return [annotation]
     if isinstance(annotation, OneOf):
         return list(annotation.models)

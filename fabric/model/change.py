@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-from pydantic import Field, with_config
+from pydantic import Field
 
-from fabric.model.fields.entry import STRICT, Entry, Kinds, key
+from fabric.model.fields.entry import Entry, InFiles, Kinds, key
 from fabric.model.fields.scalars import (
     DEVICE,
     OPTION_WORD,
@@ -247,9 +247,8 @@ PortTool = Annotated[str, Choice(PORT_TOOLS)]
 Most = Annotated[int, Whole(1, 1000)]
 
 
-@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(InFiles):
     """How long a change outlives its orchestrator: its guard undoes it then, renewals or not."""
 
     ttl_s: Annotated[float, Duration(10, 600)] = key(60.0, alias="ttl")
@@ -258,9 +257,8 @@ class Lease:
     """And at the latest so long after it was made, whatever the run says."""
 
 
-@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
-class SubnetManager:
+class SubnetManager(InFiles):
     """One subnet manager, running or standing by."""
 
     host: HostName
@@ -273,9 +271,8 @@ class SubnetManager:
     """The argv that makes it read that file."""
 
 
-@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
-class BlastRadius:
+class BlastRadius(InFiles):
     """The most that may be altered at once."""
 
     changes: Most = 4
@@ -288,9 +285,8 @@ class BlastRadius:
     """Fraction of all links of the inventory."""
 
 
-@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
-class ChangeSettings:
+class ChangeSettings(InFiles):
     """How changes are made on this fabric (``changes:`` of an inventory)."""
 
     via: HostName | None = None

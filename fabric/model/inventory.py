@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
-from pydantic import with_config
-
 from fabric.model.change import ChangeSettings
-from fabric.model.fields.entry import STRICT, WrittenAs, key
+from fabric.model.fields.entry import InFiles, WrittenAs, key
 from fabric.model.fields.scalars import ADDRESS, USER, Choice, Decimal, Duration, Flag, Line, Span, Whole
 from fabric.model.topology import OptionWords, Topology
 
@@ -48,9 +46,8 @@ User = Annotated[str, USER]
 Port = Annotated[int, Whole(1, 65_535)]
 
 
-@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
-class JumpHost:
+class JumpHost(InFiles):
     """A host to go through; its key is checked like any other."""
 
     address: Annotated[str, ADDRESS]
@@ -61,9 +58,8 @@ class JumpHost:
     """Its SSH port."""
 
 
-@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
-class SshSettings:
+class SshSettings(InFiles):
     """How hosts are reached over SSH; no password, no switch that turns host keys off."""
 
     user: User | None = None
@@ -84,18 +80,16 @@ class SshSettings:
     """How long to wait for a session."""
 
 
-@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
-class ProcessSettings:
+class ProcessSettings(InFiles):
     """How a command is carried to a host by another command."""
 
     prefix: tuple[Annotated[str, Line("an argument", option=True)], ...] = key((), max_length=64)
     """The argv before each command, {host} replaced; empty runs it here."""
 
 
-@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
-class SlurmSettings:
+class SlurmSettings(InFiles):
     """How the agents of a Slurm job's hosts are begun."""
 
     options: OptionWords = ()
@@ -106,9 +100,8 @@ WHOLE = 1.0
 """The factor of a fault that has none: no file can write it."""
 
 
-@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(InFiles):
     """
     Something the simulated rack shall do wrong.
 
@@ -134,7 +127,6 @@ class Fault:
     """With slow, erratic, dipping, fading, heat_sick, tenant: the fraction of its bandwidth that is left."""
 
 
-@with_config(STRICT)
 @dataclass(frozen=True, kw_only=True)
 class TimedFaultEntry(Fault):
     """Something that goes wrong for a while, as a file writes it."""
@@ -158,9 +150,8 @@ class TimedFault:
     fault: Fault
 
 
-@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
-class MockSettings:
+class MockSettings(InFiles):
     """How the simulated rack behaves."""
 
     faults: tuple[Fault, ...] = key((), max_length=1000)

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, fields
 from typing import Annotated
 
-from pydantic import Field, with_config
+from pydantic import Field
 
-from fabric.model.fields.entry import STRICT, key
+from fabric.model.fields.entry import InFiles, key
 from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Size, Whole, Word
 from fabric.model.scenario import ProbeKind
 from fabric.model.text import size_text
@@ -22,9 +22,8 @@ Gbps = Annotated[float, Decimal(0.001, 1_000_000)]
 RunName = Annotated[str, Word(rf"{SAFE_NAME.pattern}/{SAFE_NAME.pattern}", "a run as scenario/run-id")]
 
 
-@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
-class Key:
+class Key(InFiles):
     """
     What two measurements must share to be compared with each other; a part that is None was not there to record.
 
@@ -43,7 +42,6 @@ class Key:
     line_rate_gbps: Gbps | None = None
 
 
-@with_config(STRICT)
 @dataclass(frozen=True, kw_only=True)
 class Recorded(Key):
     """

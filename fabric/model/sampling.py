@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, with_config
+from pydantic import AfterValidator, Field
 
-from fabric.model.fields.entry import STRICT, Entry, NotInFiles
+from fabric.model.fields.entry import Entry, InFiles, NotInFiles
 from fabric.model.fields.scalars import Decimal, Duration, Flag, Span
 
 Value = int | float | None
@@ -163,9 +163,8 @@ MOST_RETRANSMITS = 1e12
 """A bound on what can be written (a choice: more than a port of 800 Gb/s has packets in an hour)."""
 
 
-@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
-class ZeroGrowth:
+class ZeroGrowth(InFiles):
     """
     What grows on a good fabric, too: how much of it is too much.
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
-from pydantic import AfterValidator, BeforeValidator, Field, with_config
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic.json_schema import JsonSchemaValue
 
 from fabric.model.change import CHANGES, ChangeSpec
-from fabric.model.fields.entry import STRICT, Entry, Kinds, Named, NotInFiles, key
+from fabric.model.fields.entry import Entry, InFiles, Kinds, Named, NotInFiles, key
 from fabric.model.fields.scalars import (
     BASELINE_NAME,
     PHASE_NAME,
@@ -181,9 +181,8 @@ Localise = Annotated[
 ]
 
 
-@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
-class Phase:
+class Phase(InFiles):
     """
     A part of the scenario; phases run in the order written.
 
@@ -314,9 +313,8 @@ Expectation = Annotated[
 Criterion = Annotated[str, Choice(CRITERIA)]
 
 
-@with_config(STRICT)
 @dataclass(frozen=True)
-class JudgeSettings:
+class JudgeSettings(InFiles):
     """How measurements are judged."""
 
     baseline: Annotated[str, BASELINE_NAME] | None = None

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated
 
-from pydantic import Field, with_config
+from pydantic import Field
 
-from fabric.model.fields.entry import STRICT, Entry, WrittenAs
+from fabric.model.fields.entry import Entry, InFiles, WrittenAs
 from fabric.model.fields.scalars import OPTION_WORD, AsWritten, Choice, Flag, Whole, Word
 from fabric.model.part import Part
 
@@ -87,9 +87,8 @@ class ToolsEntry(Entry):
         return tuple((name, path) for name, path in self if path is not None)
 
 
-@with_config(STRICT)
 @dataclass(frozen=True, kw_only=True)
-class ToolSettings:
+class ToolSettings(InFiles):
     """How the tools of a platform are called; what is None is left to the tools, or to what is set on the host."""
 
     gid_index: GidIndex | None = None

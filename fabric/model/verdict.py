@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Annotated
 
-from pydantic import with_config
-
 from fabric.model.change import ChangeResult
-from fabric.model.fields.entry import STRICT, key
+from fabric.model.fields.entry import InFiles, key
 from fabric.model.fields.scalars import Choice, Flag, Line
 from fabric.model.outcome import Outcome, Reason
 from fabric.model.probe import FailureKind, NamedPart
@@ -42,9 +40,8 @@ class TrainingImpact:
     flaps: int | None = None
 
 
-@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(InFiles):
     """
     The least that is acceptable for a key, with the source of the number.
 

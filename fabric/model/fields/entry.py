@@ -29,10 +29,9 @@ from fabric.model.fields.wording import nearest, one_of, quoted
 
 _FROM_FILE = "a file"
 
-STRICT = ConfigDict(
+_STRICT = ConfigDict(
     extra="forbid", frozen=True, arbitrary_types_allowed=True, validate_by_name=True, validate_by_alias=False
 )
-"""Of a mapping in a file: no other keys than its fields; ``with_config(STRICT)`` makes a dataclass such a mapping."""
 
 Model = TypeVar("Model")
 
@@ -70,6 +69,17 @@ def key(default: Any = MISSING, **told: Any) -> Any:
     return field(default=default, default_factory=factory, metadata=told)
 
 
+class InFiles:
+    """
+    What a dataclass is made of that is a mapping in a file: its keys are the fields, and no other key is allowed.
+
+    The program makes one at no cost, for only what comes from files is checked. ``key`` says more of a field.
+    """
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+
 class Entry(BaseModel):
     """
     A mapping in a file: its keys are the fields, and no other key is allowed.
@@ -78,7 +88,7 @@ class Entry(BaseModel):
     The program and run.json know fields by their own names.
     """
 
-    model_config = STRICT
+    model_config = _STRICT
 
     why: ClassVar[Mapping[str, str]] = {}
     """Of a required key: what to say after "is required here"."""
