@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
-
-from pydantic import Field
 
 from fabric.config import topology as parts
 from fabric.config.baselines import baseline_problem
@@ -17,47 +15,23 @@ from fabric.config.platforms import PlatformEntry, platform, program_first
 from fabric.config.problems import KeyPath, Problems, again, report, section, valid_items
 from fabric.config.topology import HostsEntry, SwitchesEntry
 from fabric.model.change import ChangeSettings, SubnetManager
-from fabric.model.fields.entry import Entry
-from fabric.model.fields.scalars import SAFE_NAME, Choice
+from fabric.model.fields.entry import key
+from fabric.model.fields.scalars import SAFE_NAME
 from fabric.model.fields.wording import nearest, quoted, shown
-from fabric.model.inventory import (
-    BACKENDS,
-    ROUTING,
-    Fault,
-    Inventory,
-    MockSettings,
-    ProcessSettings,
-    SlurmSettings,
-    SshSettings,
-)
+from fabric.model.inventory import Fault, Inventory, InventorySettings, MockSettings, SshSettings
 from fabric.model.topology import Platform, Topology
 
 
-class InventoryFile(Entry):
+@dataclass(frozen=True, kw_only=True)
+class InventoryFile(InventorySettings):
     """A whole inventory file."""
 
-    name: Annotated[str, SAFE_NAME]
-    """What this fabric is called."""
-    backend: Annotated[str, Choice(BACKENDS)]
-    """How hosts are reached: mock (simulated), ssh, slurm or process."""
-    platforms: dict[Annotated[str, SAFE_NAME], PlatformEntry] = Field(min_length=1)
+    platforms: dict[Annotated[str, SAFE_NAME], PlatformEntry] = key(min_length=1)
     """Host layouts by name."""
-    hosts: tuple[HostsEntry, ...] = Field(min_length=1)
+    hosts: tuple[HostsEntry, ...] = key(min_length=1)
     """The machines under test."""
     switches: tuple[SwitchesEntry, ...] = ()
     """The switches between them."""
-    routing: Annotated[str, Choice(ROUTING)] | None = None
-    """How the switches choose paths, as link_burn is planned: ftree, updn, minhop, ar or ecmp."""
-    ssh: SshSettings = SshSettings()
-    """With backend ssh: how hosts are reached."""
-    slurm: SlurmSettings = SlurmSettings()
-    """With backend slurm: how the agents of a job's hosts are begun."""
-    process: ProcessSettings = ProcessSettings()
-    """With backend process: what carries a command to a host."""
-    changes: ChangeSettings = ChangeSettings()
-    """How changes are made on this fabric, and how many at once."""
-    mock: MockSettings = MockSettings()
-    """With backend mock: how the simulated rack behaves."""
 
 
 _CHANGES: KeyPath = ("changes",)
@@ -78,8 +52,7 @@ def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Invento
     problems.raise_if_any(command_line.all())
     assert file is not None  # else it was raised above
     mock = replace(file.mock, faults=(*file.mock.faults, *extra), routing=file.mock.routing or file.routing)
-    same = {key: getattr(file, key) for key in ("name", "backend", "ssh", "slurm", "process", "changes", "routing")}
-    return Inventory(source=str(path), topology=topology, mock=mock, **same)
+    return Inventory(topology=topology, **file.settings | {"source": str(path), "mock": mock})
 
 
 def _topology(tree: dict[str, Tree], path: Path, problems: Problems) -> tuple[Topology, bool]:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
 from typing import Any, Literal, TypeVar
@@ -116,7 +116,7 @@ def _inventory_document(inventory: Inventory) -> _InventoryDocument:
         rows.append((host.name, platform, host.address, host.rack, leaves.setdefault(host.leaves, len(leaves))))
     runs = groupby(topology.switches.values(), key=lambda switch: switch.tier)
     return _InventoryDocument(
-        **_settings(inventory),
+        **inventory.settings,
         platforms=tuple(platform for _, platform in platforms.values()),
         leaves=tuple(leaves),
         hosts=tuple(rows),
@@ -136,9 +136,4 @@ def _inventory(document: _InventoryDocument) -> Inventory:
     logins = document.logins
     switches = {name: Switch(name, tier, logins.get(name)) for tier, names in document.switches for name in names}
     topology = Topology(hosts, switches, document.uplinks, document.management)
-    return Inventory(topology=topology, **_settings(document))
-
-
-def _settings(one: InventorySettings) -> dict[str, Any]:
-    """What an inventory and its document have alike."""
-    return {each.name: getattr(one, each.name) for each in fields(InventorySettings)}
+    return Inventory(topology=topology, **document.settings)

@@ -9,13 +9,14 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
+from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from fabric.config.inventory import InventoryFile
 from fabric.config.phases import FIXED_KEYS, REFERENCE
 from fabric.config.scenario import ScenarioFile
-from fabric.model.fields.entry import Entry, written_keys
+from fabric.model.fields.entry import Entry, InFiles, written_keys
 from fabric.probes.kinds import ASKED
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -69,8 +70,8 @@ def _or_reference(part: dict[str, Any]) -> dict[str, Any]:
     return {**told, "anyOf": [checked, {"type": "string", "pattern": f"^{REFERENCE.pattern}$"}]}
 
 
-def _schema(model: type[Entry]) -> dict[str, Any]:
-    return {"$schema": _DIALECT, **model.model_json_schema(by_alias=True, schema_generator=_Generator)}
+def _schema(model: type[Entry | InFiles]) -> dict[str, Any]:
+    return {"$schema": _DIALECT, **TypeAdapter(model).json_schema(by_alias=True, schema_generator=_Generator)}
 
 
 @cache

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Annotated
+from dataclasses import dataclass, field, fields, replace
+from typing import Annotated, Any
 
 from fabric.model.change import ChangeSettings
-from fabric.model.fields.entry import InFiles, WrittenAs, key
-from fabric.model.fields.scalars import ADDRESS, USER, Choice, Decimal, Duration, Flag, Line, Span, Whole
+from fabric.model.fields.entry import InFiles, NotInFiles, WrittenAs, key
+from fabric.model.fields.scalars import ADDRESS, SAFE_NAME, USER, Choice, Decimal, Duration, Flag, Line, Span, Whole
 from fabric.model.topology import OptionWords, Topology
 
 SITE = {
@@ -195,18 +195,31 @@ class MockSettings(InFiles):
 
 
 @dataclass(frozen=True, kw_only=True)
-class InventorySettings:
-    """What an inventory says besides what is there; *backend* is used when the command line names none."""
+class InventorySettings(InFiles):
+    """What an inventory says besides what is there; *source* is the file it came from, for messages."""
 
-    name: str
-    source: str  # the file it came from, for messages
-    backend: str  # one of BACKENDS
+    name: Annotated[str, SAFE_NAME]
+    """What this fabric is called."""
+    source: Annotated[str, NotInFiles()] = ""
+    backend: Annotated[str, Choice(BACKENDS)]
+    """How hosts are reached: mock (simulated), ssh, slurm or process."""
     ssh: SshSettings = SshSettings()
+    """With backend ssh: how hosts are reached."""
     process: ProcessSettings = ProcessSettings()
+    """With backend process: what carries a command to a host."""
     mock: MockSettings = MockSettings()
+    """With backend mock: how the simulated rack behaves."""
     changes: ChangeSettings = field(default_factory=ChangeSettings)
+    """How changes are made on this fabric, and how many at once."""
     slurm: SlurmSettings = SlurmSettings()
-    routing: str | None = None
+    """With backend slurm: how the agents of a job's hosts are begun."""
+    routing: Annotated[str, Choice(ROUTING)] | None = None
+    """How the switches choose paths, as link_burn is planned: ftree, updn, minhop, ar or ecmp."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """These fields alone, by name."""
+        return {one.name: getattr(self, one.name) for one in fields(InventorySettings)}
 
 
 @dataclass(frozen=True, kw_only=True)
