@@ -52,7 +52,7 @@ def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Invento
     problems.raise_if_any(command_line.all())
     assert file is not None  # else it was raised above
     mock = replace(file.mock, faults=(*file.mock.faults, *extra), routing=file.mock.routing or file.routing)
-    return Inventory(topology=topology, **file.settings | {"source": str(path), "mock": mock})
+    return Inventory(topology=topology, **file.fields_of(InventorySettings) | {"source": str(path), "mock": mock})
 
 
 def _topology(tree: dict[str, Tree], path: Path, problems: Problems) -> tuple[Topology, bool]:

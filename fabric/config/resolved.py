@@ -116,7 +116,7 @@ def _inventory_document(inventory: Inventory) -> _InventoryDocument:
         rows.append((host.name, platform, host.address, host.rack, leaves.setdefault(host.leaves, len(leaves))))
     runs = groupby(topology.switches.values(), key=lambda switch: switch.tier)
     return _InventoryDocument(
-        **inventory.settings,
+        **inventory.fields_of(InventorySettings),
         platforms=tuple(platform for _, platform in platforms.values()),
         leaves=tuple(leaves),
         hosts=tuple(rows),
@@ -136,4 +136,4 @@ def _inventory(document: _InventoryDocument) -> Inventory:
     logins = document.logins
     switches = {name: Switch(name, tier, logins.get(name)) for tier, names in document.switches for name in names}
     topology = Topology(hosts, switches, document.uplinks, document.management)
-    return Inventory(topology=topology, **document.settings)
+    return Inventory(topology=topology, **document.fields_of(InventorySettings))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated
-
-from pydantic import Field
 
 from fabric.changes.kind import Context
 from fabric.config.baselines import baseline_problem
@@ -31,58 +30,36 @@ from fabric.config.phases import (
 from fabric.config.problems import Problems, again, report, section
 from fabric.config.selection import HostsText, Selection, hosts_named
 from fabric.errors import ConfigError, Problem
-from fabric.model.fields.entry import Entry
-from fabric.model.fields.scalars import Choice, Flag, Line, Whole
+from fabric.model.fields.entry import key
+from fabric.model.fields.scalars import Choice, Line, Whole
 from fabric.model.fields.wording import quoted, shown
 from fabric.model.inventory import Inventory
 from fabric.model.sampling import PFC, RETRANSMITS, SampleSettings, ZeroGrowth
-from fabric.model.scenario import (
-    DRILLS,
-    Expectation,
-    JudgeSettings,
-    Name,
-    Phase,
-    RunTime,
-    Scenario,
-    Where,
-)
+from fabric.model.scenario import Expectation, JudgeSettings, Name, Phase, Scenario, ScenarioSettings, Where
 
-ALLOWED = ("isolate", "busy_hosts", "blast_radius", "power_loss", DRILLS)
-"""Guard rails that a scenario may lift, and phases that are left out otherwise."""
 ROUND_ORDERS = ("as_written", "abba")
 
 
-class ScenarioFile(Entry):
+@dataclass(frozen=True, kw_only=True)
+class ScenarioFile(ScenarioSettings):
     """A whole scenario file."""
 
-    name: Name
-    """Its name; results go to results/<name>/."""
     description: Annotated[str, Line("a description", most=2000)] | None = None
     """One line for people."""
     inventory: Annotated[str, Line("a path", most=4096)] | None = None
     """The inventory file, relative to this one; --inventory overrides it."""
-    hosts: Annotated[Selection, HostsText()] = Selection("all")
+    hosts: Annotated[Selection, HostsText()] = key(default_factory=lambda: Selection("all"))
     """Where it runs: all, gpu[001-016], a list, {rack: r1} or {tor: leaf3}; --hosts overrides it."""
-    matrix: dict[Name, MatrixValues] = Field({}, min_length=1, max_length=6)
+    matrix: dict[Name, MatrixValues] = key(default_factory=dict, min_length=1, max_length=6)
     """Values by name: the phases run once per combination, $name stands for the value."""
     rounds: Annotated[int, Whole(1, 100)] = 1
     """How often all combinations are run."""
     order: Annotated[str, Choice(ROUND_ORDERS)] = "as_written"
     """abba: every second round runs the combinations backwards, so that drift cancels out."""
-    phases: tuple[Phase, ...] = Field(min_length=1, max_length=64)
+    phases: tuple[Phase, ...] = key(min_length=1, max_length=64)
     """Its parts, in order."""
-    judge: JudgeSettings = JudgeSettings()
-    """Which limits count, and what is near them."""
-    expect: tuple[ExpectEntry, ...] = Field((), max_length=100)
+    expect: tuple[ExpectEntry, ...] = key((), max_length=100)
     """What shall come out, phase against phase."""
-    sample: SampleSettings | None = None
-    """What is read on the hosts while the run works."""
-    for_s: RunTime | None = Field(None, validation_alias="for")
-    """How long the whole run lasts, for phases with a share of it; or --for."""
-    identity: Annotated[bool, Flag()] = False
-    """Whether serial numbers and firmware of the hosts' parts are read when the run begins."""
-    allow: tuple[Annotated[str, Choice(ALLOWED)], ...] = Field((), max_length=len(ALLOWED))
-    """What is allowed besides: isolate, busy_hosts, blast_radius, power_loss (guard rails), drills."""
 
 
 READ_MOST = 500_000  # values of the file times combinations: some ten seconds
@@ -120,19 +97,14 @@ def load_scenario(
     # Pauses are read where they are judged: asking for them costs a tool each time.
     sample = None if file.sample is None else file.sample.changed(pfc=PFC in judge.zero_growth)
     scenario = Scenario(
-        name=file.name,
         description=file.description or "",
         source=str(path),
         inventory=inventory.source,
         hosts=names,
         phases=phases,
-        judge=judge,
         expect=expect,
-        allow=file.allow,
-        sample=sample,
-        identity=file.identity,
-        lasts_s=file.for_s,
         lines=tuple(_lines(tree.get("phases"), problems)),
+        **file.fields_of(ScenarioSettings) | {"sample": sample},
     )
     return scenario, inventory
 

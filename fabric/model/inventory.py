@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 from fabric.model.change import ChangeSettings
 from fabric.model.fields.entry import InFiles, NotInFiles, WrittenAs, key
@@ -215,11 +215,6 @@ class InventorySettings(InFiles):
     """With backend slurm: how the agents of a job's hosts are begun."""
     routing: Annotated[str, Choice(ROUTING)] | None = None
     """How the switches choose paths, as link_burn is planned: ftree, updn, minhop, ar or ecmp."""
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """These fields alone, by name."""
-        return {one.name: getattr(self, one.name) for one in fields(InventorySettings)}
 
 
 @dataclass(frozen=True, kw_only=True)

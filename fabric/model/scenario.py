@@ -140,6 +140,8 @@ class LocaliseSettings(Entry):
 
 DRILLS = "drills"
 """The word of ``allow:`` with which the phases run that are drills."""
+ALLOWED = ("isolate", "busy_hosts", "blast_radius", "power_loss", DRILLS)
+"""Guard rails that a scenario may lift, and phases that are left out otherwise."""
 
 Where = tuple[tuple[str, str], ...]
 """One combination of a matrix, as texts: ``(("adaptive_routing", "on"),)``."""
@@ -336,22 +338,34 @@ Lines = tuple[tuple[str, str, int], ...]
 """A key (``changes``, or a kind of probe), the phase that has it, and the line; not kept in run.json."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
+@dataclass(frozen=True, kw_only=True)
+class ScenarioSettings(InFiles):
+    """What a scenario says besides which phases run on which hosts, and what shall come out."""
+
+    name: Name
+    """Its name; results go to results/<name>/."""
+    judge: JudgeSettings = JudgeSettings()
+    """Which limits count, and what is near them."""
+    allow: tuple[Annotated[str, Choice(ALLOWED)], ...] = key((), max_length=len(ALLOWED))
+    """What is allowed besides: isolate, busy_hosts, blast_radius, power_loss (guard rails), drills."""
+    sample: SampleSettings | None = None
+    """What is read on the hosts while the run works."""
+    identity: Annotated[bool, Flag()] = False
+    """Whether serial numbers and firmware of the hosts' parts are read when the run begins."""
+    lasts_s: RunTime | None = key(None, alias="for")
+    """How long the whole run lasts, for phases with a share of it; or --for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario(ScenarioSettings):
     """One scenario file, decoded; *hosts* names the hosts it runs on, already resolved, in inventory order."""
 
-    name: str
-    description: str
+    description: str = ""
     source: str
     inventory: str  # path as resolved against the scenario's own folder
     hosts: tuple[str, ...]
     phases: tuple[Phase, ...]
-    judge: JudgeSettings
     expect: tuple[Expectation, ...] = ()
-    allow: tuple[str, ...] = ()  # guard rails that are lifted, by the name of the override
-    sample: SampleSettings | None = None  # what is read on the hosts meanwhile; None: nothing
-    identity: bool = False  # serial numbers and firmware of the hosts' parts are read at the start
-    lasts_s: float | None = None  # the whole run, where phases have a share of it
     lines: Annotated[Lines, Field(exclude=True)] = field(
         default=(), compare=False
     )  # where its file says what is found wrong only once it is planned

@@ -8,7 +8,7 @@ from fabric.checks.pre_flight import installed, told_by_inventory
 from fabric.config.inventory import load_inventory
 from fabric.model.change import ChangeSettings, ChangeSpec, SubnetManager
 from fabric.model.inventory import Inventory
-from fabric.model.scenario import JudgeSettings, Phase, ProbeSpec, Scenario
+from fabric.model.scenario import Phase, ProbeSpec, Scenario
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
 from fabric.probes.loopback import LoopbackSpec
@@ -22,7 +22,7 @@ HOSTS = ("gpu001", "gpu002")
 
 def _scenario(probes: tuple[ProbeSpec, ...] = (), changes: tuple[ChangeSpec, ...] = ()) -> Scenario:
     phase = Phase("only", probes, changes=changes)
-    return Scenario("s", "", "s.yaml", RACK.source, HOSTS, (phase,), JudgeSettings())
+    return Scenario(name="s", source="s.yaml", inventory=RACK.source, hosts=HOSTS, phases=(phase,))
 
 
 def _needs(

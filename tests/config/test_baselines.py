@@ -236,7 +236,14 @@ def inventory(folder: Path) -> Inventory:
 def notes(inventory: Inventory, limits: list[Limit], *specs: ProbeSpec, override: str | None = None) -> list[str]:
     """The notes on these limits, without where they are from."""
     judge = JudgeSettings(override)
-    scenario = Scenario("s", "", "s.yaml", "i.yaml", tuple(inventory.topology.hosts), (Phase("p", specs),), judge)
+    scenario = Scenario(
+        name="s",
+        source="s.yaml",
+        inventory="i.yaml",
+        hosts=tuple(inventory.topology.hosts),
+        phases=(Phase("p", specs),),
+        judge=judge,
+    )
     name = override or "h100-ndr"
     found = baseline_notes(scenario if specs else None, inventory, {name: Baseline(name, "b", tuple(limits))})
     prefix = f"platform duo, baseline {name}: "
@@ -301,7 +308,7 @@ def test_a_run_is_told_in_one_line_of_limits_above_the_line(inventory: Inventory
     hosts = tuple(inventory.topology.hosts)
 
     def line(*specs: ProbeSpec) -> str | None:
-        scenario = Scenario("s", "", "s.yaml", "i.yaml", hosts, (Phase("p", specs),), JudgeSettings())
+        scenario = Scenario(name="s", source="s.yaml", inventory="i.yaml", hosts=hosts, phases=(Phase("p", specs),))
         return out_of_reach_line(scenario, inventory, {"h100-ndr": Baseline("h100-ndr", "b", tuple(limits))})
 
     told = line(LoopbackSpec(), RnicToRnicSpec(), TorAllReduceSpec(algorithm="TREE")) or ""

@@ -15,7 +15,7 @@ from fabric.model.change import ChangeSettings
 from fabric.model.command import Command
 from fabric.model.inventory import Fault, Inventory, MockSettings, TimedFault
 from fabric.model.sampling import CounterCourse, CounterReading, Samples, SampleSettings
-from fabric.model.scenario import JudgeSettings, Scenario
+from fabric.model.scenario import Scenario
 from fabric.model.topology import Topology, Uplinks
 from fabric.ports import Ended, Ticket
 from fabric.runs.samples import SAMPLES, LinkSamples, SampleLog, read_links, read_samples
@@ -265,4 +265,4 @@ def test_what_only_wavers_is_not_written_again(mock: MockExecutor, tmp_path: Pat
 
 def scenario(settings: SampleSettings | None) -> Scenario:
     """One that is never run."""
-    return Scenario("s", "", "s.yaml", "i.yaml", ("gpu001",), (), JudgeSettings(), sample=settings)
+    return Scenario(name="s", source="s.yaml", inventory="i.yaml", hosts=("gpu001",), phases=(), sample=settings)

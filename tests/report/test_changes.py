@@ -9,7 +9,7 @@ import pytest
 
 from fabric.model.change import Change, ChangeResult, ChangeSettings, ChangeSpec, When, Window
 from fabric.model.outcome import Outcome, Reason
-from fabric.model.scenario import JudgeSettings, Phase, Scenario
+from fabric.model.scenario import Phase, Scenario
 from fabric.model.verdict import ChangeEffect, ExpectationVerdict, JudgedRun, Verdict, WindowEffect
 from fabric.plan.plan import PhasePlan, Plan, schedule
 from fabric.report.changes import when
@@ -20,7 +20,12 @@ from fabric.report.verdict_json import exit_code, verdict_document
 from tests.changes.asked import ber, link_down, port_flap, routing, shield
 
 SCENARIO = Scenario(
-    "ar-under-ber", "", "s.yaml", "i.yaml", ("gpu001", "gpu002"), (), JudgeSettings(), allow=("busy_hosts",)
+    name="ar-under-ber",
+    source="s.yaml",
+    inventory="i.yaml",
+    hosts=("gpu001", "gpu002"),
+    phases=(),
+    allow=("busy_hosts",),
 )
 CABLE = "leaf1--spine1"
 ERRORS = ber(CABLE, raw="1e-5", at=20.0, for_=60.0)

@@ -15,7 +15,7 @@ from fabric.judge.locate.pairs.diagnose import diagnose
 from fabric.model.change import Change, ChangeResult
 from fabric.model.outcome import Outcome, Reason, note
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.scenario import JudgeSettings, Phase, Scenario
+from fabric.model.scenario import Phase, Scenario
 from fabric.model.text import counted
 from fabric.model.verdict import JudgedRun, ProbeVerdict, Suspect, Verdict
 from fabric.plan.plan import PhasePlan, schedule
@@ -30,7 +30,7 @@ from fabric.report.told import verdict_text
 from tests.changes.asked import port_flap
 from tests.judge.locate.pairs.made import GOOD_GBPS, all_pairs, hosts, row
 
-SCENARIO = Scenario("self-check", "", "s.yaml", "i.yaml", ("gpu001", "gpu002"), (), JudgeSettings())
+SCENARIO = Scenario(name="self-check", source="s.yaml", inventory="i.yaml", hosts=("gpu001", "gpu002"), phases=())
 
 
 def printed(verdict: Verdict, *, terminal: bool = False) -> str:

@@ -11,7 +11,7 @@ from fabric.app.analyze import reopened
 from fabric.model.change import Change, ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.repair import Because, Decision
-from fabric.model.scenario import JudgeSettings, Scenario
+from fabric.model.scenario import Scenario
 from fabric.model.verdict import ComponentVerdict, JudgedRun, Suspect, Verdict
 from fabric.probes.again import AgainSpec
 from fabric.report.changes import after_change
@@ -145,7 +145,7 @@ def test_the_answer_of_a_run_under_bit_errors(changed_run: ShownRun) -> None:
     assert ", without 3" in said
 
 
-SCENARIO = Scenario("s", "", "s.yaml", "i.yaml", ("gpu001",), (), JudgeSettings())
+SCENARIO = Scenario(name="s", source="s.yaml", inventory="i.yaml", hosts=("gpu001",), phases=())
 FLAP = Change("drill/flap", "drill", "gpu001/mlx5_0", "port", port_flap("gpu001/mlx5_0", down=1.0, at=20.0))
 
 

@@ -79,6 +79,10 @@ class InFiles:
     __slots__ = ()
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
+    def fields_of(self, kind: type["InFiles"]) -> dict[str, Any]:
+        """Those fields that it has from one of its bases, by name."""
+        return {one.name: getattr(self, one.name) for one in fields(kind)}  # type: ignore[arg-type]
+
 
 class Entry(BaseModel):
     """
