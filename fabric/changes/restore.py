@@ -30,42 +30,31 @@ class StillIsolated(ChangeError):
     """A port that our fault got isolated could not be given back."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unhealthy:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unhealthy(management.UfmAccess):
     """
-    UFM's list as it was before a change: *before*, the ports on it as ``<guid>_<number>``.
+    UFM's list as it was before a change, and how it is asked: *before*, the ports on it as ``<guid>_<number>``.
 
-    *ends* are those of the changed cable, in the same words: a cable that is isolated cannot be found any more. UFM is
-    at *url*, asked from the host *via*; *ca* and *insecure* as ``management.UfmAccess``.
+    *ends* are those of the changed cable, in the same words: a cable that is isolated cannot be found any more.
     """
 
-    via: str
-    url: str
     ends: tuple[str, ...]
     before: tuple[str, ...]
-    ca: str | None = None
-    insecure: bool = False
-
-    @property
-    def ufm(self) -> management.UfmAccess:
-        """Whom to ask."""
-        return management.UfmAccess(self.url, self.ca, self.insecure)
 
 
 def list_before(change: Change, context: Context) -> Procedure[Unhealthy | None]:
     """What is on UFM's list now; None where no UFM is asked or no cable of its fabric is changed."""
-    settings = context.settings
-    ufm = management.UfmAccess.of(settings)
-    if ufm is None or settings.via is None or change.scope != "port":
+    ufm = management.UfmAccess.of(context.settings)
+    if ufm is None or change.scope != "port":
         return None
-    before = yield from _listed(settings.via, ufm)
+    before = yield from _listed(ufm)
     try:
         cable = yield from cable_of(change.component, context)
     except Refused:
         return None
     ends = () if cable.line is None else (cable.line.end, cable.line.peer)
     names = tuple(sorted(management.port_name(end.guid, end.port) for end in ends if end is not None))
-    return Unhealthy(settings.via, ufm.url, names, tuple(sorted(before)), ufm.ca, ufm.insecure) if names else None
+    return Unhealthy(**asdict(ufm), ends=names, before=tuple(sorted(before))) if names else None
 
 
 def give_back(
@@ -91,7 +80,7 @@ def _given_back(list_was: Unhealthy) -> Procedure[tuple[str, ...]]:
     ours = yield from _ours(list_was)
     if not ours:
         return ()
-    said = yield from plainly(list_was.via, management.put_healthy(list_was.ufm, ours))
+    said = yield from plainly(list_was.via, management.put_healthy(list_was, ours))
     if said[2] != 0:
         raise StillIsolated(f"UFM does not take {', '.join(ours)} off its list: {said[1].strip()[:200]}")
     left = yield from _ours(list_was)
@@ -103,17 +92,17 @@ def _given_back(list_was: Unhealthy) -> Procedure[tuple[str, ...]]:
 def isolated_by_hand(list_was: Unhealthy) -> str:
     """What a person would run, and where, to take the ends of the cable off the list."""
     ends = tuple(end for end in list_was.ends if end not in list_was.before)
-    return f"by hand: on {list_was.via}: {join(management.put_healthy(list_was.ufm, ends or list_was.ends))}"
+    return f"by hand: on {list_was.via}: {join(management.put_healthy(list_was, ends or list_was.ends))}"
 
 
 def _ours(list_was: Unhealthy) -> Procedure[tuple[str, ...]]:
-    listed = yield from _listed(list_was.via, list_was.ufm)
+    listed = yield from _listed(list_was)
     found = {port for port, condition in listed.items() if BY_HAND not in condition.casefold()}
     return tuple(sorted((found - set(list_was.before)) & set(list_was.ends)))
 
 
-def _listed(via: str, ufm: management.UfmAccess) -> Procedure[dict[str, str]]:
-    return management.read_unhealthy(*(yield from plainly(via, management.list_unhealthy(ufm))))
+def _listed(ufm: management.UfmAccess) -> Procedure[dict[str, str]]:
+    return management.read_unhealthy(*(yield from plainly(ufm.via, management.list_unhealthy(ufm))))
 
 
 _ALTERATION, _UNHEALTHY = TypeAdapter(Alteration), TypeAdapter(Unhealthy)

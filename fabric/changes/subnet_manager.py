@@ -241,8 +241,8 @@ def _need_engine(wanted: str, context: Context, *, altered: bool) -> Procedure[N
 def _engine(context: Context) -> Procedure[tuple[str | None, str]]:
     """What routes, by UFM where there is one, else by the log of the manager that is master; and in words."""
     settings = context.settings
-    if (ufm := management.UfmAccess.of(settings)) is not None and settings.via is not None:
-        engine = management.read_engine(*(yield from plainly(settings.via, management.ask_engine(ufm))))
+    if (ufm := management.UfmAccess.of(settings)) is not None:
+        engine = management.read_engine(*(yield from plainly(ufm.via, management.ask_engine(ufm))))
         return engine, f"UFM says that {engine} routes"
     said = "nobody tells what routes: no manager's log says that it is master"
     for manager in settings.subnet_managers:

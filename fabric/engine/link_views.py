@@ -158,8 +158,8 @@ class Subnet(View):
     def optics(self) -> Iterable[OpticsAsk]:
         """Every port that is up: an RNIC's on its own host, a switch's through the fabric; and UFM of all at once."""
         topology, rnic, settings = self.inventory.topology, self._rnics[self.asker], self.inventory.changes
-        if (ufm := management.UfmAccess.of(settings)) is not None and settings.via is not None:
-            yield OpticsAsk(settings.via, management.ask_telemetry(ufm), self._telemetry)
+        if (ufm := management.UfmAccess.of(settings)) is not None:
+            yield OpticsAsk(ufm.via, management.ask_telemetry(ufm), self._telemetry)
         for line in self._lines:
             end = self._ends.get((line.end.guid, line.end.port))
             if end is None or line.peer is None or (line.peer.guid, line.peer.port) not in self._ends:

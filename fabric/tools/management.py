@@ -140,10 +140,15 @@ _URL = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._/-]*)?")
 _PORT = re.compile(r"[0-9a-f]{16}_[0-9]{1,4}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UfmAccess:
-    """Where UFM is, and whose certificate is believed: those of the file *ca*, anybody's if *insecure* (``-k``)."""
+    """
+    Where UFM is, and from which host it is asked (*via*).
 
+    Whose certificate is believed: those of the file *ca*, anybody's if *insecure* (``-k``).
+    """
+
+    via: str
     url: str
     ca: str | None = None
     insecure: bool = False
@@ -153,7 +158,7 @@ class UfmAccess:
         """As an inventory has it; None where there is no UFM, or nobody from whom it is asked."""
         if settings.ufm_url is None or settings.via is None:
             return None
-        return cls(settings.ufm_url, settings.ufm_ca, settings.ufm_insecure)
+        return cls(via=settings.via, url=settings.ufm_url, ca=settings.ufm_ca, insecure=settings.ufm_insecure)
 
 
 def list_unhealthy(ufm: UfmAccess) -> tuple[str, ...]:

@@ -143,18 +143,20 @@ def test_unhealthy_ports():
 
 def test_ufm_is_asked_with_a_limit_and_the_operators_netrc():
     """No password on the command line; a host's name is only that."""
-    argv = management.list_unhealthy(UfmAccess("https://ufm.example:8443"))
+    argv = management.list_unhealthy(UfmAccess(via="gpu001", url="https://ufm.example:8443"))
     assert argv[-1] == "https://ufm.example:8443/ufmRest/app/unhealthy_ports"
     assert {"-n", "--max-time", "--fail"} <= set(argv)
-    put = management.put_healthy(UfmAccess("https://ufm"), ("e41d2d0300000200_5",))
+    put = management.put_healthy(UfmAccess(via="gpu001", url="https://ufm"), ("e41d2d0300000200_5",))
     assert json.loads(put[put.index("-d") + 1]) == {"ports": ["e41d2d0300000200_5"], "ports_policy": "HEALTHY"}
     for url in ("ufm", "file:///etc/passwd", "https://u:p@ufm", "https://ufm/ -o /etc/x"):
         with pytest.raises(ValueError, match="address"):
-            management.list_unhealthy(UfmAccess(url))
-    assert "--cacert /etc/ufm.pem" in " ".join(management.list_unhealthy(UfmAccess("https://ufm", ca="/etc/ufm.pem")))
-    assert "-k" in management.put_healthy(UfmAccess("https://ufm", insecure=True), ())
+            management.list_unhealthy(UfmAccess(via="gpu001", url=url))
+    assert "--cacert /etc/ufm.pem" in " ".join(
+        management.list_unhealthy(UfmAccess(via="gpu001", url="https://ufm", ca="/etc/ufm.pem"))
+    )
+    assert "-k" in management.put_healthy(UfmAccess(via="gpu001", url="https://ufm", insecure=True), ())
     with pytest.raises(ValueError, match="port"):
-        management.put_healthy(UfmAccess("https://ufm"), ("x",))
+        management.put_healthy(UfmAccess(via="gpu001", url="https://ufm"), ("x",))
 
 
 REAL = CAPTURES / "opensm" / "01-opensm-log-ibsim-linkdown.txt"
@@ -197,7 +199,7 @@ def test_a_real_log_is_found_and_read(tmp_path: Path) -> None:
 def test_ufm_says_what_routes() -> None:
     """The answer of its REST guide 6.16 to 6.22, cut."""
     assert management.read_engine('{"m_key": "0x0", "sm_priority": 15, "routing_engine_active": "minhop"}') == "minhop"
-    argv = management.ask_engine(management.UfmAccess("https://ufm.example.net/", insecure=True))
+    argv = management.ask_engine(management.UfmAccess(via="gpu001", url="https://ufm.example.net/", insecure=True))
     assert argv[-1] == "https://ufm.example.net/ufmRest/app/smconf"
 
 
@@ -225,7 +227,9 @@ def test_ufms_telemetry_tells_modules_and_bit_errors_of_all_ports() -> None:
     assert found[0xA1, 19] == Optics(module, temperature_c=44.0, raw_errors=704, effective_errors=0)
     assert found[0xA1, 20] == Optics(Module(None, None, None, None))
     url = "https://[::1]:8443/ufmRest"
-    assert management.ask_telemetry(UfmAccess(url))[-1] == "http://[::1]:9002/csv/xcset/low_freq_debug"
+    assert (
+        management.ask_telemetry(UfmAccess(via="gpu001", url=url))[-1] == "http://[::1]:9002/csv/xcset/low_freq_debug"
+    )
     for text in ("", "<html>", TABLE[:-30], TABLE.replace("0x00000000000000a1", "x"), *_WRONG):
         if text != TABLE:
             with pytest.raises(UnreadableOutput):
