@@ -26,7 +26,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from fabric.checks.beside_file import beside_file  # noqa: E402
 from fabric.checks.found import cables_of, discover  # noqa: E402
 from fabric.checks.wiring import wiring  # noqa: E402
 from fabric.config.inventory import load_inventory  # noqa: E402
@@ -176,11 +175,11 @@ def beside(name: str, inventory: Inventory, found: FoundFabric) -> None:
         == {one.name: one.tier for one in there.switches.values()},
         "cables": set(map(str, topology.links())) == set(map(str, there.links())),
     }
-    lines, differences = len(text.splitlines()), len(beside_file(found, there, tuple(there.hosts)))
+    lines = len(text.splitlines())
     print(
         f"{name}: {len(topology.hosts):,} hosts, {sum(1 for _ in topology.links()):,} cables in {lines} lines; equal:"
     )
-    print(f"  {same}; --diff: {differences} lines; {time.process_time() - begun_s:.1f} CPU s after the questions")
+    print(f"  {same}; {time.process_time() - begun_s:.1f} CPU s after the questions")
 
 
 def as_planned(found: FoundFabric) -> tuple[FoundCable, ...]:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from fabric.app.prepare import backend_of, hosts_named, refuse_unguarded
 from fabric.checks import held, wiring
-from fabric.checks.beside_file import NOTHING, BesideFile, beside_file
 from fabric.checks.found import WALK_MOST_BYTES, discover
 from fabric.checks.held import held_on, holders
 from fabric.checks.kind import HostNeeds, host_needs, signed, unknown
@@ -23,7 +22,7 @@ from fabric.model.finding import Checked, Finding, Severity, folded
 from fabric.model.found import FoundFabric
 from fabric.model.inventory import Inventory, SshSettings
 from fabric.model.scenario import Scenario
-from fabric.model.text import fold, unfold
+from fabric.model.text import unfold
 from fabric.model.topology import Host, Platform, Topology
 from fabric.plan.as_run import without_drills
 from fabric.ports import Executor, MakeExecutor
@@ -40,16 +39,11 @@ HOSTS_MOST = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """
-    An inventory as text, what it was made of, and which hosts told nothing.
-
-    *differing*: what is otherwise in a file that it was set beside; None where there was none.
-    """
+    """An inventory as text, what it was made of, and which hosts told nothing."""
 
     text: str
     found: FoundFabric
     silent: tuple[str, ...]
-    differing: tuple[BesideFile, ...] | None = None
 
     @property
     def baselines(self) -> tuple[str, ...]:
@@ -69,14 +63,12 @@ def discovered(
     name: str,
     links: Path | None,
     make_executor: MakeExecutor,
-    beside: Path | None = None,
 ) -> Discovered:
     """
     Ask *hosts*, as *inventory_path* reaches them or else over SSH at *address* (``{name}.mgmt``).
 
     *links*: a file with what ``iblinkinfo -l`` or ``ibnetdiscover -p`` printed elsewhere, or with UFM's links, instead
-    of asking a host.
-    *beside*: an inventory that what is found is set beside. Raises ConfigError for what is wrong with the words.
+    of asking a host. Raises ConfigError for what is wrong with the words.
     """
     for option, shape, said in (("--name", SAFE_NAME, name), ("--user", USER, user)):
         if said is not None and re.fullmatch(shape.pattern, said) is None:
@@ -90,13 +82,6 @@ def discovered(
         asked = tuple(reached.topology.hosts)
     with closing(make_executor(backend or reached.backend, reached)) as executor:
         found = _found(executor, reached, asked, listed)
-    differing = None
-    if beside is not None:
-        file = load_inventory(beside)
-        known = tuple(name for name in asked if name in file.topology.hosts)
-        differing = tuple(beside_file(found, file.topology, known))
-        if strange := [name for name in asked if name not in known]:
-            differing = (BesideFile(fold(strange), "the host", "there", NOTHING), *differing)
     silent = tuple(host.name for host in found.hosts.values() if not host.rnics)
     if len(silent) == len(asked):
         reason = next(iter(found.hosts.values())).unread
@@ -110,7 +95,7 @@ def discovered(
         address=_template(reached, asked) if inventory_path is not None else address,
         ssh=f"ssh:\n{lines}".rstrip() if lines else "",
     )
-    return Discovered(text, found, silent, differing)
+    return Discovered(text, found, silent)
 
 
 _LISTINGS = "what iblinkinfo -l or ibnetdiscover -p prints, or the links of UFM in JSON"

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from fabric.cli.options import PATH, answer, json_option, overrides, print_json, print_lines
+from fabric.cli.options import PATH, answer, json_option, overrides, print_json
 
 links_option = click.option(
     "--links",
@@ -88,36 +88,25 @@ def show(file: Path, *, as_json: bool) -> int:
 @click.option("--name", default="found", show_default=True, help="What the fabric shall be called.")
 @links_option
 @click.option("--output", type=PATH, help="Write it to this new file instead of printing it.")
-@click.option("--diff", "beside", type=PATH, metavar="FILE", help="Print what is otherwise in this inventory, instead.")
 @click.option("--fault", "faults", multiple=True, metavar="COMPONENT:KIND", help="Mock: break something first.")
-def discover_command(
-    hosts: str | None, inventory: Path | None, output: Path | None, beside: Path | None, **asked: Any
-) -> int:
+def discover_command(hosts: str | None, inventory: Path | None, output: Path | None, **asked: Any) -> int:
     """
     Ask HOSTS (gpu[001-064]) for their RNICs, GPUs and cables, and write the inventory of that.
 
     Nothing is altered. InfiniBand: cables as iblinkinfo lists them; Ethernet: what LLDP hears. Read the result before
-    you believe it: guesses are marked. Later --diff FILE says what has become other (exit 1), and fabric check
-    --inventory FILE --wiring which cables to swap.
+    you believe it: guesses are marked. Later fabric check --inventory FILE --wiring says what has become other.
     """
     from fabric.app.check import discovered
     from fabric.model.text import fold
-    from fabric.report.output import columns, say, warn
+    from fabric.report.output import say, warn
     from fabric.wiring import make_executor
 
-    if output is not None and beside is not None:
-        raise click.UsageError("give --output or --diff")
     if output is not None and output.exists():
         raise click.UsageError(f"{output} is there already: give --output a new file")
     if output is not None and not output.parent.is_dir():
         raise click.UsageError(f"--output: there is no folder {output.parent}")
-    reached = inventory or (beside if hosts is None else None)
-    made = discovered(hosts, inventory_path=reached, make_executor=make_executor, beside=beside, **asked)
-    if made.differing is not None:
-        heads = ("hosts", "what", "found", "in the file")
-        rows = [(one.hosts, one.what, one.found, one.file) for one in made.differing]
-        print_lines(columns([heads, *rows]) if rows else [f"{len(made.found.hosts)} hosts are as {beside} says"])
-    elif output is None:
+    made = discovered(hosts, inventory_path=inventory, make_executor=make_executor, **asked)
+    if output is None:
         say(made.text.rstrip())
     else:
         output.write_text(made.text)
@@ -130,4 +119,4 @@ def discover_command(
                 warn(f"before that: copy baselines/{baseline}.yaml, which it names, to {output.parent / 'baselines'}")
     if made.silent:
         warn(f"told nothing, left out: {fold(made.silent)}")
-    return 1 if made.differing else 3 if made.silent else 0
+    return 3 if made.silent else 0

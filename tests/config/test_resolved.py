@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.checks.beside_file import beside_file
 from fabric.checks.found import discover
 from fabric.config.inventory import load_inventory
 from fabric.config.resolved import from_resolved, resolved_document
@@ -233,27 +232,6 @@ def test_words_of_a_host_stay_in_their_comment(tmp_path: Path) -> None:
     _, found = looked("demo-rack-healthy.yaml")
     text, _ = written(replace(found, unread=("bad\nbackend: ssh",)), tmp_path)
     assert "# not read: bad backend: ssh\n" in text
-
-
-@pytest.mark.slow
-def test_what_is_otherwise_in_a_file_is_told_beside_it() -> None:
-    """Each place with what is found and what the file says; hosts that differ alike are one line."""
-    inventory, found = looked("pod-64.yaml")
-    hosts = tuple(inventory.topology.hosts)
-    assert beside_file(found, inventory.topology, hosts) == []
-    faults = ("gpu003/mlx5_2:port:swapped", "gpu007/mlx5_1:broken", "gpu009:hanging", "gpu010/mlx5_3:port:half_width")
-    _, found = looked("pod-64.yaml", *faults)
-    less = {name: replace(one, gpus=one.gpus[:-1]) for name, one in found.hosts.items()}
-    told = {
-        (one.hosts, one.what): (one.found, one.file)
-        for one in beside_file(replace(found, hosts=less), inventory.topology, hosts)
-    }
-    assert told["gpu003", "mlx5_2 leaf"] == ("su0-leaf3", "su0-leaf2")
-    assert told["gpu007", "mlx5_1 link"] == ("down", "400 Gb/s")
-    assert told["gpu009", "the host"] == ("told nothing", "there")
-    assert told["gpu010", "mlx5_3 link"] == ("200 Gb/s", "400 Gb/s")
-    assert told["gpu[001-008,010-064]", "GPUs"] == ("7", "8")
-    assert not any(switch.startswith("spine") for switch, _ in told)
 
 
 def test_gpus_of_amd_are_told_by_rocm_smi(tmp_path: Path) -> None:
