@@ -7,7 +7,7 @@ from pydantic import Field
 
 from fabric.model.fields.entry import InFiles, key
 from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Size, Whole, Word
-from fabric.model.scenario import ProbeKind
+from fabric.model.scenario import PROBE_KIND
 from fabric.model.text import size_text
 from fabric.model.topology import NVLINK
 
@@ -32,7 +32,7 @@ class Key(InFiles):
     that of the slower RNIC. The hardware class is the baseline that holds the key.
     """
 
-    kind: Annotated[str, ProbeKind()]
+    kind: Annotated[str, PROBE_KIND]
     tool: Annotated[str, Choice(("perftest", "nccl-tests"))]
     link_class: Annotated[str, Choice(LINK_CLASSES + LEAF_CLASSES)] | None = None
     size_bytes: MessageSize | None = key(None, alias="size")

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field
-from pydantic.json_schema import JsonSchemaValue
 
 from fabric.model.change import CHANGES, ChangeSpec
 from fabric.model.fields.entry import Entry, InFiles, Kinds, Named, NotInFiles, key
@@ -17,7 +16,6 @@ from fabric.model.fields.scalars import (
     Decimal,
     Duration,
     Flag,
-    Scalar,
     Whole,
     refusal,
 )
@@ -157,16 +155,8 @@ PROBES = Kinds()
 """The kinds of probe; ``fabric.config.phases`` fills them in."""
 
 
-class ProbeKind(Scalar):
-    """The name of a kind of probe that a scenario may ask for."""
-
-    def parse(self, value: object) -> str:
-        """As of any choice."""
-        return Choice(tuple(PROBES.kinds)).parse(value)
-
-    def json_schema(self) -> JsonSchemaValue:
-        """The kinds."""
-        return Choice(tuple(PROBES.kinds)).json_schema()
+PROBE_KIND = Choice(PROBES.kinds)
+"""The name of one of them."""
 
 
 def _auto(value: object) -> object:

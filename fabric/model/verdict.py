@@ -13,7 +13,7 @@ from fabric.model.fields.scalars import Choice, Flag, Line
 from fabric.model.outcome import Outcome, Reason
 from fabric.model.probe import FailureKind, NamedPart
 from fabric.model.recorded import LINK_CLASSES, Algorithm, Gbps, MessageSize, Ranks, Recorded
-from fabric.model.scenario import LimitKey, ProbeKind, Scenario
+from fabric.model.scenario import PROBE_KIND, LimitKey, Scenario
 from fabric.model.text import three_digits
 from fabric.model.topology import NVLINK, Platform
 
@@ -50,7 +50,7 @@ class Limit(InFiles):
     *min_size_bytes*: the limit says nothing of smaller messages.
     """
 
-    kind: Annotated[str, ProbeKind()]
+    kind: Annotated[str, PROBE_KIND]
     at_least_gbps: Gbps
     source: Annotated[str, Line("a source", most=1000)]
     link_class: Annotated[str, Choice((*LINK_CLASSES, "cross_leaf"))] | None = None

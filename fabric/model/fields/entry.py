@@ -151,7 +151,7 @@ _Kind = TypeVar("_Kind", bound=Entry)
 class Named:
     """Metadata of one of several kinds: in run.json a row names the kind of what follows, ``["ber", {...}]``."""
 
-    def __init__(self, kinds: Mapping[str, type]) -> None:
+    def __init__(self, kinds: dict[str, type]) -> None:
         self.kinds = kinds
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -189,7 +189,8 @@ class Kinds(Named, OneOf):
         about: Callable[[type[Any]], str],
     ) -> None:
         """Say which kinds there are."""
-        self.kinds, self._unusable, self._what = kinds, unusable, what
+        self.kinds.update(kinds)
+        self._unusable, self._what = unusable, what
         self._written = {name: self._as_written(kind, about(kind)) for name, kind in kinds.items()}
         self.models = tuple(self._written.values())
 

@@ -5,6 +5,7 @@ with a unit: sizes in powers of two (``8M``), durations (``5s``), number ranges 
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -127,9 +128,9 @@ class OnOff(Flag):
 
 @dataclass(frozen=True)
 class Choice(Scalar):
-    """One of a few words."""
+    """One of a few words; which ones is looked up with each value, so a mapping of them may be filled later."""
 
-    words: tuple[str, ...]
+    words: Collection[str]
 
     def parse(self, value: object) -> str:
         """The word as it is, or a refusal that suggests the nearest."""
