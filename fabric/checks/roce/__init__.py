@@ -26,19 +26,12 @@ from fabric.checks.kind import (
 from fabric.checks.roce.rules import LOSSY, RULES, RoceEnd, RoceSetting, with_knobs
 from fabric.model.finding import Finding, Severity
 from fabric.model.text import fold, some
-from fabric.model.topology import Host, Platform, Topology
+from fabric.model.topology import Host, Topology
 from fabric.tools import nvue, roce, switch_qos
 from fabric.tools.roce import RocePort
 
 TO_HOSTS = "ports to hosts"
 """Of these only those to RNICs are of interest: a host's other ports may be in the same switch."""
-
-
-def class_of(platform: Platform) -> int | None:
-    """The traffic class of what is measured: that of probes, else that of collectives."""
-    nccl = dict(platform.env).get("NCCL_IB_TC", "")
-    told = int(nccl) if nccl.isdecimal() and len(nccl) <= 3 else None  # a byte
-    return platform.traffic_class if platform.traffic_class is not None else told
 
 
 def ask_host(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
@@ -68,7 +61,7 @@ def told_by(looked: Looked) -> dict[str, RocePort] | None:
 def ends(hosts: Mapping[str, Looked], switches: Mapping[str, Answers], unread: list[tuple[str, str]]) -> list[RoceEnd]:
     """Every port that told something, with the other end of its cable; *unread* takes which switch did not, and why."""
     platforms = [looked.host.platform for looked in hosts.values()]
-    wanted = _most(class_of(platform) for platform in platforms)
+    wanted = _most(platform.traffic_class for platform in platforms)
     slowed = not platforms or any(platform.congestion_control == "dcqcn" for platform in platforms)
     found = {(end.node, end.port): end for name, looked in hosts.items() for end in _of_host(name, looked)}
     cnp_dscp = _most(end.told.cnp_dscp for end in found.values())
@@ -113,7 +106,7 @@ def _of_host(name: str, looked: Looked) -> Iterator[RoceEnd]:
             device,
             f"platform {platform.name}",
             told,
-            class_of(platform),
+            platform.traffic_class,
             rate_gbps=rnic.line_rate_gbps if rnic else None,
             host=looked.host,
             cnp_dscp=told.cnp_dscp,
@@ -270,6 +263,6 @@ def _classes(host: Host, ports: Mapping[str, RocePort]) -> Iterator[Finding]:
     if nccl is not None and platform.traffic_class is not None and nccl != str(platform.traffic_class):
         what = f"NCCL_IB_TC is {quoted(nccl)}, traffic_class {platform.traffic_class}"
         yield problem(what, "collectives and bandwidth probes would measure two different queues", "write only one")
-    if class_of(platform) is None and any(port.pfc for port in ports.values()):
+    if platform.traffic_class is None and any(port.pfc for port in ports.values()):
         why = f"PFC is on, so that one class is lossless; all probes are in another, class 0: {LOSSY}"
         yield warning("no traffic_class in the inventory", why, "write traffic_class in the platform: DSCP x 4 + 2")
