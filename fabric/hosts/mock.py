@@ -205,14 +205,13 @@ def _ended(run: _Run, event: Exited) -> Ended | Lost:
 
 
 def _capped(text: str, cap_bytes: int) -> tuple[str, bool]:
-    """At most *cap_bytes* of a text, with a mark where it was cut."""
+    """At most *cap_bytes* of a text, and whether it was cut."""
     if 4 * len(text) <= cap_bytes:  # a character is at most four bytes of UTF-8
         return text, False
     data = text.encode("utf-8", "surrogateescape")
     if len(data) <= cap_bytes:
         return text, False
-    kept = data[:cap_bytes].decode("utf-8", "ignore")
-    return f"{kept}\n[output cut at {cap_bytes} bytes]\n", True
+    return data[:cap_bytes].decode("utf-8", "ignore"), True
 
 
 def problem_of(sources: Sequence[Source]) -> str | None:

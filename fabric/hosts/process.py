@@ -27,10 +27,10 @@ class ProcessExecutor(AgentExecutor):
         return _ProcessStream(host, tuple(word.replace("{host}", host) for word in self._prefix) + argv, stdin)
 
 
-def run_here(argv: tuple[str, ...], timeout_s: float, env: tuple[tuple[str, str], ...] = ()) -> CommandResult:
+def run_here(argv: tuple[str, ...], timeout_s: float) -> CommandResult:
     """Run one command on this machine; raises ExecutorError or OSError where it cannot be started, or is late."""
     with contextlib.closing(ProcessExecutor(agents=False)) as executor:
-        return run_once(executor, Command("here", argv, timeout_s, env=env))
+        return run_once(executor, Command("here", argv, timeout_s))
 
 
 class _ProcessStream(HostStream):
