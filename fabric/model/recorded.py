@@ -1,6 +1,6 @@
 """What good runs measured: a distribution per key, recorded beside the spec limits of a baseline."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
@@ -61,7 +61,7 @@ class Recorded(Key):
     @property
     def key(self) -> Key:
         """What it is the distribution of."""
-        return Key(**{one.name: getattr(self, one.name) for one in fields(Key)})
+        return Key(**self.fields_of(Key))
 
 
 @dataclass(frozen=True, slots=True)
