@@ -1,7 +1,7 @@
 """
 The agent: one process on a host that runs commands for the orchestrator, over its stdin and stdout.
 
-Both sides speak JSON, a message a line. Asked of the agent, by "v": start, cancel, sample, stop, clock.
+Both sides speak JSON, a message a line. Asked of the agent, by "v": start, cancel, sample, clock.
 Told by it, by "e": hello, ready, out, err, ended, error, clock, names, rows, got, bye. When stdin closes, or nothing
 is heard for some time, it ends every session it has begun and goes; so nothing outlives an orchestrator that was
 killed or cut off. Processes that have put themselves into sessions of their own (guards of changes) stay.
@@ -52,7 +52,6 @@ class Agent:
             "start": self._work.start,
             "cancel": self._work.cancel,
             "sample": self._work.sample,
-            "stop": self._work.stop,
             "clock": self._clock,
         }
         self._told.add({"e": "hello", "t": time.monotonic()}, lead="fabric-agent-" + nonce + " ")

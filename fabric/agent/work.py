@@ -96,23 +96,19 @@ class Work:
             self.outputs[output.fd] = (command, output)
 
     def cancel(self, asked: "dict[str, Any]") -> None:
-        """End a command; unknown ones have ended already."""
-        command = self._commands.get(asked["id"])
+        """End a command, or a sampling, of which what was read is told before; unknown ones have ended already."""
+        command, sampling = self._commands.get(asked["id"]), self._samplings.pop(asked["id"], None)
         if command is not None:
             command.end("cancelled")
-
-    def sample(self, asked: "dict[str, Any]") -> None:
-        """Begin to sample; raises ValueError for too many files."""
-        self._samplings[asked["id"]] = Sampling(asked, self._sessions)
-
-    def stop(self, asked: "dict[str, Any]") -> None:
-        """Stop sampling; what was read is told before."""
-        sampling = self._samplings.pop(asked["id"], None)
         if sampling is not None:
             for message in sampling.told(float("inf")):
                 self._told.add(message)
             sampling.close()
-        self._told.add({"e": "stopped", "id": asked["id"]})
+            self._told.add({"e": "stopped", "id": asked["id"]})
+
+    def sample(self, asked: "dict[str, Any]") -> None:
+        """Begin to sample; raises ValueError for too many files."""
+        self._samplings[asked["id"]] = Sampling(asked, self._sessions)
 
     def reap(self) -> None:
         """Take note of every child that has ended."""

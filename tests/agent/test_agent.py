@@ -213,7 +213,7 @@ def test_samples_of_files_and_tools(talk: Talk, tmp_path: Path):
     talk.until(lambda one: one["e"] == "rows" and one["part"] == 0 and [9, None] in one["rows"])
     by_part = {one["part"]: one["names"] for one in talk.events if one["e"] == "names"}
     assert by_part == {0: names, 1: ["rx"], 2: ["0:index", "0:power [W]", "1:index", "1:power [W]"]}
-    talk.ask(v="stop", id=9)
+    talk.ask(v="cancel", id=9)
     talk.until(lambda one: one["e"] == "stopped")
 
 

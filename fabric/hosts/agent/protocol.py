@@ -210,7 +210,7 @@ def sample_request(key: int, sources: Sequence[Source], period_s: float, told_s:
 
 
 def key_request(verb: str, key: int) -> bytes:
-    """Ask for one of: cancel, stop, clock."""
+    """Ask for one of: cancel, clock."""
     return _line({"v": verb, "id": key})
 
 

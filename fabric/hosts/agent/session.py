@@ -95,7 +95,7 @@ class AgentSession(Conversation):
         if running is None or running.cancelled:
             return False
         running.cancelled = True
-        self._ask(agent.key_request("stop" if running.order.command is None else "cancel", ticket))
+        self._ask(agent.key_request("cancel", ticket))
         self._expect(running, self._now() + GRACE_S)
         self.flush()
         return running.order.command is None
