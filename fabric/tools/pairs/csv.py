@@ -95,7 +95,8 @@ def parse(text: str) -> PairTable:
     reader = csv.reader(text.splitlines()[first.line :], strict=True, delimiter=first.separator)
     try:
         for cells in reader:
-            if cells and not cells[0].lstrip().startswith("#") and any(map(str.strip, cells)):
+            begins = cells[0].strip() if cells else ""
+            if (begins and begins[0] != "#") or (not begins and any(map(str.strip, cells))):
                 try:
                     rows.append(_row(first, cells, first.line + reader.line_num))
                 except ValueError as wrong:
