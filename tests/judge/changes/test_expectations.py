@@ -167,7 +167,7 @@ def test_rings_are_alike_with_adaptive_routing_and_not_without(tmp_path: Path) -
     run = reopened(run_of(tmp_path, scenario="ring-contention", hosts=None, reports=False))
     scenario = run.judged.scenario
     assert [found.outcome for found in run.judged.verdict.expectations] == [Outcome.PASS] * 4
-    found = list(samples(run.probes, run.results))
+    found = list(samples(run.past.probes, run.past.results))
     alone = [one for one in scenario.expect if isinstance(one, ExpectedRatio) and one.over is None]
     assert [one.statistic for one in alone] == ["cv", "slowest/median"]
     for one in alone:
