@@ -59,7 +59,7 @@ class Judge:
         series, belongs = series_of(listed, ProbeLayouts(self.topology))
         judged = [self._judged(one) for one in series]
         verdicts = [
-            _unmeasured(probe, result) if place is None else replace(judged[place], probe_id=probe.probe_id)
+            _unmeasured(probe, result) if place is None else _of_probe(judged[place], probe)
             for (probe, result), place in zip(listed, belongs, strict=True)
         ]
         own = latency_verdicts(listed, self.topology) | congestion_verdicts(listed, self.topology)
@@ -184,6 +184,11 @@ def _unmeasured(probe: Probe, result: ProbeResult) -> ProbeVerdict:
     reason = result.reason if result.outcome else "nothing was measured"
     ran = result.outcome is None or result.attempt > 0
     return ProbeVerdict(probe.probe_id, outcome, reason, named=result.named, ran=ran, failure=result.failure)
+
+
+def _of_probe(verdict: ProbeVerdict, probe: Probe) -> ProbeVerdict:
+    """The verdict of its series."""
+    return verdict if verdict.probe_id == probe.probe_id else replace(verdict, probe_id=probe.probe_id)
 
 
 def confirmed(
