@@ -36,7 +36,7 @@ def describe(
     *,
     beside: Floats | None = None,
     told: bool = True,
-    least: float = -inf,
+    best: float = -inf,
 ) -> Description:
     """
     Find the faulty parts given what is normal.
@@ -44,14 +44,14 @@ def describe(
     No part is named for a loss below *floor*. Dips that belong to no part are as many and as deep as a *known*
     description leaves them; without it the likelier of the slow samples that no suspicious part explains, and (few are
     slow) none, so that parts explain them all: of few no part is suspicious by its share alone. *beside*: what
-    those reached that may have been in the way of each sample. Not *told*: without rivals, which take as long. One
-    that seems to score less than *least* whatever is swapped is left as it was begun.
+    those reached that may have been in the way of each sample. Not *told*: without rivals, which take as long. What
+    scores less than *best*, that of others, whatever is swapped, is left as it was begun.
     """
     everybody = _matrix(y, normal, cells, floor, beside)
-    found = _described(everybody, normal, cells, known, told=told, least=least)
+    found = _described(everybody, normal, cells, known, told=told, best=best)
     if not everybody.together.any():
         return found
-    alone = _described(everybody.alone, normal, cells, known, told=told, least=least)
+    alone = _described(everybody.alone, normal, cells, known, told=told, best=best)
     if alone.score <= found.score:
         return found
     # Where a part is bad in any case, what was slow in company alone is no second one.
@@ -69,7 +69,7 @@ def _without_company(alone: Description, shared: Description, cells: Cells) -> b
 
 
 def _described(
-    matrix: SampleMatrix, normal: Normal, cells: Cells, known: Description | None, *, told: bool, least: float
+    matrix: SampleMatrix, normal: Normal, cells: Cells, known: Description | None, *, told: bool, best: float
 ) -> Description:
     """With others in the way or not, as the matrix says."""
     y, slow = matrix.y, matrix.slow & ~matrix.together
@@ -80,9 +80,9 @@ def _described(
     for share in (seen, none) if few else (seen,):
         search = Search(_of_dips(matrix, share, slow & open_), cells)
         said = log(len(y)) / 2 if share != none else 0.0  # the nats of a share that the samples tell, as BIC has it
-        for effects in search.begun(least - _MOST_SWAPPED):
+        for effects in search.begun(best - _MOST_SWAPPED):
             score = search.score(effects) - said
-            if score > least - _MOST_SWAPPED:
+            if score > best - _MOST_SWAPPED:
                 effects = search.settled(effects)
                 score = search.score(effects) - said
             tried.append((score, share, search, effects))

@@ -121,7 +121,7 @@ def _several_levels(every: Floats, telling: Bools, *, placed: bool) -> Iterator[
 
 
 def unlike(found: Iterable[Normal]) -> Iterator[Normal]:
-    """Without those that are as one before them, to within a part of the noise."""
+    """Without those that are as one before them, to within a small share of the noise."""
     kept: list[Normal] = []
     for one in found:
         if not any(_are_alike(one, other) for other in kept):

@@ -96,7 +96,7 @@ def parse(text: str) -> PairTable:
     try:
         for cells in reader:
             begins = cells[0].strip() if cells else ""
-            if (begins and begins[0] != "#") or (not begins and any(map(str.strip, cells))):
+            if begins[:1] != "#" and (begins or any(map(str.strip, cells))):
                 try:
                     rows.append(_row(first, cells, first.line + reader.line_num))
                 except ValueError as wrong:

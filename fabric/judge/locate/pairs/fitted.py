@@ -55,7 +55,7 @@ SELDOM = "less than half of its samples are slow"
 TWICE = "two slow tests may be chance: measure it again"
 """Why a part that fewer than three samples show may be no fault."""
 
-AGAIN = frozenset({DRAWN, NEARLY, SELDOM, TWICE})
+MEASURED_AGAIN = frozenset({DRAWN, NEARLY, SELDOM, TWICE})
 """Doubts that further tests through the part may end."""
 
 _LEAST_SLOW = 3  # slow samples without which nothing is called bad: a healthy host of a real run had two
@@ -247,12 +247,12 @@ def _described(
             if beside is not None and far.any():
                 continue  # half of what others reach is a cable that is shared, and no place
             priced = replace(normal, cost=normal.cost + cost)
-            found = describe(y, priced, joint.cells, floor=least, beside=beside, told=False, least=best)
+            found = describe(y, priced, joint.cells, floor=least, beside=beside, told=False, best=best)
             best = max(best, found.score)
             yield own, found
             if found.effects and normal.groups is None:  # what is normal was seen with the faults in it
                 again = refitted(found.normal, y, found.explained == 0)
-                yield own, describe(y, again, joint.cells, floor=least, beside=beside, told=False, least=best)
+                yield own, describe(y, again, joint.cells, floor=least, beside=beside, told=False, best=best)
 
 
 def _own_levels(joint: Joint) -> list[Floats]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from fabric.judge.locate.pairs.components import BUNDLES, LINKS
-from fabric.judge.locate.pairs.fitted import AGAIN, Fitted, fit
+from fabric.judge.locate.pairs.fitted import MEASURED_AGAIN, Fitted, fit
 from fabric.judge.locate.pairs.samples import PairSamples, Routes
 from fabric.judge.locate.search import CERTAIN
 from fabric.judge.locate.structure import FLOOR, UNKNOWN, Bools, Ints
@@ -336,7 +336,7 @@ def _accused(fitted: Fitted, *, certain: bool = True) -> list[int]:
     return [
         component
         for one in fitted.blamed
-        if certain or one.margin < CERTAIN or one.doubt in AGAIN
+        if certain or one.margin < CERTAIN or one.doubt in MEASURED_AGAIN
         for component in (one.component, *one.rivals)
     ]
 
