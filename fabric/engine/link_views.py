@@ -20,7 +20,7 @@ from fabric.model.inventory import Inventory
 from fabric.model.sampling import Value
 from fabric.model.topology import Rnic, Topology
 from fabric.runs.samples import End
-from fabric.tools import ethtool, infiniband, interfaces, management, mlxlink, nvue, sysfs
+from fabric.tools import infiniband, interfaces, management, mlxlink, nvue, sysfs
 from fabric.tools.driver import as_root
 from fabric.tools.infiniband import PortLine, switch_name
 from fabric.tools.interfaces import Neighbour
@@ -347,8 +347,8 @@ class HostView(View):
             argv = mlxlink.optics(device)
             yield self.one_port(end, self.asker, argv, mlxlink.read_optics)
             if interface:
-                argv = ethtool.module(interface)
-                yield self.one_port(end, self.asker, argv, ethtool.read_module)
+                argv = interfaces.module(interface)
+                yield self.one_port(end, self.asker, argv, interfaces.read_module)
 
 
 def need_heard(neighbours: Collection[Neighbour]) -> None:

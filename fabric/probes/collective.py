@@ -18,10 +18,10 @@ from fabric.model.scenario import LimitKey, ProbeSpec, Uses
 from fabric.model.text import some
 from fabric.model.topology import NVLINK, Host, Platform, Topology, joined_by_nvlink
 from fabric.probes.shapes import Algorithm, Iterations, Launcher, Sizes, int_param, last_line, numbers_param, repeated
-from fabric.tools import launch, nccl
+from fabric.tools import nccl
 from fabric.tools.driver import program, setting
 from fabric.tools.nccl import NcclRank
-from fabric.tools.nccl.collective import WARMUP_ITERATIONS, Collective
+from fabric.tools.nccl.collective import WARMUP_ITERATIONS, Collective, mpirun, srun
 from fabric.tools.nccl.failures import blames_fabric, failure_kind
 
 START_S = 4.0
@@ -356,7 +356,7 @@ class AllReduceSpec(CollectiveSpec):
         algorithm = {"NCCL_ALGO": str(probe.params["algorithm"])} if "algorithm" in probe.params else {}
         env = environment(probe, platform, **algorithm, **(own if platform.rnics else {}))
         words = cls.argv(probe, platform)
-        start = launch.srun if probe.params["launcher"] == "srun" else launch.mpirun
+        start = srun if probe.params["launcher"] == "srun" else mpirun
         launched = start(words, hosts=probe.hosts, platform=platform, env=env)
         cap_bytes = MIB + BYTES_PER_RANK * int_param(probe, "ranks")
         deadline_s = timeout_s(probe, start_s=start_s(len(probe.hosts)))

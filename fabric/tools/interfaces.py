@@ -1,14 +1,20 @@
-"""A host's network interfaces: the kernel's own switch for each (``ip link``), and whom it hears (``lldpctl``)."""
+"""
+A host's network interfaces: the kernel's own switch for each (``ip link``), whom it hears (``lldpctl``), and the limits
+of its module (``ethtool -m``).
+"""
 
 import json
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
+from math import log10
 from typing import Any
 
 from fabric.errors import UnreadableOutput
-from fabric.tools.driver import need, need_success, plain, word
+from fabric.tools.driver import label, need, need_json, need_success, plain, word
+from fabric.tools.mlxlink import Light, Module, Optics
 
+_MOST_MW = 1e4  # 40 dBm; no module has a tenth of it
 _LINE = re.compile(
     r"\d+: (?P<name>[^\s:@]+)(?:@\S+)?: <(?P<flags>[A-Z0-9_,-]*)> .*?\bstate (?P<state>[A-Z]+)(?=[\s\\])"
 )
@@ -158,3 +164,46 @@ def _neighbour(interface: str, told: Any) -> Neighbour:
     if not isinstance(port, str) or not port:
         raise TypeError(f"{port!r:.60} where a text is told")
     return Neighbour(interface, name, port)
+
+
+def module(interface: str) -> tuple[str, ...]:
+    """Ask for the module behind an interface; only root is answered."""
+    return ("ethtool", "--json", "-m", word(interface, "interface"))
+
+
+def read_module(stdout: str, stderr: str = "", exit_status: int = 0) -> Optics:
+    """
+    The module and its limits for its light, alarm and warning; copper has none.
+
+    The JSON form came with the netlink patches of 2025 ("Add JSON output to --module-info"); older releases refuse both
+    options together. Light itself is not read: a twin-port module tells the lanes of both ports, and of unused ones 0.
+    Raises ToolError with the tool's own words, UnreadableOutput where it is no such document.
+    """
+    need_success("ethtool", stdout, stderr, exit_status)
+    document = need_json("ethtool", stdout)
+    if not isinstance(document, list) or len(document) != 1 or not isinstance(document[0], dict):
+        raise UnreadableOutput(f"ethtool: not the one module that was asked for: {stdout[:80]!r}")
+    told: Mapping[str, object] = document[0]
+    vendor, part_number, serial = (_text(told, f"vendor_{name}") for name in ("name", "pn", "sn"))
+    return Optics(
+        module=Module(vendor, part_number, serial, None),
+        rx=_limits(told.get("laser_rx_power")),
+        tx=_limits(told.get("laser_output_power")),
+    )
+
+
+def _limits(told: object) -> Light | None:
+    """Printed in mW (for people too in dBm); None where they are not whole, or no light lies between them."""
+    of = told if isinstance(told, dict) else {}
+    low, high, warn = (_dbm(of.get(f"{name}_threshold")) for name in ("low_alarm", "high_alarm", "low_warning"))
+    return None if low is None or high is None or low >= high else Light((), low, high, warn)
+
+
+def _dbm(milliwatts: object) -> float | None:
+    known = isinstance(milliwatts, int | float) and not isinstance(milliwatts, bool) and 0.0 < milliwatts <= _MOST_MW
+    return round(10.0 * log10(milliwatts), 2) if known else None  # type: ignore[arg-type]
+
+
+def _text(told: Mapping[str, object], name: str) -> str | None:
+    value = told.get(name)
+    return label("ethtool", name, value) if isinstance(value, str) else None

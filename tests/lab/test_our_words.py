@@ -17,7 +17,8 @@ from fabric.model.topology import Platform
 from fabric.probes.latency import LatencySpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
-from fabric.tools import launch, mlxlink, mlxreg
+from fabric.tools import mlxlink, mlxreg
+from fabric.tools.nccl.collective import mpirun
 from tests.probes.test_commands import commands, rack
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(60 * SLOWER)]
@@ -81,7 +82,7 @@ def test_open_mpi_starts_every_process_with_its_variables() -> None:
     hosts, env = [socket.gethostname()], {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1"}
     platform = dgx_platform("site", parts=2)
     as_root = replace(platform, mpirun_options=("--allow-run-as-root",))
-    text = said(launch.mpirun(("env",), hosts=hosts, platform=as_root, env=env))
+    text = said(mpirun(("env",), hosts=hosts, platform=as_root, env=env))
     assert text.count("NCCL_IB_HCA==mlx5_0:1,mlx5_1:1\n") == 2, text
     if os.geteuid() == 0:
-        assert "allow-run-as-root" in said(launch.mpirun(("env",), hosts=hosts, platform=platform, env=env))
+        assert "allow-run-as-root" in said(mpirun(("env",), hosts=hosts, platform=platform, env=env))

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from fabric.errors import ToolError
 from fabric.report.diagnosis import parsed_document
 from fabric.tools import (
-    ethtool,
     host_parts,
     infiniband,
     interfaces,
@@ -59,7 +58,7 @@ READERS: tuple[Read, ...] = (
     *(mlxreg.read, mlxlink.read, mlxlink.read_module, mlxlink.read_optics, interfaces.read),
     *(sysfs.read_port_state, sysfs.read_states, sysfs.read_node_guid, sysfs.read_netdev),
     *(sysfs.read_counters, sysfs.read_identity, sysfs.read_places, host_parts.read_rnics, host_parts.read_gpus),
-    *(management.read_unhealthy, interfaces.read_neighbours, host_parts.read_topology, ethtool.read_module),
+    *(management.read_unhealthy, interfaces.read_neighbours, host_parts.read_topology, interfaces.read_module),
     *(nvue.read, nvue.read_commands, nvue.read_pending, nvue.read_ports, nvue.read_neighbours),
 )
 PIECES = [

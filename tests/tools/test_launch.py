@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from benchmarks.measured_rack import dgx_platform
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.ports import SchedulerNode
-from fabric.tools import ethtool, host_parts, infiniband, interfaces, launch, slurm
+from fabric.tools import host_parts, infiniband, interfaces, slurm
 from fabric.tools.infiniband import ACTIVE, End, PortLine
 from fabric.tools.mlxlink import Light, Module
+from fabric.tools.nccl.collective import mpirun, srun
 from fabric.tools.records import Record, UnreadableLines, read_records
 from tests.builders import accepted
 from tests.places import CAPTURES
@@ -30,7 +31,7 @@ PLATFORM = dgx_platform()
 def test_mpirun_starts_as_many_processes_on_each_host() -> None:
     """The whole command line, as Open MPI 4 and 5 take it."""
     env = {"NCCL_ALGO": "RING", "NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1"}
-    argv = launch.mpirun(ARGV, hosts=HOSTS, platform=PLATFORM, env=env)
+    argv = mpirun(ARGV, hosts=HOSTS, platform=PLATFORM, env=env)
     assert argv == (
         *("mpirun", "-np", "16", "-H", "gpu001:8,gpu002:8", "--map-by", "ppr:8:node", "--bind-to", "none"),
         *("-x", "NCCL_ALGO=RING", "-x", "NCCL_IB_HCA==mlx5_0:1,mlx5_1:1"),
@@ -40,7 +41,7 @@ def test_mpirun_starts_as_many_processes_on_each_host() -> None:
 
 def test_srun_passes_values_with_commas_whole() -> None:
     """Variables go through env, because --export splits at commas; a drained node is not waited for."""
-    argv = launch.srun(ARGV, hosts=HOSTS, platform=PLATFORM, env={"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1"})
+    argv = srun(ARGV, hosts=HOSTS, platform=PLATFORM, env={"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1"})
     assert argv == (
         *("srun", "--nodes=2", "--nodelist=gpu001,gpu002", "--ntasks=16", "--ntasks-per-node=8"),
         *("--mpi=pmix", "--cpu-bind=none", "--immediate=30", "env", "NCCL_IB_HCA==mlx5_0:1,mlx5_1:1"),
@@ -48,7 +49,7 @@ def test_srun_passes_values_with_commas_whole() -> None:
     )
 
 
-@pytest.mark.parametrize("wrap", [launch.mpirun, launch.srun])
+@pytest.mark.parametrize("wrap", [mpirun, srun])
 def test_no_host_name_can_be_misread(wrap) -> None:
     """A name that is an option, a list or a script is refused."""
     names = ["-x", "", "a,b", "a:8", "a b", "@file", "a;b", "--host", "a\n"]
@@ -56,7 +57,7 @@ def test_no_host_name_can_be_misread(wrap) -> None:
     assert accepted(names, lambda name: start(hosts=(name, "b")), ValueError, "line could misread") == []
 
 
-@pytest.mark.parametrize("wrap", [launch.mpirun, launch.srun])
+@pytest.mark.parametrize("wrap", [mpirun, srun])
 def test_what_cannot_be_launched_is_refused(wrap) -> None:
     """No program, no hosts, no processes, a host twice, or a variable that is none."""
     good: dict[str, Any] = {"argv": ARGV, "hosts": HOSTS, "platform": PLATFORM, "env": {}}
@@ -360,11 +361,11 @@ def test_the_commands() -> None:
 def test_limits_of_a_recorded_module() -> None:
     """In dBm; a key that is there twice (temperature, its limits) and lanes without light are no matter."""
     said = (CAPTURES / "ethtool" / "02-json-m-mfs1s00.txt").read_text()
-    found = ethtool.read_module(said)
+    found = interfaces.read_module(said)
     assert found.module == Module("Mellanox", "MFS1S00-V003E", "MT1915FT03913", None)
     assert (found.rx, found.tx) == (Light((), -13.31, 5.4, -10.3), Light((), -11.4, 5.4, -8.4))
     copper = json.dumps([{"vendor_name": "Mellanox        ", "vendor_pn": "MCP1660", "laser_rx_power": {}}])
-    assert (ethtool.read_module(copper).rx, ethtool.read_module(copper).module) == (
+    assert (interfaces.read_module(copper).rx, interfaces.read_module(copper).module) == (
         None,
         Module("Mellanox", "MCP1660", None, None),
     )
@@ -374,7 +375,7 @@ def test_an_ethtool_that_knows_no_json_of_modules_says_so() -> None:
     """The words are those of 6.1 (Debian 12)."""
     old = "ethtool: bad command line argument(s)\nFor more information run ethtool -h\n"
     with pytest.raises(ToolError, match="run ethtool -h"):
-        ethtool.read_module("", old, 1)
+        interfaces.read_module("", old, 1)
     for text in ("", "[]", "{}", "[1]", '[{"vendor_sn": "\\u0007"}]'):
         with pytest.raises(UnreadableOutput):
-            ethtool.read_module(text)
+            interfaces.read_module(text)
