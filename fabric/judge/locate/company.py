@@ -146,9 +146,9 @@ def in_company(verdict: ProbeVerdict, normal_gbps: float) -> ProbeVerdict:
     return replace(found, outcome=Outcome.MARGINAL, reason=reason, expected_gbps=normal_gbps)
 
 
-def sharing_told(probes: Sequence[Probe], verdicts: Verdicts) -> list[str]:
-    """In a line, how many probes were slow because of others on the same cable; none: nothing."""
-    slow = Counter(probe.kind for probe in _beside(probes, verdicts) if verdicts[probe.probe_id].value_gbps is not None)
+def sharing_told(beside: Sequence[Probe], probes: Sequence[Probe], verdicts: Verdicts) -> list[str]:
+    """In a line, how many of those bad *beside* others were slow because of these; none: nothing."""
+    slow = Counter(probe.kind for probe in beside if verdicts[probe.probe_id].value_gbps is not None)
     if not slow:
         return []
     every = Counter(probe.kind for probe in probes)
@@ -160,13 +160,15 @@ def sharing_told(probes: Sequence[Probe], verdicts: Verdicts) -> list[str]:
     ]
 
 
-def lossy_class(probes: Sequence[Probe], verdicts: Verdicts, results: Results, topology: Topology) -> list[Suspect]:
-    """The class of RoCE as a suspect where packets were lost in company alone; else nothing."""
-    lost = [probe for probe in _beside(probes, verdicts) if verdicts[probe.probe_id].value_gbps is None]
+def lossy_class(
+    beside: Sequence[Probe], probes: Sequence[Probe], verdicts: Verdicts, results: Results, topology: Topology
+) -> list[Suspect]:
+    """The class of RoCE as a suspect where, of those bad *beside* others, some lost their packets; else nothing."""
+    lost = [probe for probe in beside if verdicts[probe.probe_id].value_gbps is None]
     if not lost:
         return []
     phases = {probe.phase for probe in lost}
-    beside = [p for p in probes if p.phase in phases and len(p.hosts) > 1 and p.probe_id in results]
+    meanwhile = [p for p in probes if p.phase in phases and len(p.hosts) > 1 and p.probe_id in results]
     hosts = tuple(sorted({host for probe in lost for host in probe.hosts}))
     classes = sorted({topology.hosts[host].platform.traffic_class or 0 for host in hosts})
     named = " and ".join(f"{number} (DSCP {number >> 2})" for number in classes)
@@ -175,11 +177,11 @@ def lossy_class(probes: Sequence[Probe], verdicts: Verdicts, results: Results, t
             component=fold(hosts),
             kind=LOSSY,
             outcome=Outcome.FAIL,
-            confidence=round((len(lost) + 1) / (len(beside) + 2), 2),
+            confidence=round((len(lost) + 1) / (len(meanwhile) + 2), 2),
             evidence=(
                 f"RoCE packets are in traffic class {named}, which some port on their way drops under load: trust, "
                 "DSCP map or PFC of an RNIC or a switch port; or it is the wrong class",
-                f"{len(lost)} of {len(beside)} probes at the same time lost their packets (retries exceeded), each "
+                f"{len(lost)} of {len(meanwhile)} probes at the same time lost their packets (retries exceeded), each "
                 "between other hosts; all of these did well with others when nobody had to wait",
                 *(f"1 {lost[0].kind}: {verdicts[lost[0].probe_id].reason}",),
             ),
@@ -188,7 +190,3 @@ def lossy_class(probes: Sequence[Probe], verdicts: Verdicts, results: Results, t
             probes=tuple(probe.probe_id for probe in lost),
         )
     ]
-
-
-def _beside(probes: Sequence[Probe], verdicts: Verdicts) -> list[Probe]:
-    return [one for one in probes if verdicts[one.probe_id].recurrence is Recurrence.IN_COMPANY]

@@ -99,12 +99,12 @@ class ProbeSamples:
     ) -> None:
         """Take all that tells something, then keep what is about hosts with anything bad."""
         self._verdicts, self._results = verdicts, results
-        taken, values = self._taken(probes, results)
+        taken, values, bad = self._taken(probes, results)
         self.count = len(taken)  # of all samples
         self._fit(taken, np.nan_to_num(values))
         low = self._y < -self.floor[self.of_class]
         self.bad_hosts.update(host for i in np.flatnonzero(low).tolist() for host in taken[i].hosts)
-        low |= np.array([verdicts[probe.probe_id].outcome is self._outcome for probe in taken], dtype=np.bool_)
+        low |= bad
         self.judged = {  # what is normal for each that is bad or slow, Gb/s
             taken[i].probe_id: float(self.level[self.of_class[i]]) for i in np.flatnonzero(low & ~np.isnan(values))
         }
@@ -118,8 +118,8 @@ class ProbeSamples:
             for probe, value, result in ((taken[i], float(values[i]), results[taken[i].probe_id]),)
         ]
 
-    def _taken(self, probes: Sequence[Probe], results: Mapping[str, ProbeResult]) -> tuple[list[Probe], Floats]:
-        """What tells something, and its numbers (NaN of what measured nothing); beside them its classes and limits."""
+    def _taken(self, probes: Sequence[Probe], results: Mapping[str, ProbeResult]) -> tuple[list[Probe], Floats, Bools]:
+        """What tells something, its numbers (NaN of what measured nothing), and whether it is bad; also its classes."""
         verdicts, layouts, numbers = self._verdicts, ProbeLayouts(self._topology, self._written), dict[int, int]()
         failed = any(
             one.outcome is self._outcome and (one.value_gbps is None or self._outcome is not Outcome.FAIL)
@@ -130,7 +130,7 @@ class ProbeSamples:
             for probe in probes
             if (named := verdicts[probe.probe_id].named) is not None and named.component.endswith(f"/{GPUS}")
         }
-        taken, values, of_class = list[Probe](), array("d"), array("q")
+        taken, values, of_class, bad = list[Probe](), array("d"), array("q"), list[bool]()
         for probe in probes:
             verdict, result = verdicts[probe.probe_id], results.get(probe.probe_id)
             # CUDA numbered the GPUs that are left anew: another one was measured than was meant.
@@ -142,14 +142,16 @@ class ProbeSamples:
                 continue
             number = numbers.setdefault(layouts.of(probe).alike, len(numbers))
             if self._outcome is Outcome.FAIL and verdict.value_gbps is not None and value != 1.0:
-                self._limit[number] = max(verdict.limit_gbps or 0.0, self._limit.get(number, 0.0))
+                if (limit := verdict.limit_gbps) and limit > self._limit.get(number, 0.0):
+                    self._limit[number] = limit
                 if verdict.against:
                     self._usual[number] = max(verdict.expected_gbps or 0.0, self._usual.get(number, 0.0))
             taken.append(probe)
             values.append(value)
             of_class.append(number)
+            bad.append(verdict.outcome is self._outcome)
         self.of_class = np.array(of_class, dtype=np.int64)
-        return taken, np.array(values, dtype=np.float64)
+        return taken, np.array(values, dtype=np.float64), np.array(bad, dtype=np.bool_)
 
     def _value(self, probe: Probe, verdict: ProbeVerdict, result: ProbeResult, *, failed: bool) -> float | None:
         """The number of a sample, NaN where it measured nothing; None of what tells nothing."""

@@ -196,9 +196,10 @@ def ends_of(probe: Probe) -> tuple[tuple[str, str], ...]:
 
 def rnics_of(probe: Probe) -> tuple[str, ...]:
     """The RNICs that a probe names (``gpu001/mlx5_0``), the one that sends first; none where it names none."""
-    if not (ends := ends_of(probe)):
+    if "rnic" not in probe.params:
         return ()
-    one, other = f"{ends[0][0]}/{ends[0][1]}", f"{ends[1][0]}/{ends[1][1]}"
+    own = probe.params["rnic"]
+    one, other = f"{probe.hosts[0]}/{own}", f"{probe.hosts[-1]}/{probe.params.get('peer_rnic', own)}"
     return (one,) if one == other else (one, other)
 
 
@@ -228,14 +229,14 @@ class ProbeLayouts:
         self._topology, self._rounds = topology, rounds or {}
         self._known: dict[Hashable, ProbeLayout] = {}
         self._numbers: dict[Hashable, int] = {}
+        self._alike = {name: self._number((id(one.platform), one.leaves)) for name, one in topology.hosts.items()}
 
     def of(self, probe: Probe, size_bytes: int | None = None) -> ProbeLayout:
         """Of a probe; *size_bytes*: of that message size alone."""
         if len(probe.hosts) > 1:
             return self._worked_out(probe, size_bytes)
         # Hosts of a make share the parameters; those live as long as their probes, so their identity is theirs.
-        host = self._topology.hosts[probe.hosts[0]]
-        key = (id(probe.params), probe.phase, probe.kind, size_bytes, id(host.platform), host.leaves)
+        key = id(probe.params), probe.phase, probe.kind, size_bytes, self._alike[probe.hosts[0]]
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = self._worked_out(probe, size_bytes)

@@ -36,6 +36,7 @@ from fabric.model.verdict import (
     ComponentVerdict,
     ExpectationVerdict,
     ProbeVerdict,
+    Recurrence,
     Suspect,
     Verdict,
     Verdicts,
@@ -107,7 +108,8 @@ def conclude(
     telling = [probe for probe in probes if probe.probe_id not in untold] if untold else probes
     seen = seen or SeenCounters()
     found = _explained(telling, verdicts, results, topology, phases, seen)
-    told = {name: one if one.recurrence is None else one.told() for name, one in (verdicts | found.verdicts).items()}
+    told = verdicts | found.verdicts
+    told |= {name: one.told() for name, one in told.items() if one.recurrence is not None}
     ports = port_findings(seen, probes, told, found.suspects, results, topology, changes)
     # Nothing good is said of a component by what was measured while the fabric was bad on purpose.
     of_parts = {**found.verdicts, **{name: ProbeVerdict(name, Outcome.INCONCLUSIVE, "") for name in untold}}
@@ -202,7 +204,7 @@ def _explained(
     course = over_time(probes, results, phases, topology, seen.samples)
     over_rounds = course.located()
     told = as_confirmed(told, over_rounds)
-    left = [probe for probe in probes if probe.probe_id not in over_rounds.explained]
+    left = [one for one in probes if one.probe_id not in over_rounds.explained] if over_rounds.explained else probes
     measured = [
         p for p in left if p.kind == pairwise.KIND and p.probe_id in results and not results[p.probe_id].outcome
     ]
@@ -230,10 +232,11 @@ def _explained(
         open_ = [p for p in measured if p.probe_id not in pairs.verdicts and suspected.isdisjoint(p.hosts)]
         named += locating(open_, told, outcome=Outcome.FAIL, pairs=True).suspects
     named = without_partners(each_once([*named, *not_of_bad_hosts(errors, named)]), probes)
-    named = [*lossy_class(probes, told, results, topology), *named]
+    beside = [one for one in probes if told[one.probe_id].recurrence is Recurrence.IN_COMPANY]
+    named = [*lossy_class(beside, probes, told, results, topology), *named]
     named.sort(key=lambda suspect: -suspect.outcome.rank)
     freed = relieved(probes, told, named, results, seen.samples, seen.links, topology)
-    return _Explained(freed.verdicts, freed.suspects, course, pairs, [*sharing_told(probes, told), *freed.lines])
+    return _Explained(freed.verdicts, freed.suspects, course, pairs, [*sharing_told(beside, probes, told), *freed.lines])
 
 
 def old_loopbacks(probes: Sequence[Probe], verdicts: Verdicts, results: Results) -> set[str]:
@@ -343,6 +346,8 @@ def each_once(found: Iterable[Suspect]) -> list[Suspect]:
 
 def without_partners(found: Sequence[Suspect], probes: Iterable[Probe]) -> list[Suspect]:
     """Without those that failed and came back, each time together with a host of which something else is bad."""
+    if all(one.course != CAME_BACK for one in found):
+        return list(found)
     hosts_of = {probe.probe_id: probe.hosts for probe in probes}
     accused = {host for one in found if one.course != CAME_BACK for host in one.hosts}
 
@@ -378,7 +383,9 @@ def _reasons(probes: Sequence[Probe], verdicts: Verdicts, untold: AbstractSet[st
     What no suspect speaks for is explained below it: nothing measured, near a limit or to be measured again, or probes
     of which no suspect is made (*untold*).
     """
-    bad = (probe for probe in probes if verdicts[probe.probe_id].outcome is not Outcome.PASS)
+    bad = [probe for probe in probes if verdicts[probe.probe_id].outcome is not Outcome.PASS]
+    if not bad:
+        return []
     groups = grouped(bad, lambda probe: (verdicts[probe.probe_id].outcome, probe.kind))
     totals = Counter(probe.kind for probe in probes)
     lines = []
@@ -434,22 +441,24 @@ def _components(probes: Sequence[Probe], verdicts: Verdicts, named: Sequence[Sus
     blamed = {name: suspect for suspect in named for name in names(suspect)}
     ended: dict[str, dict[str, set[Outcome]]] = defaultdict(lambda: defaultdict(set))
     for probe in probes:
-        outcome = verdicts[probe.probe_id].outcome
+        outcome, of_phase = verdicts[probe.probe_id].outcome, ended[probe.phase]
         for part in taking_part(probe):
-            ended[part][probe.phase].add(outcome)
+            of_phase[part].add(outcome)
     found = [ComponentVerdict(name, suspect.outcome, suspect.evidence[0]) for name, suspect in blamed.items()]
-    return found + [_component(part, by_phase, blamed) for part, by_phase in ended.items() if part not in blamed]
+    parts = dict.fromkeys(part for of_phase in ended.values() for part in of_phase)
+    return found + [_component(part, ended, blamed) for part in parts if part not in blamed]
 
 
 def _component(
-    part: str, by_phase: Mapping[str, AbstractSet[Outcome]], blamed: Mapping[str, Suspect]
+    part: str, ended: Mapping[str, Mapping[str, AbstractSet[Outcome]]], blamed: Mapping[str, Suspect]
 ) -> ComponentVerdict:
-    """The verdict of a part by what it took part in, different outcomes by phase."""
+    """The verdict of a part by what it took part in: by phase and part, the different outcomes."""
     inside = (f"{part}/", f"{part}-", f"{part}:")
-    own = [suspect for name, suspect in blamed.items() if name.startswith(inside)]
+    own = [suspect for name, suspect in blamed.items() if name.startswith(inside)] if blamed else []
     if own:
         worst = Outcome.worst(suspect.outcome for suspect in own)
         return ComponentVerdict(part, worst, f"because of {', '.join(s.component for s in own)}")
+    by_phase = {phase: of_phase[part] for phase, of_phase in ended.items() if part in of_phase}
     left_out = [phase for phase, outcomes in by_phase.items() if outcomes == {Outcome.SKIPPED}]
     if left_out:
         return ComponentVerdict(part, Outcome.SKIPPED, f"not measured in {', '.join(left_out)}")

@@ -46,9 +46,9 @@ class Judge:
 
     def __init__(self, baselines: Mapping[str, Baseline], settings: JudgeSettings, topology: Topology) -> None:
         self.topology, self._settings, self._baselines = topology, settings, baselines
-        self._required: dict[Hashable, tuple[float | None, str]] = {}
+        self._required: dict[Hashable, tuple[float | None, str]] = {}  # within one call of ``judge``
         self._recorded: dict[str, Mapping[Key, Recorded]] = {
-            name: {entry.key: entry for entry in baseline.recorded} for name, baseline in baselines.items()
+            name: {entry.key: entry for entry in one.recorded} for name, one in baselines.items() if one.recorded
         }
         self._asked: list[tuple[Probe, ProbeResult]] = []
         self._answer: tuple[Verdicts, Located] | None = None
@@ -56,6 +56,7 @@ class Judge:
     def judge(self, pairs: Iterable[tuple[Probe, ProbeResult]]) -> list[ProbeVerdict]:
         """One verdict a probe; *pairs* are a phase or a run, for they are each other's peers."""
         listed = list(pairs)
+        self._required.clear()
         series, belongs = series_of(listed, ProbeLayouts(self.topology))
         judged = [self._judged(one) for one in series]
         verdicts = [
@@ -88,25 +89,26 @@ class Judge:
         """The name of the baseline that judges a probe: that of its first host's platform, or the override."""
         return self._settings.baseline or self.topology.hosts[probe.hosts[0]].platform.baseline
 
-    def _required_of(self, probe: Probe, size_bytes: int | None) -> tuple[float | None, str]:
+    def _required_of(self, one: ProbeSeries) -> tuple[float | None, str]:
         """
-        What a probe must reach at this size, Gb/s; None, and why, where no limit can judge it.
+        What a probe must reach at its size, Gb/s; None, and why, where no limit can judge it.
 
-        All that it depends on is the same for all hosts of a make, so it is worked out once.
+        All that it depends on is the same for all hosts of a make: probes inside them share their layout.
         """
-        hosts, get = self.topology.hosts, probe.params.get
-        asked = probe.kind, get("link_class"), size_bytes, get("ranks"), get("algorithm")
-        make = tuple([id(hosts[name].platform) for name in probe.hosts])
-        key = (asked, make, get("rnic"), get("peer_rnic"), get(SHARE))
+        probe, get = one.probe, one.probe.params.get
+        key: Hashable = one.layout
+        if len(probe.hosts) > 1:
+            key = (*_asked(one), *(id(self.topology.hosts[name].platform) for name in probe.hosts))
+            key = (*key, get("rnic"), get("peer_rnic"), get(SHARE))
         known = self._required.get(key)
         if known is None:
-            limit = most_specific(self._baselines[self._baseline_of(probe)].limits, asked)
+            limit = most_specific(self._baselines[self._baseline_of(probe)].limits, _asked(one))
             known = self._required[key] = (None, "") if limit is None else required(limit, probe, self.topology)
         return known
 
     def _against_limit(self, one: ProbeSeries) -> ProbeVerdict:
         probe, value, size_bytes = one.probe, one.value, one.layout.size_bytes
-        least, unfit = self._required_of(probe, size_bytes)
+        least, unfit = self._required_of(one)
         if least is None:
             why = f": {unfit}" if unfit else ""
             missing = f"no baseline for {key_text(probe, size_bytes)}{why}"
@@ -128,7 +130,7 @@ class Judge:
         acquits. With one, too few samples to compare leave the limit's word as it is; enough samples that cannot tell
         take the PASS away.
         """
-        known = self._recorded[self._baseline_of(one.probe)]
+        known = self._recorded.get(self._baseline_of(one.probe)) if self._recorded else None
         recorded = known.get(key_of(one.probe, one.layout.size_bytes, self.topology)) if known else None
         if recorded is None or verdict.outcome is Outcome.FAIL:
             return verdict
@@ -152,6 +154,12 @@ class Judge:
         if passes or len(one.values) < LEAST_SAMPLES or verdict.outcome is not Outcome.PASS:
             return verdict
         return replace(verdict, outcome=Outcome.MARGINAL, reason=reason)
+
+
+def _asked(one: ProbeSeries) -> tuple[str, object, object, object, object]:
+    """What a limit may say that it is for."""
+    get = one.probe.params.get
+    return one.probe.kind, get("link_class"), one.layout.size_bytes, get("ranks"), get("algorithm")
 
 
 def _steadied(verdict: ProbeVerdict, one: ProbeSeries) -> ProbeVerdict:
