@@ -33,7 +33,7 @@ MOST_ROUNDS = 9
 VERIFY = "once more"
 """Why the tests of the last round are made."""
 
-_CLEARED = 2  # good samples that clear a host
+_CLEARED = 2  # good samples that clear a host of each dip: what is slow in half of its samples is not
 _ODD = 4.0  # sigmas below what is expected
 _TESTS_A_SWITCH = 2  # of an uplink, leaf or spine in one round: it has many hosts, a suspected host only itself
 _HOSTS_A_LEAF = 2  # from which tests through a switch are sought: more say the same
@@ -176,7 +176,15 @@ class _Round:
                 self._test(component, 0)
         for component in seldom_good(self.fitted, left):
             self._test(component, 0)
+        if self._found:
+            self._meanwhile()
         return self._found
+
+    def _meanwhile(self) -> None:
+        """What is blamed for certain, by whoever is free: that takes no time."""
+        for component in self._hosts_first([one.component for one in self.fitted.blamed if one.certain]):
+            if not self._crossed[component]:
+                self._test(component, 0)
 
     def verifying(self) -> list[PairTest]:
         """Blamed hosts, then blamed switches and cables, then neighbours of whom nothing bad is known."""
@@ -351,7 +359,7 @@ def _unexplained_hosts(fitted: Fitted) -> list[int]:
     """
     Host sides that are not cleared: a dip, or a partner that is bad anyway, may hide a fault of theirs.
 
-    Those are hosts with a slow sample that nothing explains and fewer than two good ones, and hosts that were never
+    Those are hosts with fewer than two good samples for each slow one that nothing explains, and hosts that were never
     measured with anything good; under a bad leaf it is enough that the partner is good with others.
     """
     samples, components = fitted.samples, fitted.components
@@ -359,7 +367,7 @@ def _unexplained_hosts(fitted: Fitted) -> list[int]:
     good = (fitted.explained == 0) & ~odd
     ends = np.concatenate([samples.a[good], samples.b[good]])
     count = np.bincount(ends, minlength=len(samples.hosts))
-    hosts = sorted(set(samples.a[odd].tolist()) | set(samples.b[odd].tolist()))
+    dips = np.bincount(np.concatenate([samples.a[odd], samples.b[odd]]), minlength=len(samples.hosts))
     blamed = {int(components.part[blamed.component]) for blamed in fitted.blamed}
     side = components.host_sides.tolist()
     bad_leaves = {int(components.leaf[c]) for c in blamed if components.kinds[c] == "leaf"}
@@ -370,7 +378,7 @@ def _unexplained_hosts(fitted: Fitted) -> list[int]:
         for host in measured
         if count[host] == 0 and not (int(samples.leaf[host]) in bad_leaves and host in with_good)
     ]
-    doubtful = [*(host for host in hosts if count[host] < _CLEARED), *hidden]
+    doubtful = [*np.flatnonzero(count < _CLEARED * dips).tolist(), *hidden]
     return [side[host] for host in dict.fromkeys(doubtful) if side[host] not in blamed]
 
 
