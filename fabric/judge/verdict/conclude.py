@@ -218,8 +218,7 @@ def _explained(
         since = [probe for probe in left if probe.probe_id not in stale]
         pairs = pair_findings(since, results, {**told, **own}, topology=topology, inside=inside.suspects)
         told |= pairs.verdicts
-        known = _names_of(between)
-        old = {rnics_of(probe)[0] for probe in left if probe.probe_id in stale}
+        known, old = _names_of(between), {rnics_of(probe)[0] for probe in left if probe.probe_id in stale}
         named = [_unsure(one) if one.component in old else one for one in pairs.suspects]
         between += [one for one in named if one.component not in known]
         rest = [probe for probe in left if probe.probe_id not in pairs.lost]
@@ -236,7 +235,8 @@ def _explained(
     named = [*lossy_class(beside, probes, told, results, topology), *named]
     named.sort(key=lambda suspect: -suspect.outcome.rank)
     freed = relieved(probes, told, named, results, seen.samples, seen.links, topology)
-    return _Explained(freed.verdicts, freed.suspects, course, pairs, [*sharing_told(beside, probes, told), *freed.lines])
+    shared = [*sharing_told(beside, probes, told), *freed.lines]
+    return _Explained(freed.verdicts, freed.suspects, course, pairs, shared)
 
 
 def old_loopbacks(probes: Sequence[Probe], verdicts: Verdicts, results: Results) -> set[str]:

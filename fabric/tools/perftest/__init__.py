@@ -112,16 +112,18 @@ class _Reader:
         if text[:1].isdigit():
             self._number_line(line, last=last)
             return text.lower() == text.upper()
-        if text.startswith("-----"):
+        if text.startswith(_ADDRESSES):
+            self._address(text)
+            return True
+        told, title = _meant(text)
+        if told:
+            self._say(told)
+        elif title is not None:
+            self._title(title)
+        elif text.startswith("-----"):
             self._rule()
         elif text.startswith("#bytes"):
             self._header(text)
-        elif text.startswith(_ADDRESSES):
-            self._address(text)
-        elif told := _told(text):
-            self._say(told)
-        elif title := _TITLE.fullmatch(text):
-            self._title(title[1].rstrip())
         else:
             return not text
         return True
@@ -199,6 +201,13 @@ _SAYS = {
 
 
 @lru_cache(maxsize=4096)  # nearly all lines are the same in every run on every host
+def _meant(line: str) -> tuple[tuple[tuple[str, str], ...], str | None]:
+    """The values in a line above a table, or the title of a block."""
+    told = _told(line)
+    title = None if told else _TITLE.fullmatch(line)
+    return told, title[1].rstrip() if title else None
+
+
 def _told(line: str) -> tuple[tuple[str, str], ...]:
     """The values in a line above a table."""
     if picked := _PICKED.match(line):

@@ -50,6 +50,8 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """What is printed of each kind."""
 
+_KIND_OF = {text: kind for kind, texts in KINDS.items() for text in texts}
+
 # Texts that other programs print as well: alone they do not show that perftest wrote them.
 _ANYBODYS = (
     "Function not implemented", "Address already in use", "ADDR_ERROR", "unrecognized option", "invalid option -- ",
@@ -127,8 +129,8 @@ def status(text: str) -> int | None:
 def _kind(line: str) -> str | None:
     if "arning" in line or "WARNING" in line:  # libibverbs warns of every driver that is not installed
         return None
-    for kind, texts in KINDS.items():
-        if any(text in line for text in texts):
+    for text, kind in _KIND_OF.items():
+        if text in line:
             return kind
     if "state is" in line and _PORT_STATE.search(line):
         return "port_down"
