@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from fabric.judge.locate.pairs.fitted import Fitted
 from fabric.judge.locate.pairs.rounds import FIRST_ROUNDS, next_round, targeted, verifying
 from fabric.judge.locate.pairs.run_planes import Measured, RunPlane, fitted_planes, lids_of, measured_in, run_planes
+from fabric.judge.normal.interval import tests_that_tell
 from fabric.model.change import ChangeSettings
 from fabric.model.diagnosis import PairTest
 from fabric.model.outcome import Outcome
@@ -102,10 +103,10 @@ def _next(askers: Sequence[str], tried: Sequence[str]) -> str | None:
 
 DRAWS = 7
 """
-Ways that ECMP draws from each leaf, and to it, before all its uplinks count as crossed.
+The least ways that ECMP draws from each leaf, and to it, before all its uplinks count as crossed.
 
-A choice: of two uplinks one stays undrawn in 1 of 128, of four in 1 of 8. In the box of twelve hosts, where the first
-rounds draw four a leaf, one direction of an uplink stayed unseen in 1 of 16, and the run passed.
+A choice: of two uplinks one stays undrawn in 1 of 128. In the box of twelve hosts, where the first rounds draw four a
+leaf, one direction of an uplink stayed unseen in 1 of 16, and the run passed. Of more uplinks it takes more.
 """
 
 PROBES_MOST = 100_000
@@ -163,8 +164,13 @@ class FurtherRounds:
 
         Rails that hang on the same leaves draw from the same ways.
         """
+        if not self.topology.draws_ways:
+            return found
         alike = sum(one.plane.leaves.keys() == found.plane.leaves.keys() for one in planes)
-        return replace(found, state=replace(found.state, draws=-(-DRAWS // alike) if self.topology.draws_ways else 0))
+        leaves = set(found.plane.leaves)
+        count = max((len(up.upper) * up.count for up in self.topology.uplinks if leaves & set(up.lower)), default=0)
+        draws = max(DRAWS, tests_that_tell(1 / count)) if count > 1 else DRAWS
+        return replace(found, state=replace(found.state, draws=-(-draws // alike)))
 
     def _probes(self, test: PairTest, found: RunPlane, spec: PairwiseSpec) -> Iterator[Probe]:
         """

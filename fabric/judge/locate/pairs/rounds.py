@@ -147,6 +147,7 @@ class _Round:
         ends = self._ends_of(samples.a, samples.b)
         self._met, self._drawn = np.unique(ends[~samples.drawn]), np.unique(ends[samples.drawn])
         self._sure = {c for one in fitted.blamed if one.certain for c in (one.component, *one.rivals)}
+        self._drawn_from, self._drawn_to = _draws(fitted)
         self._sent = np.bincount(samples.a, minlength=len(samples.hosts))
         self._received = np.bincount(samples.b, minlength=len(samples.hosts))
 
@@ -167,8 +168,10 @@ class _Round:
         them, where the rounds that are *left* can.
         """
         self.of(to_settle(self.fitted))
-        for component in _seldom_drawn(self.fitted, draws):
-            self._test(component, 0)
+        for component, leaf in _uplinks(self.fitted):
+            more = True
+            while more and min(self._drawn_from[leaf], self._drawn_to[leaf]) < draws:
+                more = self._test(component, 0)
         missing = not_crossed(self.fitted)
         self._open[missing] = True
         for component in missing:
@@ -206,32 +209,35 @@ class _Round:
     def _is_host(self, component: int) -> bool:
         return bool(self.fitted.components.hosts[component] != UNKNOWN)
 
-    def _test(self, component: int, turn: int) -> None:
-        """The best test through a component, if there is any; of a whole uplink even turns go up and odd ones down."""
+    def _test(self, component: int, turn: int) -> bool:
+        """
+        Make the best test through a component; False: there is none.
+
+        Of a whole uplink even turns go up and odd ones down.
+        """
         components, host = self.fitted.components, int(self.fitted.components.hosts[component])
         if components.kinds[component] == "path":
-            self._once_more(component)
-            return
+            return self._once_more(component)
         if host != UNKNOWN:
-            if self._free[host]:
-                others = np.flatnonzero(self._free & self._partner & (np.arange(len(self._free)) != host))
-                ends = np.full(len(others), host), others
-                self._best(component, *(ends if self._sends(component) else ends[::-1]))
-            return
+            if not self._free[host]:
+                return False
+            others = np.flatnonzero(self._free & self._partner & (np.arange(len(self._free)) != host))
+            ends = np.full(len(others), host), others
+            return self._best(component, *(ends if self._sends(component) else ends[::-1]))
         ways = (
             np.flatnonzero(components.part == component).tolist()[1:] if components.kinds[component] == "link" else []
         )
-        for one in (*ways[turn % 2 :], *ways[: turn % 2], component):
-            if self._best(one, *self._ends(one)):
-                return
+        return any(self._best(one, *self._ends(one)) for one in (*ways[turn % 2 :], *ways[: turn % 2], component))
 
-    def _once_more(self, path: int) -> None:
-        """The two hosts of a path with each other: nobody else crosses it."""
+    def _once_more(self, path: int) -> bool:
+        """The two hosts of a path with each other: nobody else crosses it. False: one of them is busy."""
         samples, one = self.fitted.samples, int(self.fitted.through(path)[0])
         a, b = int(samples.a[one]), int(samples.b[one])
-        if self._free[a] and self._free[b]:
-            self._crossed[path] += 1
-            self._add(a, b, int(samples.via[one]), self.fitted.components.names[path])
+        if not (self._free[a] and self._free[b]):
+            return False
+        self._crossed[path] += 1
+        self._add(a, b, int(samples.via[one]), self.fitted.components.names[path])
+        return True
 
     def _sends(self, component: int) -> bool:
         """Whether a host side is to send: as its direction is, else what it did less."""
@@ -243,7 +249,6 @@ class _Round:
     def _ends(self, component: int) -> tuple[Ints, Ints]:
         """From whom to whom a test through a switch or a cable may go."""
         leaf, kind = int(self.fitted.components.leaf[component]), self.fitted.components.kinds[component]
-        sent, received = _draws(self.fitted)
         free = np.flatnonzero(self._free & self._partner)
         free = free[np.argsort(~self._cleared[free], kind="stable")]
         under = self.fitted.samples.leaf[free]
@@ -256,7 +261,9 @@ class _Round:
         else:
             here = free[under == leaf]
             a, b = np.meshgrid(here, free, indexing="ij")
-            if kind in ("link_down", "uplinks_down") or (kind == "uplinks" and received[leaf] < sent[leaf]):
+            if kind in ("link_down", "uplinks_down") or (
+                kind == "uplinks" and self._drawn_to[leaf] < self._drawn_from[leaf]
+            ):
                 a, b = b, a
         return a.ravel(), b.ravel()
 
@@ -330,6 +337,9 @@ class _Round:
     def _add(self, a: int, b: int, via: int, why: str) -> None:
         samples = self.fitted.samples
         self._free[[a, b]] = False
+        if UNKNOWN not in (*samples.leaf[[a, b]],) and samples.leaf[a] != samples.leaf[b]:
+            self._drawn_from[samples.leaf[a]] += 1
+            self._drawn_to[samples.leaf[b]] += 1
         name = samples.spines[via] if via != UNKNOWN else None
         self._found.append(PairTest(samples.hosts[a], samples.hosts[b], name, f"tells about {why}"))
 
@@ -423,18 +433,12 @@ def _draws(fitted: Fitted) -> tuple[Ints, Ints]:
     return sent, received
 
 
-def _seldom_drawn(fitted: Fitted, least: int) -> list[int]:
-    """The uplinks of leaves from which, or to which, fewer than *least* ways were drawn; none of a bad leaf."""
+def _uplinks(fitted: Fitted) -> list[tuple[int, int]]:
+    """The uplinks of each leaf that is not bad, and the leaf."""
     components = fitted.components
-    sent, received = _draws(fitted)
     bad = {int(components.leaf[one.component]) for one in fitted.blamed if components.hosts[one.component] == UNKNOWN}
-    return [
-        c
-        for c, kind in enumerate(components.kinds)
-        if kind == "uplinks"
-        and components.leaf[c] not in bad
-        and min(sent[components.leaf[c]], received[components.leaf[c]]) < least
-    ]
+    uplinks = [(c, int(components.leaf[c])) for c, kind in enumerate(components.kinds) if kind == "uplinks"]
+    return [one for one in uplinks if one[1] not in bad]
 
 
 def _usable(fitted: Fitted, bad: Bools) -> Bools:
