@@ -6,6 +6,7 @@ import sys
 import textwrap
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
+from shutil import get_terminal_size
 from typing import IO, Any, cast
 
 from fabric.errors import StoreError
@@ -78,15 +79,25 @@ def visible(text: str) -> str:
 WIDTH = 160
 """The most characters of a line (a choice: what a wide terminal and a ticket show without scrolling)."""
 
+_NARROWEST = 40
+"""Characters behind an indent, however narrow the terminal is (a choice: a line of a few words is no line)."""
+
 VERBATIM = "by hand:"
 """Before a command that is to be copied: such a line is never broken."""
 
 
-def wrapped(text: str, width: int = WIDTH) -> list[str]:
-    """The lines of one line of text; a word that is longer than *width* is left whole."""
+def wrapped(text: str) -> list[str]:
+    """
+    The lines of one line of text, as wide as the terminal, and at most ``WIDTH``; a longer word is left whole.
+
+    Text that goes elsewhere, into a file or a ticket, does not depend on a terminal.
+    """
+    indent = " " * (len(text) - len(text.lstrip(" ")))
+    width = WIDTH
+    if sys.stdout is not None and sys.stdout.isatty():
+        width = min(WIDTH, max(_NARROWEST + len(indent), get_terminal_size((WIDTH, 24)).columns))
     if len(text) <= width or VERBATIM in text:
         return [text]
-    indent = " " * (len(text) - len(text.lstrip(" ")))
     return textwrap.wrap(
         text.lstrip(" "),
         width,

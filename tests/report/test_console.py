@@ -124,6 +124,18 @@ def test_no_line_is_longer_and_no_word_is_lost(words: list[str], indent: int) ->
     assert all(line.startswith(" " * indent) for line in lines)
 
 
+@pytest.mark.parametrize(("columns", "widest"), [("80", 80), ("20", 44), ("400", WIDTH)])
+def test_a_line_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch, columns: str, widest: int) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr("sys.stdout", Terminal())
+    lines = wrapped("    " + "word " * 100)
+    assert widest - len(" word") < max(map(len, lines)) <= widest
+
+
 def test_a_command_to_copy_is_never_broken() -> None:
     text = f"    by hand: sed -i {'x' * 90} && sed -i {'y' * 90}"
     assert wrapped(text) == [text]
