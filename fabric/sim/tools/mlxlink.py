@@ -13,7 +13,7 @@ from fabric.sim.phy.cabling import DIM_DB, DIM_DRIFT_DB
 from fabric.sim.phy.port import DISABLED, LINK_UP, Port, capped, lanes
 from fabric.sim.phy.quality import CODEWORD_BITS, UNWORN, LineKind, ber_text
 from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
-from fabric.sim.tools.mlxreg import AccessRefused, ToolRefused, opened
+from fabric.sim.tools.mlxreg import ToolRefused, opened
 
 _OPTIONS = options("""
     device=   -d --device
@@ -78,10 +78,7 @@ def _port(asked: ToolCall, fields: dict[str, str]) -> Port:
         raise ToolRefused(f'Invalid port number: "{fields["port"]}"') from None
     if device.ends and number not in device.ends:
         raise ToolRefused(f"Invalid port number! Port number {number} does not exist")
-    try:
-        return device.port(asked, number)
-    except AccessRefused as refused:
-        raise ToolRefused(f"Failed to send access register: {refused}") from None
+    return device.port(asked, number)
 
 
 def _sections(asked: ToolCall, port: Port, fields: dict[str, str]) -> Sections:
