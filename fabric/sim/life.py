@@ -40,8 +40,6 @@ def _named(seed: int, *names: str | int) -> int:
 class Draws:
     """One stream; every number is drawn once, in order."""
 
-    __slots__ = ("_base", "_drawn")
-
     def __init__(self, base: int) -> None:
         self._base = base
         self._drawn = 0

@@ -134,7 +134,7 @@ class QueuedNetwork(Network):
         """The capacities, the last of each path no more than its host takes: a slow host lets its switch wait."""
         for number, flow in enumerate(flows):
             site, resources, _ = flow.shares[-1]
-            takes = min(site.dents.get(index, site.capacities[index]) for index in resources) / RNIC_EFFICIENCY
+            takes = min(map(site.left_gbps, resources)) / RNIC_EFFICIENCY
             last = int(links[np.searchsorted(owner, number), -1])
             if takes < capacity[last]:
                 self._growing[*self._end(last), "tx_prio3_pause_duration"] = (1 - takes / capacity[last]) * 1e6

@@ -283,8 +283,6 @@ class RunningCollective(Flow):
     over the other of two RNICs that are one to it (*moved*).
     """
 
-    __slots__ = ("bits", "gone", "job", "listing", "moved", "outage", "plan", "process", "rack", "retries", "timeout")
-
     def __init__(
         self, job: CollectiveJob, rack: Rack, process: Process, plan: CollectiveWay, listing: str, bits: int
     ) -> None:

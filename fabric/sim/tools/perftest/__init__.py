@@ -78,7 +78,6 @@ class Transfer(Flow):
 
     title: ClassVar[str] = "RDMA_Write BW"
     columns: ClassVar[str] = text.COLUMNS
-    __slots__ = ("client", "gone", "rack", "server", "stuck")
 
     def __init__(self, rack: Rack, client: PairEnd, server: PairEnd) -> None:
         super().__init__((), 0.0)
@@ -361,7 +360,6 @@ class PingPong(Transfer):
 
     title: ClassVar[str] = "RDMA_Write Latency"
     columns: ClassVar[str] = text.RULE + _COLUMNS
-    __slots__ = ()
 
     def _move(self, at_s: float) -> None:
         self.ceiling_gbps *= self._left(at_s)
@@ -386,7 +384,6 @@ class BothWays(Transfer):
     """Two sides that write to each other (``ib_write_bw -b``); the sum is printed."""
 
     title: ClassVar[str] = "RDMA_Write Bidirectional BW"
-    __slots__ = ("_back",)
 
     def __init__(self, rack: Rack, client: PairEnd, server: PairEnd) -> None:
         super().__init__(rack, client, server)
