@@ -31,7 +31,6 @@ class Known:
     *routed*: the subnet manager dealt its routes out without these. *shielded*: switches moved what used these.
     """
 
-    engine: str
     routed: frozenset[int] = frozenset()
     shielded: frozenset[int] = frozenset()
 
@@ -124,7 +123,7 @@ class Network:
         self._count(at_s)
         self.forwarding = forwarding
         shielded = self._health.down - routed if forwarding.shield else frozenset()
-        self.known = Known(forwarding.engine, routed, shielded)
+        self.known = Known(routed, shielded)
         self._paths.clear()
 
     def shield(self, gone: frozenset[int], at_s: float) -> None:
@@ -132,7 +131,7 @@ class Network:
         moved = gone & self._health.down - self.known.routed
         if self.forwarding.shield and moved - self.known.shielded:
             self._count(at_s)
-            self.known = Known(self.known.engine, self.known.routed, self.known.shielded | moved)
+            self.known = Known(self.known.routed, self.known.shielded | moved)
             self._paths.clear()
 
     @property
@@ -144,15 +143,15 @@ class Network:
         """Whether some edge of the ring has no way left, however long one waits for other routes."""
         if self._apart(ring) is not None:
             return True
-        if self._is_adaptive(ring):
+        if self.forwarding.adapts(ring):
             return bool((np.append(self._trunks(), inf)[self._found(ring).links] <= 0).any())
-        best = Known(self.known.engine, self._health.down)
+        best = Known(self._health.down)
         found = self.static_paths(*ends_of(self.net, ring), best, draw=ring.draw, qps=ring.qps)
         return bool((np.append(self._health.capacity_gbps, inf)[found.links] <= 0).any())
 
     def dead_edge(self, ring: Ring) -> tuple[str, str, int] | None:
         """Sender, receiver and rail of the first edge of a ring that nothing passes now; None when all are passed."""
-        shut = self._shut_links(adaptive=self._is_adaptive(ring))
+        shut = self._shut_links(adaptive=self.forwarding.adapts(ring))
         edge = self._apart(ring)
         if edge is None and shut is not None:  # nearly always it is, which is quickly seen
             found = self._found(ring)
@@ -178,8 +177,8 @@ class Network:
         found = self._running.pop(flow, None)
         if found is not None:
             self._add(flow, found, carried_gb)
-            if found.ring.one_way or self.known.engine == DRAWN:
-                self._paths.pop(self._key(found.ring, adaptive=self._is_adaptive(found.ring)), None)
+            if found.ring.one_way or self.forwarding.engine == DRAWN:
+                self._paths.pop(self._key(found.ring, adaptive=self.forwarding.adapts(found.ring)), None)
 
     def static_paths(self, src: Ints, dst: Ints, known: Known, *, draw: int = 0, qps: int = 0) -> Paths:
         """
@@ -189,13 +188,13 @@ class Network:
         """
         mock = self._mock
         looks = mock.hashing != ADDRESSES
-        salt = mock.salt ^ draw if known.engine == DRAWN and looks else mock.salt
+        salt = mock.salt ^ draw if self.forwarding.engine == DRAWN and looks else mock.salt
         routed = partial(
             routes,
             self.net.clos,
             src,
             dst,
-            engine=known.engine,
+            engine=self.forwarding.engine,
             salt=salt,
             qps=(qps or mock.qps) if looks else 1,
             alike=mock.hashing == POLARISED,
@@ -244,7 +243,7 @@ class Network:
 
     def _loads(self, rings: Sequence[Ring]) -> tuple[list[Links], Floats]:
         """What each ring loads, and the capacities of that: links, trunks, or both where some rings are adaptive."""
-        ways = [self._is_adaptive(ring) for ring in rings]
+        ways = [self.forwarding.adapts(ring) for ring in rings]
         found = [self._found(ring) for ring in rings]
         if not any(ways):
             return [one.links for one in found], self._health.capacity_gbps
@@ -261,7 +260,7 @@ class Network:
 
     def _others(self, rings: Sequence[Ring], width: int, *, pad: int) -> Ints:
         """What flows of tenants load beside these rings, in rows that are filled up with the id that pads."""
-        ways = {self._is_adaptive(ring) for ring in rings}
+        ways = {self.forwarding.adapts(ring) for ring in rings}
         links, count = self.tenants.links, self.net.clos.links
         rows = np.full((len(links), width), pad)
         trunks = trunk_of(self.net.clos)[links] + (count if len(ways) > 1 else 0)
@@ -291,11 +290,8 @@ class Network:
         fresh = (carried_gb - one.counted_gb) / one.ring.bus_ratio
         if fresh > 0.0:
             held = max(0.0, flow.ceiling_gbps / flow.limit_gbps - 1.0) * fresh if flow.limit_gbps > 0.0 else 0.0
-            self._traffic.add(self._found(one.ring), fresh, held_gb=held, adaptive=self._is_adaptive(one.ring))
+            self._traffic.add(self._found(one.ring), fresh, held_gb=held, adaptive=self.forwarding.adapts(one.ring))
         one.counted_gb = carried_gb
-
-    def _is_adaptive(self, ring: Ring) -> bool:
-        return ring.adaptive and self.forwarding.is_adaptive(ring.service_level)
 
     def _trunks(self) -> Floats:
         if self._pool is None:
@@ -313,10 +309,10 @@ class Network:
         return self._shut[adaptive]
 
     def _found(self, ring: Ring) -> Paths:
-        return self._paths_of(ring, adaptive=self._is_adaptive(ring))
+        return self._paths_of(ring, adaptive=self.forwarding.adapts(ring))
 
     def _key(self, ring: Ring, *, adaptive: bool) -> _PathKey:
-        draw = ring.draw if self.known.engine == DRAWN else 0
+        draw = ring.draw if self.forwarding.engine == DRAWN else 0
         return ring.hosts, ring.rails, ring.to_rails, ring.one_way, ring.every, adaptive, draw, ring.qps
 
     def _paths_of(self, ring: Ring, *, adaptive: bool) -> Paths:

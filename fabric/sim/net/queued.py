@@ -96,7 +96,7 @@ class QueuedNetwork(Network):
             self._counted[key] += rate * (at_s - self._since_s)
         self._growing, self._since_s = {}, at_s
         loud = [flow for flow in self._running if not flow.silent]
-        ways = {self._is_adaptive(self._running[flow].ring) for flow in loud}
+        ways = {self.forwarding.adapts(self._running[flow].ring) for flow in loud}
         if len(ways) != 1 or not all(flow.queued for flow in loud):
             yield from super().limits_gbps(at_s)
             return

@@ -149,10 +149,6 @@ class Rerouting:
 
         self._timeline.at(at_s + self._mock.sm_reroute_s, done)
 
-    def adapts(self, ring: Ring) -> bool:
-        """Whether the packets of a ring are routed adaptively now."""
-        return ring.adaptive and self.forwarding.is_adaptive(ring.service_level)
-
     def turn(self, adaptive: bool, at_s: float) -> None:
         """The switches of an Ethernet fabric route adaptively from now on, or do not: no manager, no sweep."""
         if adaptive == self.forwarding.adaptive:

@@ -215,11 +215,6 @@ class Port:
         """The logical state that the kernel sees."""
         return self.logical if self.interface_up else DOWN
 
-    @property
-    def kernel_up(self) -> bool:
-        """Whether the kernel sees a link."""
-        return self.kernel_physical == LINK_UP
-
     def quality(self) -> LinkQuality:
         """What its errors make of the direction it sends."""
         return quality_of(self.line, self.rate_gbps, self.injection, self.wear)

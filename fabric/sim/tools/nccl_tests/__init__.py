@@ -89,20 +89,13 @@ BROKEN_LINK = "unhandled cuda error (run with NCCL_DEBUG=INFO for details)"
 @dataclass(frozen=True, slots=True)
 class CollectiveWay:
     """
-    What a collective runs over, and how fast it is alone.
-
-    *ring*: between which hosts it crosses leaves. *algorithms*: what NCCL picks from where that is modelled; elsewhere
-    *tree* says which of two an all-reduce takes, by which its low-latency protocols are modelled for small messages.
+    What a collective runs over, and how fast it is alone; *ring*: between which hosts it crosses leaves.
     """
 
     gpus: int
     hosts: int
     shares: tuple[Share, ...]
     bus_gbps: float
-    latency_us: float
-    generation: str
-    tree: bool
-    algorithms: tuple[str, ...]
     ring: Ring | None
 
 
@@ -222,7 +215,6 @@ class CollectiveJob:
     def _plan(self, group: tuple[Member, ...], used: list[Rail], ring: Ring | None, *, left: float) -> CollectiveWay:
         """The least of NVLink in every host and, between hosts, of every rail, of which *left* is left."""
         gpus, hosts = len(group), len({site for site, _, _ in used}) or 1
-        tree = is_tree(self.operation, hosts, algorithm=self.algorithm)
         rings = hosts == 1 and "RING" in self.algorithm.upper()
         shares: list[Share] = []
         limits = []
@@ -236,21 +228,26 @@ class CollectiveJob:
             for path in site.layout.for_collective(rnic.device, gpu):
                 shares.append((site, path.resources, weight))
                 limits.append(site.ceiling_gbps(path) * weight * left)
-        generation = group[0].site.layout.generation
-        algorithms = algorithms_of(self.operation, hosts, generation=generation, algorithm=self.algorithm)
-        latency = latency_us(self.operation, gpus, hosts, tree=tree)
-        return CollectiveWay(gpus, hosts, _merged(shares), min(limits), latency, generation, tree, algorithms, ring)
+        return CollectiveWay(gpus, hosts, _merged(shares), min(limits), ring)
 
     def time_us(self, plan: CollectiveWay, size_bytes: int, bus_gbps: float) -> float:
-        """One call with this size at a bus bandwidth, without noise."""
-        job = AllReduce(plan.gpus, plan.hosts, bus_gbps, PLATFORMS[plan.generation])
-        if plan.algorithms:
-            return all_reduce_us(size_bytes, job, plan.algorithms)
+        """
+        One call with this size at a bus bandwidth, without noise.
+
+        What NCCL picks from is modelled on three hosts or more; elsewhere its low-latency protocols for small messages.
+        """
+        generation = plan.shares[0][0].layout.generation
+        job = AllReduce(plan.gpus, plan.hosts, bus_gbps, PLATFORMS[generation])
+        algorithms = algorithms_of(self.operation, plan.hosts, generation=generation, algorithm=self.algorithm)
+        if algorithms:
+            return all_reduce_us(size_bytes, job, algorithms)
+        tree = is_tree(self.operation, plan.hosts, algorithm=self.algorithm)
         share = bus_factor(self.operation, plan.gpus) or 1.0
-        simple_us = plan.latency_us + size_bytes * 8 * share / (bus_gbps * 1000)
+        simple_us = latency_us(self.operation, plan.gpus, plan.hosts, tree=tree)
+        simple_us += size_bytes * 8 * share / (bus_gbps * 1000)
         if self.operation != "all_reduce":
             return simple_us
-        return min(simple_us, all_reduce_us(size_bytes, job, ("tree" if plan.tree else "ring",), ("ll", "ll128")))
+        return min(simple_us, all_reduce_us(size_bytes, job, ("tree" if tree else "ring",), ("ll", "ll128")))
 
 
 def _pid(bits: int, number: int) -> int:
@@ -428,7 +425,7 @@ class RunningCollective(Flow):
         factor = bus_factor(job.operation, plan.gpus)
         hosts = {site.host.name for site, _, _ in self.shares}
         rows: dict[int, list[str]] = {}
-        adaptive = self.ring is not None and self.rack.above.adapts(self.ring)
+        adaptive = self.ring is not None and self.rack.above.forwarding.adapts(self.ring)
         total = 0.0
         for number, size in enumerate(job.sizes_bytes):
             cells = []
