@@ -19,7 +19,7 @@ from fabric.sim.faults import (
 )
 from fabric.sim.hashing import between, mix64, text_hash, uniform, word
 from fabric.sim.hosts import Hosts
-from fabric.sim.hosts.site import SWING_C, Site, swung_c
+from fabric.sim.hosts.site import SWING_C, swung_c
 from fabric.sim.hosts.temperature import warm
 from fabric.sim.hosts.timeline import Timeline
 from fabric.sim.phy import Ports
@@ -174,38 +174,6 @@ def _left(whim: TimedFault, bits: int, at_s: float) -> float:
     return fault.factor if comes else 1.0
 
 
-class Whims:
-    """What each transfer feels by itself, in a whole rack, by component."""
-
-    def __init__(self) -> None:
-        self._here: dict[str, TimedFault] = {}
-
-    def set(self, site: Site, whim: TimedFault, *, comes: bool) -> None:
-        """From now on a part of *site* has this whim, or has it no more."""
-        component = whim.fault.component
-        device = component.partition("/")[2].removesuffix(PORT)
-        if comes:
-            self._here[component] = whim
-        else:
-            self._here.pop(component, None)
-        if whim.fault.kind == "heat_sick":
-            site.swings.pop(device, None)
-            if comes:
-                site.swings[device] = whim.at_s
-
-    def left(self, ends: Iterable[tuple[str, str]], bits: int, at_s: float, *, inside: bool = False) -> float:
-        """What the worst of these RNICs (host, device), and of their hosts, leaves; *inside* no cable is crossed."""
-        if not self._here:
-            return 1.0
-        least = 1.0
-        for host, device in ends:
-            parts = (host, f"{host}/{device}", *(() if inside else (f"{host}/{device}{PORT}",)))
-            for part in parts:
-                if part in self._here:
-                    least = min(least, _left(self._here[part], bits, at_s))
-        return least
-
-
 HOT_RAW_BER = 1.4e-3
 """What a hot module adds before the FEC: link-level retry then costs a tenth of the bandwidth; choice."""
 
@@ -222,12 +190,11 @@ class Passing:
     Of several on one component the one that came last is felt.
     """
 
-    def __init__(
-        self, hosts: Hosts, ports: Ports, timeline: Timeline, whims: Whims, mock: MockSettings, *, seed: int
-    ) -> None:
-        self._hosts, self._ports, self._timeline, self._whims = hosts, ports, timeline, whims
+    def __init__(self, hosts: Hosts, ports: Ports, timeline: Timeline, mock: MockSettings, *, seed: int) -> None:
+        self._hosts, self._ports, self._timeline = hosts, ports, timeline
         self._topology, self._mock, self._seed = hosts.topology, mock, seed
         self._here: dict[str, Sequence[TimedFault]] = {}  # by component, in the order in which they came
+        self._whims: dict[str, TimedFault] = {}  # by component: what each transfer feels by itself
         self._heap: list[tuple[float, int, TimedFault, bool]] = []  # when, in which order, what, whether it comes
         self._made = 0
         self._lemons = tuple(one for one in mock.faults if one.kind in IN_EPISODES)
@@ -282,7 +249,7 @@ class Passing:
             return
         fault, name = (here or before)[-1].fault, component.partition("/")[0]
         if KINDS[fault.kind].each:
-            self._whims.set(self._hosts.site(name), (here or before)[-1], comes=bool(here))
+            self._turn_whim((here or before)[-1], comes=bool(here))
         elif is_above_leaves(fault, self._topology):
             self._turn_cables(fault, at_s, comes=bool(here))
         elif name in self._topology.hosts:
@@ -291,6 +258,31 @@ class Passing:
             for host in self._topology.hosts.values():
                 if component in host.leaves:
                     self._turn(host.name, at_s)
+
+    def _turn_whim(self, whim: TimedFault, *, comes: bool) -> None:
+        """From now on a part has this whim, or has it no more."""
+        component = whim.fault.component
+        self._whims.pop(component, None)
+        if comes:
+            self._whims[component] = whim
+        if whim.fault.kind == "heat_sick":
+            host, _, part = component.partition("/")
+            swings, device = self._hosts.site(host).swings, part.removesuffix(PORT)
+            swings.pop(device, None)
+            if comes:
+                swings[device] = whim.at_s
+
+    def left(self, ends: Iterable[tuple[str, str]], bits: int, at_s: float, *, inside: bool = False) -> float:
+        """What whims of the worst of these RNICs (host, device), and of their hosts, leave to a transfer that begins.
+
+        *inside* no cable is crossed.
+        """
+        least = 1.0
+        for host, device in ends if self._whims else ():
+            for part in (host, f"{host}/{device}", *(() if inside else (f"{host}/{device}{PORT}",))):
+                if part in self._whims:
+                    least = min(least, _left(self._whims[part], bits, at_s))
+        return least
 
     def _turn_cables(self, fault: Fault, at_s: float, *, comes: bool) -> None:
         """

@@ -11,7 +11,7 @@ from fabric.sim.faults import happens
 from fabric.sim.hashing import CleanNoise, real_noise
 from fabric.sim.hosts import Hosts
 from fabric.sim.hosts.timeline import Timeline
-from fabric.sim.life import Passing, Whims
+from fabric.sim.life import Passing
 from fabric.sim.net.controllers import NvueSwitches, Ufm
 from fabric.sim.net.managers import SubnetManagers
 from fabric.sim.net.rerouting import Rerouting
@@ -109,7 +109,7 @@ class Rack:
         self.topology, self.mock = topology, mock
         self.guards: dict[tuple[str, str], dict[str, ChangeFolder]] = {}
         self.boots: dict[str, int] = {}
-        self.timeline, self.whims = Timeline(), Whims()
+        self.timeline = Timeline()
         self.hosts = Hosts(topology, tuple(one for one in mock.faults if not happens(one)), seed=seed)
         self.ports = Ports(self.hosts, self.timeline, mock)
         self.above = Rerouting(topology, self.timeline, self.ports, mock, seed=seed)
@@ -119,7 +119,7 @@ class Rack:
         self.nvue = NvueSwitches(topology, self.timeline, self.above.turn, adaptive=mock.routing == "ar")
         self.above.switched = lambda: self.nvue.lossless((mock.lossless_class or 0) >> 5)
         self.ufm = Ufm(self.ports, self.timeline, there=ufm, isolates=mock.ufm_isolates)
-        self.passing = Passing(self.hosts, self.ports, self.timeline, self.whims, mock, seed=seed)
+        self.passing = Passing(self.hosts, self.ports, self.timeline, mock, seed=seed)
         real = mock.noise == "real"
         self.noise = real_noise(topology.hosts, seed=seed) if real else CleanNoise(mock.noise_cv)
 

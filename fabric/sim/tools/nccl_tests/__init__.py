@@ -135,7 +135,7 @@ class CollectiveJob:
             stdout = self.setting.marked(listing + said, 0)
             rack.timeline.exit_later(process, ready_s + FAIL_S, status=status, stdout=stdout)
         else:
-            left = rack.whims.left([(site.host.name, rnic.device) for site, rnic, _ in used], bits, ready_s)
+            left = rack.passing.left([(site.host.name, rnic.device) for site, rnic, _ in used], bits, ready_s)
             running = RunningCollective(self, rack, process, self._plan(group, used, ring, left=left), listing, bits)
             process.work = running
             rack.timeline.at(ready_s, running.start)

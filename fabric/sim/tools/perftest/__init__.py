@@ -114,7 +114,7 @@ class Transfer(Flow):
         """The share that an RNIC or a cable with a whim leaves to it."""
         ends = [(end.site.host.name, end.side.device) for end in (self.client, self.server)]
         inside = self.client.site is self.server.site
-        return self.rack.whims.left(ends, self.client.bits, at_s, inside=inside)
+        return self.rack.passing.left(ends, self.client.bits, at_s, inside=inside)
 
     def _route(self) -> str | None:
         """Find the shares and the ceiling; returns what is wrong on the way."""
