@@ -72,7 +72,8 @@ class NvueSwitches:
         self._switches: dict[str, NvueSwitch] = {}
         for name, login in topology.logins.items():
             if login.management == "nvue":
-                uplinks = _trunks(topology, name)  # they may route adaptively; whether the switch does is one line
+                cables = sum(topology.cables_between(name, other) for other in topology.switches)
+                uplinks = max(1, cables)  # they may route adaptively; whether the switch does is one line
                 applied = {f"interface swp1-{uplinks} {AR} enable": "on", "system hostname": name}
                 applied |= {f"{AR} enable": "on"} if adaptive else {}
                 self._switches[name] = NvueSwitch(name, uplinks, applied)
@@ -122,15 +123,6 @@ class NvueSwitches:
         switch.commits.append(message)
         self._told(all(one.adaptive for one in self._switches.values()), at_s)
         return len(switch.commits)
-
-
-def _trunks(topology: Topology, name: str) -> int:
-    """How many cables to other switches it has; at least one port is always there."""
-    found = 0
-    for uplinks in topology.uplinks:
-        found += uplinks.count * len(uplinks.upper) * uplinks.lower.count(name)
-        found += uplinks.count * len(uplinks.lower) * uplinks.upper.count(name)
-    return max(1, found)
 
 
 PATH = "/ufmRest/app/unhealthy_ports"

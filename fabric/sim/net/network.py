@@ -390,7 +390,7 @@ def _dealt(cabling: Cabling, network: Network, switch: Node) -> dict[int, int]:
     nodes = [node for node in cabling.nodes.values() if node.host is not None and node.host in net.host_ids]
     if not nodes or not clos.spec.up or (column == 2 and not clos.cores_up):
         return {}
-    nics = np.array([net.nic(str(node.host), node.device) for node in nodes])
+    nics = np.array([net.nics[str(node.host), node.device] for node in nodes])
     leaves = clos.leaf_of(nics)
     sources = _sources(net, switch, nics, leaves)
     table = {}

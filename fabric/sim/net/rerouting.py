@@ -46,9 +46,7 @@ class Rerouting:
     def __init__(self, topology: Topology, timeline: Timeline, ports: Ports, mock: MockSettings, *, seed: int) -> None:
         self._topology, self._timeline, self._ports = topology, timeline, ports
         self._mock, self._seed = mock, seed
-        layers = {host.platform.link_layer for host in topology.hosts.values()}
-        self._by_bgp = layers == {"ethernet"}
-        self.queued = self._by_bgp and mock.congestion == "dcqcn"
+        self.queued = topology.ethernet and mock.congestion == "dcqcn"
         """Whether pairs of hosts share it by its queues."""
         self.pauses = mock.pfc or not self.queued
         self._programs = 0
@@ -125,7 +123,7 @@ class Rerouting:
             return
         gone = network.down
         self._later(SHIELD_S, at_s, lambda now_s: network.shield(gone, now_s))
-        if self._by_bgp:
+        if self._topology.ethernet:  # BGP
             wait_s = WITHDRAWN_S if gone - before else JOINED_S
             self._later(wait_s, at_s, lambda now_s: network.program(self.forwarding, network.down, now_s))
         elif self.sweeps():

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from fabric.model.inventory import MISSET_KINDS, Fault
+from fabric.model.part import Part
 from fabric.model.topology import Topology
 from fabric.sim.faults import PORT, cable_ends
 from fabric.sim.hashing import text_hash
@@ -44,11 +45,8 @@ class Cabling:
         self.peers: dict[End, End] = {}
         self.rates_gbps: dict[End, float] = {}
         self.port_counts: dict[str, int] = {}
-        ethernet = bool(topology.hosts) and all(
-            host.platform.link_layer == "ethernet" for host in topology.hosts.values()
-        )
         for number, name in enumerate(topology.switches, 1):
-            self._add(Node(name, name, _SWITCH_GUID + (number << 8), number, None, "", ethernet))
+            self._add(Node(name, name, _SWITCH_GUID + (number << 8), number, None, "", topology.ethernet))
         self._add_adapters(topology)
         for link in topology.links():
             a, b = self._plug(link.a), self._plug(link.b)
@@ -66,11 +64,11 @@ class Cabling:
         Of an RNIC: with that of the host's next RNIC. Between switches: with one of the next switch that has cables
         up, to the switch after the one that this cable leads to.
         """
-        if component.endswith(":port"):
-            host, _, device = component.removesuffix(":port").partition("/")
-            devices = [rnic.device for rnic in topology.hosts[host].platform.rnics]
-            other = devices[(devices.index(device) + 1) % len(devices)]
-            one, two = self.adapter_end(host, device), self.adapter_end(host, other)
+        part = Part.of(component)
+        if part.is_port:
+            devices = [rnic.device for rnic in topology.hosts[part.host].platform.rnics]
+            other = devices[(devices.index(part.item) + 1) % len(devices)]
+            one, two = self.adapter_end(part.host, part.item), self.adapter_end(part.host, other)
         else:
             lower, _, upper = component.partition("--")
             below = list(topology.above)

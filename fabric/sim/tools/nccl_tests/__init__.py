@@ -392,8 +392,7 @@ class RunningCollective(Flow):
             return None
         sender, receiver, rail = edge
         hosts = self.rack.topology.hosts
-        device = next(rnic.device for rnic in hosts[sender].platform.rnics if rnic.rail == rail)
-        return self.rack.hosts.site(sender), device, hosts[receiver].address
+        return self.rack.hosts.site(sender), hosts[sender].rnic(rail).device, hosts[receiver].address
 
     def _pid_on(self, site: Site) -> int:
         """The process of the first rank on a host."""

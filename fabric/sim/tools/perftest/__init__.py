@@ -139,17 +139,19 @@ class Transfer(Flow):
     def _beyond_leaf(self) -> Ring | None:
         """Its way over the uplinks; None where both RNICs are on one leaf without queues, or nothing is modelled."""
         client, server = self.client, self.server
-        leaves = [end.site.host.leaves[end.rnic.rail : end.rnic.rail + 1] for end in (client, server)]
+        leaves = [end.site.host.leaf(end.rnic.rail) for end in (client, server)]
         waits = self.rack.above.queued and client.site is not server.site  # in the queue of a leaf, too
         if not all(leaves) or (leaves[0] == leaves[1] and not waits):
             return None
-        hosts, rails, to_rails = (
-            (client.site.host.name, server.site.host.name),
-            (client.rnic.rail,),
-            (server.rnic.rail,),
+        ring = Ring(
+            hosts=(client.site.host.name, server.site.host.name),
+            rails=(client.rnic.rail,),
+            bus_ratio=RNIC_EFFICIENCY,
+            one_way=True,
+            to_rails=(server.rnic.rail,),
+            draw=client.bits,
+            qps=client.options.queue_pairs,
         )
-        pairs, draw = client.options.queue_pairs, client.bits
-        ring = Ring(hosts, rails, RNIC_EFFICIENCY, one_way=True, to_rails=to_rails, draw=draw, qps=pairs)
         return self.rack.above.ring(ring)
 
     def _answers(self, ring: Ring) -> Ring:
