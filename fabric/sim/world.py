@@ -54,9 +54,10 @@ class World:
         """Start a command line; returns a number that stands for the process. ValueError on an unreachable host."""
         timeline = self._timeline
         self._pass(now_s)
+        reason = self.unreachable(host)
+        if reason is not None:
+            raise ValueError(f"{host}: {reason}")
         kind = self.rack.hosts.kind(host)
-        if (kind is not None or host not in self.rack.topology.hosts) and self.unreachable(host) is not None:
-            raise ValueError(f"{host}: {self.unreachable(host)}")
         self._last_pid = pid = self._last_pid + 1
         process = Process(pid, self.rack.hosts.site(host))
         timeline.alive[pid] = process

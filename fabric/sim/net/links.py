@@ -180,7 +180,6 @@ def sending_link(cabling: Cabling, net: NamedClos, end: End) -> int | None:
     if not cabling.is_trunk(end):
         return None
     peer = cabling.peers[end]
-    # Parallel cables are numbered alike at both ends: plugged in one after the other.
-    nth = sum(cabling.peers.get((end[0], number), ("", 0))[0] == peer[0] for number in range(1, end[1]))
+    nth = cabling.ends_to(end[0], peer[0]).index(end)
     cables = net.cables(end[0], peer[0])
     return cables[nth][0] if nth < len(cables) else None

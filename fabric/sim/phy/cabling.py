@@ -75,14 +75,14 @@ class Cabling:
             next_lower = below[(below.index(lower) + 1) % len(below)]
             uppers = list(topology.above[next_lower])
             next_upper = uppers[(uppers.index(upper) + 1) % len(uppers)] if upper in uppers else uppers[0]
-            one, two = self._cable(lower, upper), self._cable(next_lower, next_upper)
+            one, two = self.ends_to(lower, upper)[0], self.ends_to(next_lower, next_upper)[0]
         far_one, far_two = self.peers[one], self.peers[two]
         for a, b in ((one, far_two), (two, far_one)):
             self.peers[a], self.peers[b] = b, a
 
-    def _cable(self, lower: str, upper: str) -> End:
-        """The lower end of the first cable between two switches."""
-        return next(end for end in self.ends(self.nodes[lower]) if self.peers.get(end, ("", 0))[0] == upper)
+    def ends_to(self, one: str, other: str) -> list[End]:
+        """The ports of one node that lead to another; parallel cables are plugged in one after the other at both."""
+        return [end for end in self.ends(self.nodes[one]) if self.peers.get(end, ("", 0))[0] == other]
 
     def _add_adapters(self, topology: Topology) -> None:
         lid = len(topology.switches)
@@ -205,6 +205,4 @@ def ends_named(cabling: Cabling, component: str) -> list[End]:
     if node is not None:
         return [end for end in cabling.ends(node) if end in cabling.peers]
     ends = cable_ends(component, cabling.nodes)
-    if ends is None or ends.one not in cabling.nodes:
-        return []
-    return [end for end in cabling.ends(cabling.nodes[ends.one]) if cabling.peers.get(end, ("", 0))[0] == ends.other]
+    return [] if ends is None or ends.one not in cabling.nodes else cabling.ends_to(ends.one, ends.other)
