@@ -139,6 +139,7 @@ class Flow:
     steady: bool = True
     live: bool = False
     queued: bool = False
+    counted_gb: float = 0.0  # of what it carried, what the network has put on its links
     silent: bool = False  # it has lost packets, and its transport has not found out yet that there is a path again
 
     def average_gbps(self) -> float:

@@ -64,14 +64,6 @@ _PathKey = tuple[object, ...]
 """What the paths of a ring depend on; looked up for each ring whenever shares are worked out."""
 
 
-@dataclass(slots=True)
-class _Running:
-    """A flow over a ring, and how much of what it carried is counted on its links already."""
-
-    ring: Ring
-    counted_gb: float
-
-
 class Network:
     """
     The switches above the leaves: what each link carries now, and by which routes.
@@ -88,7 +80,7 @@ class Network:
         self._is_one = len(np.unique(net.part)) == 1
         self._of_ports: tuple[LinkFault, ...] = ()
         self._paths: dict[_PathKey, Paths] = {}
-        self._running: dict[Flow, _Running] = {}
+        self._running: dict[Flow, Ring] = {}
         self._traffic, self._counted_s = LinkTraffic(net.clos, seed=seed), 0.0
         self._faults = tuple(link_faults(net, (one for one in mock.faults if not happens(one))))
         self.tenants = Tenants(net.clos, self._faults)
@@ -170,15 +162,15 @@ class Network:
 
     def begin(self, flow: Flow, ring: Ring) -> None:
         """A flow now runs over this ring."""
-        self._running[flow] = _Running(ring, 0.0)
+        self._running[flow] = ring
 
     def end(self, flow: Flow, carried_gb: float) -> None:
         """It has ended, and carried so much in its life; the next of its kind is another pair, so its way is let go."""
-        found = self._running.pop(flow, None)
-        if found is not None:
-            self._add(flow, found, carried_gb)
-            if found.ring.one_way or self.forwarding.engine == DRAWN:
-                self._paths.pop(self._key(found.ring, adaptive=self.forwarding.adapts(found.ring)), None)
+        ring = self._running.pop(flow, None)
+        if ring is not None:
+            self._add(flow, ring, carried_gb)
+            if ring.one_way or self.forwarding.engine == DRAWN:
+                self._paths.pop(self._key(ring, adaptive=self.forwarding.adapts(ring)), None)
 
     def static_paths(self, src: Ints, dst: Ints, known: Known, *, draw: int = 0, qps: int = 0) -> Paths:
         """
@@ -216,18 +208,16 @@ class Network:
 
         A flow that is silent takes nothing; 0 says that nothing would get through either.
         """
-        loud = {flow: one for flow, one in self._running.items() if not flow.silent}
-        for flow, one in self._running.items():
-            if flow.silent:
-                yield flow, 0.0 if self.dead_edge(one.ring) else inf
+        loud = {flow: ring for flow, ring in self._running.items() if not flow.silent}
+        yield from self._silent()
         if not loud:
             self.tenants.get(self.tenants.wants, at_s)
             return
-        rings = [one.ring for one in loud.values()]
+        rings = list(loud.values())
         links, capacity = self._loads(rings)
         others = self._others(rings, links[0].shape[1], pad=len(capacity)).astype(links[0].dtype)
         weight = [self._found(ring).weight for ring in rings]
-        wanted = np.array([flow.ceiling_gbps / one.ring.bus_ratio for flow, one in loud.items()])
+        wanted = np.array([flow.ceiling_gbps / ring.bus_ratio for flow, ring in loud.items()])
         job = np.repeat(np.arange(len(rings), dtype=np.int64), [len(one) for one in weight])
         rates = max_min(
             np.concatenate([*links, others]),
@@ -237,9 +227,15 @@ class Network:
             job=np.concatenate([job, len(rings) + np.arange(len(others))]),
         )
         self.tenants.get(rates[len(rings) :], at_s)
-        for (flow, one), rate_gbps, most_gbps in zip(loud.items(), rates[: len(rings)], wanted, strict=True):
+        for (flow, ring), rate_gbps, most_gbps in zip(loud.items(), rates[: len(rings)], wanted, strict=True):
             free = rate_gbps >= most_gbps * (1 - _SAME)
-            yield flow, inf if free else float(rate_gbps) * one.ring.bus_ratio
+            yield flow, inf if free else float(rate_gbps) * ring.bus_ratio
+
+    def _silent(self) -> Iterator[tuple[Flow, float]]:
+        """Of each flow that is silent: whether anything would get through."""
+        for flow, ring in self._running.items():
+            if flow.silent:
+                yield flow, 0.0 if self.dead_edge(ring) else inf
 
     def _loads(self, rings: Sequence[Ring]) -> tuple[list[Links], Floats]:
         """What each ring loads, and the capacities of that: links, trunks, or both where some rings are adaptive."""
@@ -282,16 +278,16 @@ class Network:
 
     def _count(self, at_s: float) -> None:
         """Put what the running flows carried until now on the links of their present paths; once for all who ask."""
-        for flow, one in self._running.items() if at_s != self._counted_s else ():
-            self._add(flow, one, flow.carried_gb(at_s))
+        for flow, ring in self._running.items() if at_s != self._counted_s else ():
+            self._add(flow, ring, flow.carried_gb(at_s))
         self._counted_s = at_s
 
-    def _add(self, flow: Flow, one: _Running, carried_gb: float) -> None:
-        fresh = (carried_gb - one.counted_gb) / one.ring.bus_ratio
+    def _add(self, flow: Flow, ring: Ring, carried_gb: float) -> None:
+        fresh = (carried_gb - flow.counted_gb) / ring.bus_ratio
         if fresh > 0.0:
             held = max(0.0, flow.ceiling_gbps / flow.limit_gbps - 1.0) * fresh if flow.limit_gbps > 0.0 else 0.0
-            self._traffic.add(self._found(one.ring), fresh, held_gb=held, adaptive=self.forwarding.adapts(one.ring))
-        one.counted_gb = carried_gb
+            self._traffic.add(self._found(ring), fresh, held_gb=held, adaptive=self.forwarding.adapts(ring))
+        flow.counted_gb = carried_gb
 
     def _trunks(self) -> Floats:
         if self._pool is None:

@@ -29,11 +29,11 @@ from fabric.sim.tools.nccl_tests.model import (
     latency_us,
     least_timeout,
     may_adapt,
+    number_of,
     nvlink_ratio,
     patience_of,
     rail_weight,
     rails,
-    service_level,
     stall_s,
 )
 from fabric.sim.tools.nccl_tests.text import CollectiveOptions
@@ -69,8 +69,7 @@ def members(sites: tuple[Site, ...], env: Mapping[str, str], bits: int, *, per_p
     for process, site in enumerate(sites):
         first = local.get(site, 0)
         local[site] = first + per_process
-        there = site.present_gpus()
-        shown = [there[number] for number in visible_gpus(env.get("CUDA_VISIBLE_DEVICES"), len(there))]
+        shown = visible_gpus(env.get("CUDA_VISIBLE_DEVICES"), site.present_gpus())
         for ordinal in range(first, first + per_process):
             if ordinal >= len(shown):
                 raise TooFewGpus(text.too_few_gpus(first + per_process, len(shown)))
@@ -199,7 +198,7 @@ class CollectiveJob:
         common = tuple(sorted(frozenset.intersection(*map(frozenset, rails))))
         ratio = self._weight(group, used) * RNIC_EFFICIENCY
         hosts = tuple(site.host.name for site in sites)
-        adaptive, level = may_adapt(rack, hosts, self.setting.env), service_level(self.setting.env)
+        adaptive, level = may_adapt(rack, hosts, self.setting.env), number_of(self.setting.env, "NCCL_IB_SL", most=15)
         every = self.operation == "alltoall"
         return rack.above.ring(Ring(hosts, common, ratio, adaptive, level, every=every, draw=bits))
 
@@ -416,9 +415,9 @@ class RunningCollective(Flow):
     def finish(self, at_s: float) -> None:
         """Print the table and end, unless packets were lost for good."""
         job, plan, average_gbps = self.job, self.plan, self.average_gbps()
-        asked, platform = job.setting.env.get("NCCL_IB_TC", "0"), self.process.site.layout.platform
+        traffic_class, platform = number_of(job.setting.env, "NCCL_IB_TC", most=255), self.process.site.layout.platform
         share = average_gbps / plan.bus_gbps
-        if plan.hosts > 1 and self.rack.drops(platform, int(asked) if asked.isdigit() else 0, share):
+        if plan.hosts > 1 and self.rack.drops(platform, traffic_class, share):
             self._give_up(at_s)
             return
         factor = bus_factor(job.operation, plan.gpus)

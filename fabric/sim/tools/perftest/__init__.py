@@ -262,7 +262,7 @@ class WriteBw:
         first = platform.rnics[0].device if platform.rnics else "mlx5_0"
         device = first if options.device is None else options.device
         rnic = platform.rnic_by_device.get(device)
-        gpus = visible_gpus(self.visible, len(there))
+        gpus = visible_gpus(self.visible, there)
         refusal, endpoint, node = "", "", self._node(rnic)
         if self.numa is not None and self.numa >= platform.numa_nodes:
             refusal = f"libnuma: Warning: node argument {self.numa} is out of range\n\n<{self.numa}> is invalid\n"
@@ -273,11 +273,11 @@ class WriteBw:
         elif options.cuda is None:
             endpoint = f"numa{node}"
         elif options.cuda < len(gpus):
-            endpoint = there[gpus[options.cuda]].name
+            endpoint = gpus[options.cuda].name
         picked = lead = page("ib_write_bw-lead", options=options, waits=options.peer is None)
         model, bus = GPU_MODELS[layout.generation], ""
         if options.cuda is not None:
-            buses, bus = [pci_bus(there[number].index) for number in gpus], pci_bus(options.cuda)
+            buses, bus = [pci_bus(gpu.index) for gpu in gpus], pci_bus(options.cuda)
             picked += page("ib_write_bw-cuda", options=options, buses=buses, model=model)
         words = {"device": device, "options": options, "ethernet": platform.link_layer == "ethernet", "numa": node}
         words |= {"title": self.transfer.title, "columns": self.transfer.columns, "rule": text.RULE}
