@@ -70,6 +70,9 @@ KINDS: Mapping[str, FaultKind] = MappingProxyType(
 )
 """Every kind by its name in inventories."""
 
+GONE = frozenset({"broken", "absent"})
+"""Kinds of what is not there for anybody; what hangs takes in and never answers."""
+
 HALF = 0.5
 """What two of four lanes carry."""
 
@@ -143,14 +146,21 @@ class HostFaults:
     """
     The faults of one host.
 
-    *troubles* holds what is broken, hanging or absent by component name inside the host, *felt* everything else with
-    its value, kind by kind; ``mlx5_0:leaf`` is the leaf's side of that RNIC's cable. *host_kind* is set when the host
-    itself is at fault.
+    *troubles* holds what is broken, hanging or absent by component name inside the host, which is "" itself, *felt*
+    everything else with its value, kind by kind; ``mlx5_0:leaf`` is the leaf's side of that RNIC's cable.
     """
 
     troubles: dict[str, str] = field(default_factory=dict)
-    host_kind: str | None = None
     felt: dict[str, dict[str, float]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
+
+    @property
+    def host_kind(self) -> str | None:
+        """What is wrong with the host itself."""
+        return self.troubles.get("")
+
+    def gone(self, component: str) -> bool:
+        """Whether a component is not there, or the whole host."""
+        return not GONE.isdisjoint((self.host_kind, self.troubles.get(component)))
 
     @property
     def factors(self) -> dict[str, float]:
@@ -196,12 +206,8 @@ def faults_by_host(topology: Topology, faults: Iterable[Fault]) -> dict[str, Hos
             raise ValueError(f"{fault.component}: there is no such host or switch")
         _require(fault, _part_of(host.platform, part, fault))
         held = found.setdefault(name, HostFaults())
-        if part.endswith(PORT):
-            held.add(f"{part.removesuffix(PORT)}:leaf", fault.kind, factor=fault.factor)
-        elif part or fault.kind == "slow":
-            held.add(part, fault.kind, factor=fault.factor)
-        else:
-            held.host_kind = fault.kind
+        at = f"{part.removesuffix(PORT)}:leaf" if part.endswith(PORT) else part
+        held.add(at, fault.kind, factor=fault.factor)
     return found
 
 

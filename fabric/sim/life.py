@@ -7,6 +7,7 @@ from math import exp, floor, inf, log, pi, sin
 from fabric.model.inventory import Fault, MockSettings, TimedFault
 from fabric.model.topology import Topology
 from fabric.sim.faults import (
+    GONE,
     IN_EPISODES,
     KINDS,
     PORT,
@@ -180,8 +181,6 @@ HOT_RAW_BER = 1.4e-3
 THROTTLED = 0.8
 """Of its bandwidth, and of its clock, a GPU keeps when it runs hot; choice."""
 
-_SICK = frozenset({"broken", "absent"})
-
 
 class Passing:
     """
@@ -289,16 +288,14 @@ class Passing:
         Cables between switches live and die with their ports; who routes around them sees those. Tenants leave them as
         they are.
         """
-        kind = fault.kind
-        if kind == "tenant":
+        if fault.kind == "tenant":
             self._ports.uplinks.tenant(fault.component, fault if comes else None, at_s)
             return
-        wear = UNWORN
-        if comes and kind in ("bit_errors", "symbol_errors"):
-            wear = Wear(0.0, fault.factor) if kind == "bit_errors" else Wear(0.0, 0.0, fault.factor)
-        broken = comes and kind == "broken"
+        cable = HostFaults()
+        if comes:
+            cable.add("", fault.kind, factor=fault.factor)
         for end in ends_named(self._ports.cabling, fault.component):
-            self._ports.befall(end, at_s, broken=broken, wear=wear)
+            self._ports.befall(end, at_s, broken=cable.gone(""), wear=_worn(cable, ""))
 
     def _turn(self, name: str, at_s: float) -> None:
         """Work out a host anew, and tell all who care."""
@@ -321,7 +318,7 @@ class Passing:
             if state != sick_before[device]:
                 self._ports.befall(self._ports.cabling.adapter_end(name, device), at_s, broken=state[0], wear=state[1])
         parts = (part for gpu in host.platform.gpus for part in (gpu.name, f"{gpu.name}:nvlink"))
-        lost = {part.partition(":")[0] for part in parts if site.trouble_of(part) in _SICK}
+        lost = {part.partition(":")[0] for part in parts if site.trouble_of(part) in GONE}
         gone = {place for part, place in site.layout.index.items() if part.partition(":")[0] in lost}
         for flow in site.through(gone):  # programs that use one of these GPUs end as their tool ends then
             flow.lost_gpu(site, at_s)
@@ -331,13 +328,15 @@ class Passing:
 
     def _sick(self, name: str, faults: HostFaults) -> dict[str, tuple[bool, Wear]]:
         """For every RNIC whether its port is dead, and how worn its cable is."""
-        found = {}
-        for device in self._topology.hosts[name].platform.rnic_by_device:
-            raw = HOT_RAW_BER if device in faults.felt["hot"] else 0.0
-            effective, symbol = (faults.felt[kind].get(device, 0.0) for kind in ("bit_errors", "symbol_errors"))
-            wear = Wear(raw, effective, symbol) if raw or effective or symbol else UNWORN
-            found[device] = (faults.host_kind in _SICK or faults.troubles.get(device) in _SICK, wear)
-        return found
+        devices = self._topology.hosts[name].platform.rnic_by_device
+        return {device: (faults.gone(device), _worn(faults, device)) for device in devices}
+
+
+def _worn(faults: HostFaults, component: str) -> Wear:
+    """What faults of a component add to what its cable errs."""
+    raw = HOT_RAW_BER if component in faults.felt["hot"] else 0.0
+    effective, symbol = (faults.felt[kind].get(component, 0.0) for kind in ("bit_errors", "symbol_errors"))
+    return Wear(raw, effective, symbol) if raw or effective or symbol else UNWORN
 
 
 def _bends(fault: Fault) -> bool:

@@ -10,7 +10,7 @@ from math import cos, exp, inf, pi
 from typing import Protocol, TypeAlias
 
 from fabric.model.topology import Gpu, Host
-from fabric.sim.faults import WAYS, HostFaults
+from fabric.sim.faults import GONE, WAYS, HostFaults
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.capacity import Layout, Path
 
@@ -386,7 +386,7 @@ class Site:
     def trouble(self, path: Path) -> str | None:
         """``broken`` or ``hanging`` when something on the path is, else None; hanging hides broken."""
         kinds = {self.trouble_of(part) for part in path.parts}
-        return "hanging" if "hanging" in kinds else "broken" if kinds & {"broken", "absent"} else None
+        return "hanging" if "hanging" in kinds else "broken" if kinds & GONE else None
 
     def trouble_of(self, component: str) -> str | None:
         """What is wrong with one component, None when nothing is or it is merely slow."""

@@ -6,6 +6,7 @@ from math import inf
 from typing import Protocol
 
 from fabric.model.inventory import Fault, MockSettings
+from fabric.sim.faults import WELL
 from fabric.sim.hosts import Hosts
 from fabric.sim.hosts.timeline import Timeline
 from fabric.sim.phy.cabling import UNMARKED, Cabling, End, Mark, Node, marks
@@ -121,9 +122,7 @@ class Ports:
         node = self.cabling.nodes[end[0]]
         if node.host is None:
             return self._marks.get(end, UNMARKED).cut
-        if self._hosts.unreachable(node.host) is not None:
-            return True
-        return self._hosts.site(node.host).faults.troubles.get(node.device) in ("broken", "absent")
+        return self._hosts.faults.get(node.host, WELL).gone(node.device)
 
     def reached(self, start: Port) -> list[Node]:
         """The nodes that management packets sent from a port find, itself first."""

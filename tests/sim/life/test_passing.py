@@ -287,6 +287,13 @@ def test_an_erratic_part_is_slow_in_half_to_three_quarters_of_its_transfers() ->
     assert len({round(rate, 1) for rate in rates}) > 1
 
 
+def test_programs_on_an_erratic_host_go_on_when_another_fault_comes_over_it(kit) -> None:
+    """To be slow now and then is no reason not to answer."""
+    world = living(kit, passing("gpu001/mlx5_3", "slow", 0.5), faults=(Fault("gpu001", "erratic", 0.8),))
+    ended = one(kit, world, "sleep 30")
+    assert (ended.at_s > 30.0, ended.exit_status) == (True, 0)
+
+
 def test_a_fading_part_has_lost_its_share_after_a_day() -> None:
     here = having("fading", 0.7).passing
     assert [here.left([PART], 1, at_s) for at_s in (0.0, DAY_S / 2, DAY_S)] == pytest.approx([1.0, 0.85, 0.7])
