@@ -366,7 +366,7 @@ def may_adapt(rack: Rack, hosts: tuple[str, ...], env: Mapping[str, str]) -> boo
     platforms = [rack.topology.hosts[name].platform for name in hosts]
     if platforms[0].link_layer != "ethernet":
         return env.get("NCCL_IB_ADAPTIVE_ROUTING", "") != "0"
-    if not rack.nvue and rack.mock.routing != "ar":
+    if not rack.nvue.switches and rack.mock.routing != "ar":
         return False
     return told(rack, hosts, FORCED)
 
