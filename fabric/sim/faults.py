@@ -167,11 +167,6 @@ class HostFaults:
         """What is slow, and how much is left."""
         return self.felt["slow"]
 
-    @property
-    def stuck(self) -> set[str]:
-        """Parts, and ways of parts, through which nothing passes."""
-        return {name for name in self.troubles if "->" not in name}
-
     def add(self, component: str, kind: str, *, factor: float) -> None:
         """Note one fault; of several of a kind on the same component the worst counts."""
         about = KINDS[kind]

@@ -364,9 +364,8 @@ class Site:
         self.faults = faults
         self.capacities = _degraded(self.layout, faults.factors)
         left = _degraded(self.layout, slow.factors) if slow.factors else self.capacities
-        stuck = faults.stuck
         for name, index in self.layout.index.items():
-            gone = name in stuck or name.partition(":")[0] in stuck
+            gone = name in faults.troubles or name.partition(":")[0] in faults.troubles
             left_gbps = 0.0 if gone else left[index] if left[index] < self.capacities[index] else None
             self.dent("fault", index, left_gbps)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from fabric.model.inventory import Fault, MockSettings
@@ -52,25 +52,23 @@ class Rerouting:
         self._programs = 0
         self._looks = False
         self._made: Network | None = None
-        self._asked = False
         self.sweeps: Callable[[], bool] = lambda: True  # whether there is a subnet manager that does
         self.switched: Callable[[], tuple[bool, bool]] = lambda: (True, True)  # switches mark (ECN), and pause (PFC)
         self.forwarding = forwarding_of(settings_of(conf_text(mock)), mock.routing)  # until anybody changes it
         ports.uplinks = self
 
+    @cached_property
     def network(self) -> Network | None:
         """What is above the leaves, made when first asked for: most runs never leave a leaf. None: it limits nobody."""
-        if not self._asked:
-            from fabric.sim.net.network import Network, network_of
+        from fabric.sim.net.network import Network, network_of
 
-            made: Callable[..., Network] = Network
-            if self.queued:
-                from fabric.sim.net.queued import QueuedNetwork
+        made: Callable[..., Network] = Network
+        if self.queued:
+            from fabric.sim.net.queued import QueuedNetwork
 
-                made = partial(QueuedNetwork, qos=self._qos, switched=self.switched)
-            self._made = network_of(self._topology, self._mock, self.forwarding, seed=self._seed, made=made)
-            self._timeline.sharing.network = self._made
-            self._asked = True
+            made = partial(QueuedNetwork, qos=self._qos, switched=self.switched)
+        self._made = network_of(self._topology, self._mock, self.forwarding, seed=self._seed, made=made)
+        self._timeline.sharing.network = self._made
         return self._made
 
     def _qos(self, host: str, device: str) -> Qos:
@@ -80,7 +78,7 @@ class Rerouting:
 
     def ring(self, ring: Ring) -> Ring | None:
         """The same ring; None where nothing between its hosts is modelled."""
-        return ring if ring.rails and self.network() is not None else None
+        return ring if ring.rails and self.network is not None else None
 
     def dead_edge(self, ring: Ring | None) -> tuple[str, str, int] | None:
         """Sender, receiver and rail of the first edge of a ring that nothing passes now; None when all are passed."""
@@ -98,7 +96,7 @@ class Rerouting:
         """Others send over cables between switches from now on, or no more."""
         from fabric.sim.net.links import link_faults  # numpy, as the network
 
-        network = self.network()
+        network = self.network
         if network is not None:
             one = None if fault is None else next(link_faults(network.net, (fault,)))
             network.tenants.set(component, one, at_s)
@@ -113,7 +111,7 @@ class Rerouting:
     def _look(self, at_s: float) -> None:
         """See which links are down, and let those react that do."""
         self._looks = False
-        network = self.network()
+        network = self.network
         if network is None:
             return
         before = network.down

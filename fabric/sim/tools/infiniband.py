@@ -248,7 +248,7 @@ def ibroute(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
         raise IbError(f"dump tables: can't get switch info of Lid {switch.lid}")
     from fabric.sim.net.network import forwarding_table  # numpy: only for those who ask
 
-    found = forwarding_table(asked.ports.cabling, asked.rack.above.network(), switch)
+    found = forwarding_table(asked.ports.cabling, asked.rack.above.network, switch)
     reached = {node.lid for node in asked.ports.reached(own)}
     warned = "".join(no_answer(asked, lid) for lid in found if lid not in reached)
     return Said(page("ibroute", top=max(found, default=0), switch=switch, table=found), warned)

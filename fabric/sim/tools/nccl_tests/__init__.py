@@ -204,7 +204,7 @@ class CollectiveJob:
 
     def _cut(self, rack: Rack, ring: Ring | None, used: list[Rail], pid: int) -> tuple[int, str] | None:
         """Exit status and text when the network has no way for some edge of the ring."""
-        network = rack.above.network() if ring is not None else None
+        network = rack.above.network if ring is not None else None
         if ring is None or network is None or not network.is_cut(ring):
             return None
         site, rnic, _ = used[0]
