@@ -126,11 +126,6 @@ class _Above:
     count: int
     rate_gbps: float
 
-    @property
-    def cables(self) -> tuple[str, ...]:
-        """One name for each cable."""
-        return self.names * self.count
-
 
 _NOTHING = _Above((), 0, 1.0)
 
@@ -256,7 +251,7 @@ def _blocks(leaf_above: Mapping[str, _Above]) -> tuple[list[tuple[str, ...]], di
                     raise ValueError(f"{owner[spine]} and {leaf} share some spines but not all")
                 owner[spine] = leaf
             numbers[key] = len(blocks)
-            blocks.append(one.cables)
+            blocks.append(one.names * one.count)  # a name for each cable
         of_leaf[leaf] = numbers[key]
     return blocks, of_leaf
 
@@ -276,7 +271,7 @@ def _pods(
     for block in blocks:
         reached = frozenset(core for spine in block for core in spine_above[spine].names)
         made.append(_aligned(firsts.setdefault(reached, block), block, spine_above))
-    cores = tuple(tuple(spine_above[spine].cables for spine in block) for block in made)
+    cores = tuple(tuple(spine_above[spine].names * spine_above[spine].count for spine in block) for block in made)
     return made, cores, next(iter(spine_above.values())).rate_gbps
 
 

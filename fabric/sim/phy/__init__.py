@@ -193,7 +193,8 @@ class Ports:
             return Traffic()
         if peer.site is None:
             return self.uplinks.traffic(self.cabling, (port.end, peer.end), at_s)
-        return traffic_of(peer.site, peer.node.device, at_s).at_peer
+        theirs = traffic_of(peer.site, peer.node.device, at_s)  # how long they waited says nothing of us
+        return Traffic(theirs.received_gb, theirs.sent_gb)
 
     def befall(self, end: End, at_s: float, *, broken: bool, wear: Wear) -> None:
         """A fault has come over a cable, or has left it: whether it is broken now, and how worn."""
