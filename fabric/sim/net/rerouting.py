@@ -13,7 +13,7 @@ from fabric.sim.hosts.site import Act, Ring
 from fabric.sim.hosts.timeline import Timeline
 from fabric.sim.net.managers import Forwarding, conf_text, forwarding_of, settings_of
 from fabric.sim.phy import Ports
-from fabric.sim.phy.cabling import Cabling, End
+from fabric.sim.phy.cabling import End
 from fabric.sim.phy.port import Traffic
 from fabric.sim.phy.qos import Qos
 
@@ -84,9 +84,9 @@ class Rerouting:
         """Sender, receiver and rail of the first edge of a ring that nothing passes now; None when all are passed."""
         return None if ring is None or self._made is None else self._made.dead_edge(ring)
 
-    def traffic(self, cabling: Cabling, ends: tuple[End, End], at_s: float) -> Traffic:
+    def traffic(self, ends: tuple[End, End], at_s: float) -> Traffic:
         """What a port between switches (the first of *ends*, then its partner) has sent and received."""
-        return Traffic() if self._made is None else self._made.traffic(cabling, ends, at_s)
+        return Traffic() if self._made is None else self._made.traffic(self._ports.cabling, ends, at_s)
 
     def counted(self, host: str, device: str, name: str, at_s: float) -> int:
         """What a port counts of congestion, by mlx5's name of the counter; 0 where no queues are modelled."""

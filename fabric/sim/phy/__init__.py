@@ -47,7 +47,7 @@ SWEEP_S = 1.5
 class BetweenSwitches(Protocol):
     """What is between switches, as their ports ask it."""
 
-    def traffic(self, cabling: Cabling, ends: tuple[End, End], at_s: float) -> Traffic:
+    def traffic(self, ends: tuple[End, End], at_s: float) -> Traffic:
         """What a port between switches (the first of *ends*, then its partner) has sent and received."""
 
     def ports_changed(self, at_s: float) -> None:
@@ -192,7 +192,7 @@ class Ports:
         if peer is None:
             return Traffic()
         if peer.site is None:
-            return self.uplinks.traffic(self.cabling, (port.end, peer.end), at_s)
+            return self.uplinks.traffic((port.end, peer.end), at_s)
         theirs = traffic_of(peer.site, peer.node.device, at_s)  # how long they waited says nothing of us
         return Traffic(theirs.received_gb, theirs.sent_gb)
 

@@ -166,7 +166,7 @@ class CollectiveJob:
         for member in group:
             host, pid = member.site.host.name, member.pid
             if member.site.trouble_of(member.gpu.name) == "broken":
-                return 2, text.cuda_failure(host, pid, "uncorrectable ECC error encountered")
+                return 2, text.cuda_failure(host, pid)
             if member.site.trouble_of(f"{member.gpu.name}:nvlink") == "broken":
                 return 3, text.nccl_failure(host, (pid,), BROKEN_LINK)
         sites = {member.site for member in group}
@@ -401,7 +401,7 @@ class RunningCollective(Flow):
     def lost_gpu(self, site: Site, at_s: float) -> None:
         """nccl-tests checks every CUDA call: the rank on that GPU says what it was told, and all end."""
         self.abandon(self.process, at_s)
-        said = text.cuda_failure(site.host.name, self._pid_on(site), "uncorrectable ECC error encountered")
+        said = text.cuda_failure(site.host.name, self._pid_on(site))
         stdout = self.job.setting.marked(self.listing + said, 0)
         self.rack.timeline.exit_later(self.process, at_s + NOTICE_S, status=2, stdout=stdout)
 
