@@ -201,7 +201,7 @@ def _access(link: str, net: NamedClos) -> Cable:
     host, device = Part.of(link).place
     if host not in net.host_ids:
         raise ValueError(f"no host {quoted(host)}{nearest(host, net.host_ids)}")
-    devices = tuple(net.devices[host].values())
+    devices = tuple(device for name, device in net.ends if name == host)
     if device not in devices:
         raise ValueError(f"{quoted(device)} is not an RNIC of {host}{nearest(device, devices)}")
     return net.access(host, device)

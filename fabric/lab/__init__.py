@@ -95,11 +95,9 @@ def up(box: Box, inventory: Path) -> BoxStatus:
     folder = Path(box.folder)
     if (folder / "box.json").exists():
         raise ConfigError.at("fabric lab", f"there is a box {box.name} already: fabric lab down first")
-    strangers = [name for name in map(box.namespace, box.nodes) if (_SPACES / name).exists()]
+    strangers = ", ".join(_spaces(box))
     if strangers:
-        raise ConfigError.at(
-            "fabric lab", f"network namespaces of these names are there already: {', '.join(strangers)}"
-        )
+        raise ConfigError.at("fabric lab", f"network namespaces of these names are there already: {strangers}")
     mpi = shutil.which("mpicc") is not None and shutil.which("mpirun") is not None
     baseline = inventory.parent / "baselines" / f"{box.name}.yaml"
     texts = {inventory: inventory_text(box, with_mpi=mpi), baseline: baseline_text(box)}
@@ -133,7 +131,7 @@ def up(box: Box, inventory: Path) -> BoxStatus:
 def down(name: str) -> list[str]:
     """Take a box away, also half of one; what of its files was altered since is left and named."""
     box, saved = _saved(name)
-    spaces = [space for space in map(box.namespace, box.nodes) if (_SPACES / space).exists()]
+    spaces = _spaces(box)
     if any((_SPACES / space).samefile("/proc/self/ns/net") for space in spaces):
         raise ConfigError.at("fabric lab", "this shell is inside the box: leave it first")
     for space in spaces:
@@ -156,7 +154,7 @@ def down(name: str) -> list[str]:
 def status(name: str) -> BoxStatus:
     """How a box is; raises ConfigError when there is none."""
     box, saved = _saved(name)
-    spaces = [space for space in map(box.namespace, box.nodes) if (_SPACES / space).exists()]
+    spaces = _spaces(box)
     processes = sum(len(_pids(space)) for space in spaces)
     return BoxStatus(box, saved["inventory"], len(spaces), processes, tuple(saved["faults"]), saved["mpi"])
 
@@ -192,6 +190,11 @@ def refuse_name(name: str) -> None:
     """Raise ConfigError for what is no name of a box: it is part of a path that root deletes, and of namespaces."""
     if not (name.isascii() and name.isalnum() and len(name) <= 12):
         raise ConfigError.at("--name", f"expected up to 12 letters and digits, got {name!r}")
+
+
+def _spaces(box: Box) -> list[str]:
+    """Those of its namespaces that are there."""
+    return [space for space in map(box.namespace, box.nodes) if (_SPACES / space).exists()]
 
 
 def _saved(name: str) -> tuple[Box, dict[str, Any]]:

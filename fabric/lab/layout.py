@@ -23,8 +23,6 @@ DEVICE = "mlx5_0"
 HOST_PORT = "eth1"
 MANAGEMENT_PORT = "eth0"
 
-MOST_HOSTS, MOST_SWITCHES = 64, 16
-
 OF_PAIRS, OF_RINGS, OF_GROUPS = 0.85, 0.75, 0.35
 """
 Of a port's rate, what a pair, an all-reduce of two and one of many have to reach.

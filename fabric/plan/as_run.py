@@ -160,10 +160,10 @@ def _lines(plan: CoveragePlan, named: NamedClos, routing: str) -> Iterator[str]:
     for tier in plan.tiers:
         text = f"{tier.name}: {tier.covered:,} of {tier.links:,} links at half their rate or more"
         yield text + (f"; no traffic can load {tier.never:,}" if tier.never else "")
-    name = named.trunk_name if routing == "ar" else named.link_name
+    names = named.trunk_names if routing == "ar" else named.link_names
     for what, ids in (("no traffic can load", plan.never), ("left out", plan.missed)):
         if ids:
-            yield f"{what}: {some([name(link) for link in ids], _NAMED)}"
+            yield f"{what}: {some([names[link] for link in ids], _NAMED)}"
 
 
 def _likely_lines(plan: LikelyPlan) -> Iterator[str]:

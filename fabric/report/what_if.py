@@ -83,14 +83,14 @@ def _fault_document(fault: LinkFault, answer: WhatIf) -> dict[str, Any]:
         "fault": fault.text,
         "kind": fault.kind,
         "value": fault.value if fault.kind != "down" else None,
-        "links": [answer.question.net.link_name(link) for link in fault.links],
+        "links": [answer.question.net.link_names[link] for link in fault.links],
         **({"capacity_factor": None, "loss": None} if found is None else jsonable(found, ("capacity_factor", "loss"))),
     }
 
 
 def _links(fault: LinkFault, net: NamedClos) -> str:
     """The links of a fault; a cable whose two directions are both at fault is written once, with ``--``."""
-    names = dict.fromkeys(net.link_name(link) for link in fault.links)
+    names = dict.fromkeys(net.link_names[link] for link in fault.links)
     shown: dict[str, None] = {}
     for name in names:
         one, _, other = name.partition("->")

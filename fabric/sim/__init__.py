@@ -26,8 +26,3 @@ def _environment() -> Environment:
 def page(name: str, /, **words: object) -> str:
     """A page by the name of its template (``templates/NAME.j2``), with its words put in."""
     return _environment().get_template(f"{name}.j2").render(words)
-
-
-def named(text: str) -> dict[str, str]:
-    """``Name=value``, one a line, by name: what tools print in several layouts."""
-    return dict(line.split("=", 1) for line in text.splitlines())

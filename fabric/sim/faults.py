@@ -19,15 +19,14 @@ class FaultKind:
     """
     One kind of fault.
 
-    *parts*: what can have it, and *passing* what can have it for a while only: words of ``_part_of``. *value*: what
-    its number is, ``left`` (of the bandwidth, given in files) or ``ratio`` (of wrong bits); None without one. *comes*:
-    it is no state from the beginning, but happens in time. *blocks*: nothing passes. *each*: every transfer feels it
-    by itself (``life.py``).
+    *parts*: what can have it, words of ``_part_of``; *passes_above*: above the leaves for a while, too. *ratio*: its
+    number is one of wrong bits, which no file gives. *comes*: it is no state from the beginning, but happens in time.
+    *blocks*: nothing passes. *each*: every transfer feels it by itself (``life.py``).
     """
 
     parts: str
-    passing: str = ""
-    value: str | None = None
+    passes_above: bool = False
+    ratio: bool = False
     comes: bool = False
     blocks: bool = False
     each: bool = False
@@ -35,17 +34,17 @@ class FaultKind:
 
 KINDS: Mapping[str, FaultKind] = MappingProxyType(
     {
-        "slow": FaultKind("host rnic gpu part cable way leaf above", value="left"),
+        "slow": FaultKind("host rnic gpu part cable way leaf above"),
         # A part or path that is not there carries nothing: broken.
-        "broken": FaultKind("host rnic gpu part leaf above", passing="above", blocks=True),
+        "broken": FaultKind("host rnic gpu part leaf above", passes_above=True, blocks=True),
         "hanging": FaultKind("host rnic gpu part leaf", blocks=True),
         "absent": FaultKind("host rnic gpu part leaf", blocks=True),
         "garbage": FaultKind("host", blocks=True),
         "lemon": FaultKind("", comes=True),  # it is other faults, now and then (life.py)
         "hot": FaultKind("rnic gpu", comes=True),
-        "bit_errors": FaultKind("rnic", passing="above", value="ratio", comes=True),  # behind the FEC
+        "bit_errors": FaultKind("rnic", passes_above=True, ratio=True, comes=True),  # behind the FEC
         # The same behind the link's own retries; neither is said by an inventory.
-        "symbol_errors": FaultKind("rnic", passing="above", value="ratio", comes=True),
+        "symbol_errors": FaultKind("rnic", passes_above=True, ratio=True, comes=True),
         # Of cables, as their ends see them (phy/cabling.py, life.py).
         "dark_lane": FaultKind("cable above"),
         "half_width": FaultKind("cable above"),
@@ -53,7 +52,7 @@ KINDS: Mapping[str, FaultKind] = MappingProxyType(
         "dirty": FaultKind("cable above"),
         "flapping": FaultKind("cable above"),
         # Others' flows on a cable that is well (net/network.py): nothing is wrong with it.
-        "tenant": FaultKind("above", passing="above", value="left"),
+        "tenant": FaultKind("above", passes_above=True),
         "grey": FaultKind("above"),  # forwards nothing, and neither its ports nor the routing tell
         "swapped": FaultKind("cable above"),  # with the next one: phy/cabling.py; what is measured does not feel it
         "replaced": FaultKind("rnic gpu cable"),  # another serial number than it was delivered with
@@ -63,13 +62,16 @@ KINDS: Mapping[str, FaultKind] = MappingProxyType(
         **{kind: FaultKind("rnic cable above") for kind in MISSET_ENDS},
         **{kind: FaultKind("rnic") for kind in MISSET_HOSTS},
         **{kind: FaultKind("cable above") for kind in MISSET_SWITCHES},
-        "erratic": FaultKind("host rnic cable", value="left", comes=True, each=True),
-        "dipping": FaultKind("rnic cable", value="left", comes=True, each=True),
-        "fading": FaultKind("rnic cable", value="left", comes=True, each=True),
-        "heat_sick": FaultKind("rnic cable", value="left", comes=True, each=True),
+        "erratic": FaultKind("host rnic cable", comes=True, each=True),
+        "dipping": FaultKind("rnic cable", comes=True, each=True),
+        "fading": FaultKind("rnic cable", comes=True, each=True),
+        "heat_sick": FaultKind("rnic cable", comes=True, each=True),
     }
 )
 """Every kind by its name in inventories."""
+
+GONE = frozenset({"broken", "absent"})
+"""Kinds of what is not there for anybody; what hangs takes in and never answers."""
 
 HALF = 0.5
 """What two of four lanes carry."""
@@ -144,24 +146,26 @@ class HostFaults:
     """
     The faults of one host.
 
-    *troubles* holds what is broken, hanging or absent by component name inside the host, *felt* everything else with
-    its value, kind by kind; ``mlx5_0:leaf`` is the leaf's side of that RNIC's cable. *host_kind* is set when the host
-    itself is at fault.
+    *troubles* holds what is broken, hanging or absent by component name inside the host, which is "" itself, *felt*
+    everything else with its value, kind by kind; ``mlx5_0:leaf`` is the leaf's side of that RNIC's cable.
     """
 
     troubles: dict[str, str] = field(default_factory=dict)
-    host_kind: str | None = None
     felt: dict[str, dict[str, float]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
+
+    @property
+    def host_kind(self) -> str | None:
+        """What is wrong with the host itself."""
+        return self.troubles.get("")
+
+    def gone(self, component: str) -> bool:
+        """Whether a component is not there, or the whole host."""
+        return not GONE.isdisjoint((self.host_kind, self.troubles.get(component)))
 
     @property
     def factors(self) -> dict[str, float]:
         """What is slow, and how much is left."""
         return self.felt["slow"]
-
-    @property
-    def stuck(self) -> set[str]:
-        """Parts, and ways of parts, through which nothing passes."""
-        return {name for name in self.troubles if "->" not in name}
 
     def add(self, component: str, kind: str, *, factor: float) -> None:
         """Note one fault; of several of a kind on the same component the worst counts."""
@@ -185,8 +189,6 @@ def faults_by_host(topology: Topology, faults: Iterable[Fault]) -> dict[str, Hos
     """Host name to what is wrong with it; raises ValueError for a component or kind that the rack cannot have."""
     found: dict[str, HostFaults] = {}
     for fault in faults:
-        if fault.kind in KINDS and KINDS[fault.kind].value and not 0.0 < fault.factor <= 1.0:
-            raise ValueError(f"{fault.component}: factor {fault.factor} is not above 0 and at most 1")
         if is_above_leaves(fault, topology):
             _require(fault, "above")
             continue  # no host sees it: the network does
@@ -199,12 +201,8 @@ def faults_by_host(topology: Topology, faults: Iterable[Fault]) -> dict[str, Hos
             raise ValueError(f"{fault.component}: there is no such host or switch")
         _require(fault, _part_of(host.platform, part, fault))
         held = found.setdefault(name, HostFaults())
-        if part.endswith(PORT):
-            held.add(f"{part.removesuffix(PORT)}:leaf", fault.kind, factor=fault.factor)
-        elif part or fault.kind == "slow":
-            held.add(part, fault.kind, factor=fault.factor)
-        else:
-            held.host_kind = fault.kind
+        at = f"{part.removesuffix(PORT)}:leaf" if part.endswith(PORT) else part
+        held.add(at, fault.kind, factor=fault.factor)
     return found
 
 
@@ -225,7 +223,7 @@ def require_passing(fault: Fault, topology: Topology) -> None:
             raise ValueError(f"{fault.component}: only a host, an RNIC or a cable between switches can be a lemon")
     elif not is_above_leaves(fault, topology):
         faults_by_host(topology, (fault,))
-    elif "above" not in KINDS[fault.kind].passing or not 0.0 < fault.factor <= 1.0:
+    elif not KINDS[fault.kind].passes_above:
         raise ValueError(f"{fault.component}: what is above the leaves can be broken for a while, not {fault.kind}")
 
 
@@ -233,8 +231,7 @@ def _add_switch(found: dict[str, HostFaults], topology: Topology, fault: Fault) 
     """A leaf's fault is seen by every RNIC on it."""
     _require(fault, "leaf")
     for host in topology.hosts.values():
-        rnics = [one for one in host.platform.rnics if host.leaves[one.rail : one.rail + 1] == (fault.component,)]
-        for device in (rnic.device for rnic in rnics):
+        for device in (one.device for one in host.platform.rnics if host.leaf(one.rail) == fault.component):
             held = found.setdefault(host.name, HostFaults())
             if fault.kind == "slow":
                 held.add(f"{device}:leaf", "slow", factor=fault.factor)
@@ -273,6 +270,6 @@ def _part_of(platform: Platform, part: str, fault: Fault) -> str:
 def _require(fault: Fault, part: str) -> None:
     can = [name for name, kind in KINDS.items() if part in kind.parts.split()]
     if fault.kind not in can:
-        written = (name for name in can if KINDS[name].value != "ratio")  # that no inventory can say
+        written = (name for name in can if not KINDS[name].ratio)
         said = f"a {_SAID.get(part, part)} cannot be {fault.kind!r}; it can be {', '.join(written)}"
         raise ValueError(f"{fault.component}: {said}")

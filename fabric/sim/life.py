@@ -7,6 +7,7 @@ from math import exp, floor, inf, log, pi, sin
 from fabric.model.inventory import Fault, MockSettings, TimedFault
 from fabric.model.topology import Topology
 from fabric.sim.faults import (
+    GONE,
     IN_EPISODES,
     KINDS,
     PORT,
@@ -19,7 +20,7 @@ from fabric.sim.faults import (
 )
 from fabric.sim.hashing import between, mix64, text_hash, uniform, word
 from fabric.sim.hosts import Hosts
-from fabric.sim.hosts.site import SWING_C, Site, swung_c
+from fabric.sim.hosts.site import SWING_C, swung_c
 from fabric.sim.hosts.temperature import warm
 from fabric.sim.hosts.timeline import Timeline
 from fabric.sim.phy import Ports
@@ -39,8 +40,6 @@ def _named(seed: int, *names: str | int) -> int:
 
 class Draws:
     """One stream; every number is drawn once, in order."""
-
-    __slots__ = ("_base", "_drawn")
 
     def __init__(self, base: int) -> None:
         self._base = base
@@ -176,45 +175,11 @@ def _left(whim: TimedFault, bits: int, at_s: float) -> float:
     return fault.factor if comes else 1.0
 
 
-class Whims:
-    """What each transfer feels by itself, in a whole rack, by component."""
-
-    def __init__(self) -> None:
-        self._here: dict[str, TimedFault] = {}
-
-    def set(self, site: Site, whim: TimedFault, *, comes: bool) -> None:
-        """From now on a part of *site* has this whim, or has it no more."""
-        component = whim.fault.component
-        device = component.partition("/")[2].removesuffix(PORT)
-        if comes:
-            self._here[component] = whim
-        else:
-            self._here.pop(component, None)
-        if whim.fault.kind == "heat_sick":
-            site.swings.pop(device, None)
-            if comes:
-                site.swings[device] = whim.at_s
-
-    def left(self, ends: Iterable[tuple[str, str]], bits: int, at_s: float, *, inside: bool = False) -> float:
-        """What the worst of these RNICs (host, device), and of their hosts, leaves; *inside* no cable is crossed."""
-        if not self._here:
-            return 1.0
-        least = 1.0
-        for host, device in ends:
-            parts = (host, f"{host}/{device}", *(() if inside else (f"{host}/{device}{PORT}",)))
-            for part in parts:
-                if part in self._here:
-                    least = min(least, _left(self._here[part], bits, at_s))
-        return least
-
-
 HOT_RAW_BER = 1.4e-3
 """What a hot module adds before the FEC: link-level retry then costs a tenth of the bandwidth; choice."""
 
 THROTTLED = 0.8
 """Of its bandwidth, and of its clock, a GPU keeps when it runs hot; choice."""
-
-_SICK = frozenset({"broken", "absent"})
 
 
 class Passing:
@@ -224,12 +189,11 @@ class Passing:
     Of several on one component the one that came last is felt.
     """
 
-    def __init__(
-        self, hosts: Hosts, ports: Ports, timeline: Timeline, whims: Whims, mock: MockSettings, *, seed: int
-    ) -> None:
-        self._hosts, self._ports, self._timeline, self._whims = hosts, ports, timeline, whims
+    def __init__(self, hosts: Hosts, ports: Ports, timeline: Timeline, mock: MockSettings, *, seed: int) -> None:
+        self._hosts, self._ports, self._timeline = hosts, ports, timeline
         self._topology, self._mock, self._seed = hosts.topology, mock, seed
         self._here: dict[str, Sequence[TimedFault]] = {}  # by component, in the order in which they came
+        self._whims: dict[str, TimedFault] = {}  # by component: what each transfer feels by itself
         self._heap: list[tuple[float, int, TimedFault, bool]] = []  # when, in which order, what, whether it comes
         self._made = 0
         self._lemons = tuple(one for one in mock.faults if one.kind in IN_EPISODES)
@@ -284,7 +248,7 @@ class Passing:
             return
         fault, name = (here or before)[-1].fault, component.partition("/")[0]
         if KINDS[fault.kind].each:
-            self._whims.set(self._hosts.site(name), (here or before)[-1], comes=bool(here))
+            self._turn_whim((here or before)[-1], comes=bool(here))
         elif is_above_leaves(fault, self._topology):
             self._turn_cables(fault, at_s, comes=bool(here))
         elif name in self._topology.hosts:
@@ -294,21 +258,44 @@ class Passing:
                 if component in host.leaves:
                     self._turn(host.name, at_s)
 
+    def _turn_whim(self, whim: TimedFault, *, comes: bool) -> None:
+        """From now on a part has this whim, or has it no more."""
+        component = whim.fault.component
+        self._whims.pop(component, None)
+        if comes:
+            self._whims[component] = whim
+        if whim.fault.kind == "heat_sick":
+            host, _, part = component.partition("/")
+            swings, device = self._hosts.site(host).swings, part.removesuffix(PORT)
+            swings.pop(device, None)
+            if comes:
+                swings[device] = whim.at_s
+
+    def left(self, ends: Iterable[tuple[str, str]], bits: int, at_s: float, *, inside: bool = False) -> float:
+        """What whims of the worst of these RNICs (host, device), and of their hosts, leave to a transfer that begins.
+
+        *inside* no cable is crossed.
+        """
+        least = 1.0
+        for host, device in ends if self._whims else ():
+            for part in (host, f"{host}/{device}", *(() if inside else (f"{host}/{device}{PORT}",))):
+                if part in self._whims:
+                    least = min(least, _left(self._whims[part], bits, at_s))
+        return least
+
     def _turn_cables(self, fault: Fault, at_s: float, *, comes: bool) -> None:
         """
         Cables between switches live and die with their ports; who routes around them sees those. Tenants leave them as
         they are.
         """
-        kind = fault.kind
-        if kind == "tenant":
+        if fault.kind == "tenant":
             self._ports.uplinks.tenant(fault.component, fault if comes else None, at_s)
             return
-        wear = UNWORN
-        if comes and kind in ("bit_errors", "symbol_errors"):
-            wear = Wear(0.0, fault.factor) if kind == "bit_errors" else Wear(0.0, 0.0, fault.factor)
-        broken = comes and kind == "broken"
+        cable = HostFaults()
+        if comes:
+            cable.add("", fault.kind, factor=fault.factor)
         for end in ends_named(self._ports.cabling, fault.component):
-            self._ports.befall(end, at_s, broken=broken, wear=wear)
+            self._ports.befall(end, at_s, broken=cable.gone(""), wear=_worn(cable, ""))
 
     def _turn(self, name: str, at_s: float) -> None:
         """Work out a host anew, and tell all who care."""
@@ -331,7 +318,7 @@ class Passing:
             if state != sick_before[device]:
                 self._ports.befall(self._ports.cabling.adapter_end(name, device), at_s, broken=state[0], wear=state[1])
         parts = (part for gpu in host.platform.gpus for part in (gpu.name, f"{gpu.name}:nvlink"))
-        lost = {part.partition(":")[0] for part in parts if site.trouble_of(part) in _SICK}
+        lost = {part.partition(":")[0] for part in parts if site.trouble_of(part) in GONE}
         gone = {place for part, place in site.layout.index.items() if part.partition(":")[0] in lost}
         for flow in site.through(gone):  # programs that use one of these GPUs end as their tool ends then
             flow.lost_gpu(site, at_s)
@@ -341,13 +328,15 @@ class Passing:
 
     def _sick(self, name: str, faults: HostFaults) -> dict[str, tuple[bool, Wear]]:
         """For every RNIC whether its port is dead, and how worn its cable is."""
-        found = {}
-        for device in self._topology.hosts[name].platform.rnic_by_device:
-            raw = HOT_RAW_BER if device in faults.felt["hot"] else 0.0
-            effective, symbol = (faults.felt[kind].get(device, 0.0) for kind in ("bit_errors", "symbol_errors"))
-            wear = Wear(raw, effective, symbol) if raw or effective or symbol else UNWORN
-            found[device] = (faults.host_kind in _SICK or faults.troubles.get(device) in _SICK, wear)
-        return found
+        devices = self._topology.hosts[name].platform.rnic_by_device
+        return {device: (faults.gone(device), _worn(faults, device)) for device in devices}
+
+
+def _worn(faults: HostFaults, component: str) -> Wear:
+    """What faults of a component add to what its cable errs."""
+    raw = HOT_RAW_BER if component in faults.felt["hot"] else 0.0
+    effective, symbol = (faults.felt[kind].get(component, 0.0) for kind in ("bit_errors", "symbol_errors"))
+    return Wear(raw, effective, symbol) if raw or effective or symbol else UNWORN
 
 
 def _bends(fault: Fault) -> bool:

@@ -8,10 +8,10 @@ from fabric.model.change import SubnetManager
 from fabric.model.inventory import MockSettings
 from fabric.model.topology import Platform, Topology
 from fabric.sim.faults import happens
-from fabric.sim.hashing import CleanNoise, RealNoise, real_noise
+from fabric.sim.hashing import CleanNoise, real_noise
 from fabric.sim.hosts import Hosts
 from fabric.sim.hosts.timeline import Timeline
-from fabric.sim.life import Passing, Whims
+from fabric.sim.life import Passing
 from fabric.sim.net.controllers import NvueSwitches, Ufm
 from fabric.sim.net.managers import SubnetManagers
 from fabric.sim.net.rerouting import Rerouting
@@ -89,7 +89,6 @@ class ChangeFolder:
         return f"{who} left {left_s:.2f} guard {life} boot {which}\n"
 
 
-@dataclass(frozen=True, slots=True)
 class Rack:
     """
     Hosts, ports, the network above the leaves and who governs it, on one time line.
@@ -98,20 +97,31 @@ class Rack:
     id; *boots*: how often a host has started anew.
     """
 
-    topology: Topology
-    timeline: Timeline
-    hosts: Hosts
-    ports: Ports
-    above: Rerouting
-    managers: SubnetManagers
-    nvue: NvueSwitches
-    ufm: Ufm
-    whims: Whims
-    passing: Passing
-    noise: CleanNoise | RealNoise
-    mock: MockSettings
-    guards: dict[tuple[str, str], dict[str, ChangeFolder]] = field(default_factory=dict)
-    boots: dict[str, int] = field(default_factory=dict)
+    def __init__(
+        self,
+        topology: Topology,
+        mock: MockSettings,
+        *,
+        seed: int,
+        ufm: bool,
+        subnet_managers: tuple[SubnetManager, ...],
+    ) -> None:
+        self.topology, self.mock = topology, mock
+        self.guards: dict[tuple[str, str], dict[str, ChangeFolder]] = {}
+        self.boots: dict[str, int] = {}
+        self.timeline = Timeline()
+        self.hosts = Hosts(topology, tuple(one for one in mock.faults if not happens(one)), seed=seed)
+        self.ports = Ports(self.hosts, self.timeline, mock)
+        self.above = Rerouting(topology, self.timeline, self.ports, mock, seed=seed)
+        there = tuple(one for one in subnet_managers if self.hosts.unreachable(one.host) is None)
+        self.managers = SubnetManagers(there, mock, timeline=self.timeline, program=self.above.program)
+        self.above.sweeps = lambda: self.managers.sweeps
+        self.nvue = NvueSwitches(topology, self.timeline, self.above.turn, adaptive=mock.routing == "ar")
+        self.above.switched = lambda: self.nvue.lossless((mock.lossless_class or 0) >> 5)
+        self.ufm = Ufm(self.ports, self.timeline, there=ufm, isolates=mock.ufm_isolates)
+        self.passing = Passing(self.hosts, self.ports, self.timeline, mock, seed=seed)
+        real = mock.noise == "real"
+        self.noise = real_noise(topology.hosts, seed=seed) if real else CleanNoise(mock.noise_cv)
 
     def drops(self, platform: Platform, traffic_class: int, share: float) -> bool:
         """
@@ -121,36 +131,3 @@ class Rack:
         """
         lossy = self.mock.lossless_class not in (None, traffic_class) and platform.link_layer == "ethernet"
         return lossy and share < _ALONE
-
-
-def rack(
-    topology: Topology, mock: MockSettings, *, seed: int, ufm: bool, subnet_managers: tuple[SubnetManager, ...]
-) -> Rack:
-    """A rack with the faults that are there from its beginning on."""
-    faults = tuple(one for one in mock.faults if not happens(one))
-    timeline, hosts, whims = Timeline(), Hosts(topology, faults, seed=seed), Whims()
-    ports = Ports(hosts, timeline, mock)
-    above = Rerouting(topology, timeline, ports, mock, seed=seed)
-    managers = SubnetManagers(
-        tuple(one for one in subnet_managers if hosts.unreachable(one.host) is None),
-        mock,
-        timeline=timeline,
-        program=above.program,
-    )
-    above.sweeps = lambda: managers.sweeps
-    nvue = NvueSwitches(topology, timeline, above.turn, adaptive=mock.routing == "ar")
-    above.switched = lambda: nvue.lossless((mock.lossless_class or 0) >> 5)
-    return Rack(
-        topology=topology,
-        timeline=timeline,
-        hosts=hosts,
-        ports=ports,
-        above=above,
-        managers=managers,
-        nvue=nvue,
-        ufm=Ufm(ports, timeline, there=ufm, isolates=mock.ufm_isolates),
-        whims=whims,
-        passing=Passing(hosts, ports, timeline, whims, mock, seed=seed),
-        noise=real_noise(topology.hosts, seed=seed) if mock.noise == "real" else CleanNoise(mock.noise_cv),
-        mock=mock,
-    )

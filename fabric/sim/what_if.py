@@ -240,8 +240,9 @@ class _Network:
             ratio = np.round(self._load[used] / self._capacity[used], 9)
         access = used < 2 * self._question.net.clos.nics
         top = used[np.lexsort((used, access, -ratio))][:BUSIEST]
-        name = self._question.net.trunk_name if self._engine == "ar" else self._question.net.link_name
-        return tuple(BusyLink(name(int(at)), float(self._load[at]), float(self._capacity[at])) for at in top)
+        net = self._question.net
+        names = net.trunk_names if self._engine == "ar" else net.link_names
+        return tuple(BusyLink(names[int(at)], float(self._load[at]), float(self._capacity[at])) for at in top)
 
 
 def _sprayed(net: NamedClos, state: LinkState, *, weighted: bool) -> Floats:

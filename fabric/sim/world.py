@@ -9,7 +9,7 @@ from fabric.model.inventory import MockSettings
 from fabric.model.topology import Topology
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.timeline import Exited, Listening, Process
-from fabric.sim.rack import rack
+from fabric.sim.rack import Rack
 from fabric.sim.tools import job_of
 from fabric.sim.tools.call import SAY_S, Program, Surroundings
 from fabric.sim.tools.host_programs import garbage
@@ -39,7 +39,7 @@ class World:
         ufm: bool = False,
         subnet_managers: tuple[SubnetManager, ...] = (),
     ) -> None:
-        self.rack = rack(topology, mock, seed=seed, ufm=ufm, subnet_managers=subnet_managers)
+        self.rack = Rack(topology, mock, seed=seed, ufm=ufm, subnet_managers=subnet_managers)
         self._timeline = self.rack.timeline
         self._job = lru_cache(maxsize=MOST_JOBS)(_job)
         self._last_pid = 0
@@ -54,9 +54,10 @@ class World:
         """Start a command line; returns a number that stands for the process. ValueError on an unreachable host."""
         timeline = self._timeline
         self._pass(now_s)
+        reason = self.unreachable(host)
+        if reason is not None:
+            raise ValueError(f"{host}: {reason}")
         kind = self.rack.hosts.kind(host)
-        if (kind is not None or host not in self.rack.topology.hosts) and self.unreachable(host) is not None:
-            raise ValueError(f"{host}: {self.unreachable(host)}")
         self._last_pid = pid = self._last_pid + 1
         process = Process(pid, self.rack.hosts.site(host))
         timeline.alive[pid] = process

@@ -29,7 +29,7 @@ def roce(*, management: str | None = "nvue", mute: tuple[str, ...] = ()) -> Topo
 
 def switch_of(world: World, name: str) -> NvueSwitch:
     """The simulated switch itself."""
-    found = world.rack.nvue.of(name)
+    found = world.rack.nvue.switches.get(name)
     assert found is not None
     return found
 

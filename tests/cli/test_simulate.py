@@ -44,7 +44,7 @@ def links(fault: str, *, seed: int = 0) -> list[str]:
     found = Problems("--fault")
     (one,) = link_faults([fault], NET, found, seed=seed)
     assert not found
-    return [NET.link_name(link) for link in one.links]
+    return [NET.link_names[link] for link in one.links]
 
 
 def test_it_says_that_it_is_simulated() -> None:

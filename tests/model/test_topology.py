@@ -80,10 +80,10 @@ def test_cables_to_cores_are_those_of_the_routes() -> None:
     made = pods(spines=3, cores=2)
     net = net_from_topology(made)
     ends = [(host, device) for host, device in net.ends if made.hosts[host].leaves[0] >= "u2"]
-    src = np.full(len(ends), net.nic("h00", "mlx5_0"))
-    dst = np.array([net.nic(host, device) for host, device in ends])
+    src = np.full(len(ends), net.nics["h00", "mlx5_0"])
+    dst = np.array([net.nics[end] for end in ends])
     links = routes(net.clos, src, dst, engine="ftree").links[:, 2:4].tolist()
-    leaf = {device: rail for rail, device in net.devices["h00"].items()}
+    leaf = {rnic.device: rnic.rail for rnic in made.hosts["h00"].platform.rnics}
     claims = [made.core_cables("u0-leaf0", made.hosts[h].leaves[leaf[d]], f"{h}/{d}") for h, d in ends]
     assert (
         len(set(claims))

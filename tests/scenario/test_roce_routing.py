@@ -113,7 +113,7 @@ def test_adaptive_routing_by_nvue_ends_in_a_ratio(tmp_path: Path) -> None:
     assert expected.outcome is Outcome.PASS, expected
     switches = executor.mock.world.rack.nvue
     for name in executor.mock.world.rack.topology.switches:
-        switch = switches.of(name)
+        switch = switches.switches.get(name)
         assert switch is not None
         assert "router adaptive-routing enable" not in switch.applied
         assert [one.split()[0] for one in switch.commits] == ["fabric", "fabric"]
@@ -126,7 +126,7 @@ def test_without_marks_at_switches_victims_wait_with_the_incast(tmp_path: Path) 
     assert {result.state for result in judged.verdict.changes} == {"reverted"}, watcher.reasons
     (expected,) = judged.verdict.expectations
     assert expected.outcome is Outcome.PASS, expected
-    switches = [executor.mock.world.rack.nvue.of(name) for name in executor.mock.world.rack.topology.switches]
+    switches = [executor.mock.world.rack.nvue.switches.get(name) for name in executor.mock.world.rack.topology.switches]
     assert not any(path.startswith("qos ") for one in switches if one is not None for path in one.applied)
     assert all(one is not None and len(one.commits) == 2 for one in switches)
 

@@ -87,8 +87,7 @@ def test_rings_run_faster_when_every_switch_routes_adaptively(kit) -> None:
     rings = (line("gpu000", "gpu002"), line("gpu001", "gpu003"))
     hashed = measured(kit, world, *rings)
     for name in rack.topology.switches:
-        switch = rack.nvue.of(name)
-        assert switch is not None
+        switch = rack.nvue.switches[name]
         switch.staged["router adaptive-routing enable"] = "on"
         rack.nvue.apply(switch, 100.0, message="on")
         assert rack.above.forwarding.adaptive == (name == list(rack.topology.switches)[-1])

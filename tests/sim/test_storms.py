@@ -188,7 +188,7 @@ class Storm:
                         load[index] += flow.rate_gbps / weight
                         users[index] += 1
         for index, gbps in load.items():
-            most_gbps = min(site.capacities[index], site.dents.get(index, inf))
+            most_gbps = min(site.capacities[index], site.left_gbps(index))
             assert gbps <= most_gbps * (1 + _CLOSE) + 1e-9, (site.host.name, index, gbps, most_gbps)
         assert all(site.users[index] == users[index] for index in range(len(site.users)))
         for resources in {*site.carried, *running}:

@@ -163,7 +163,7 @@ def three_levels() -> Topology:
 def test_every_link_has_one_name_that_leads_back(made: Topology) -> None:
     """Names are unique, join the right ends, and a cable looked up by its ends has those names."""
     net = net_from_topology(made)
-    names = [net.link_name(link) for link in range(net.clos.links)]
+    names = [net.link_names[link] for link in range(net.clos.links)]
     assert len(set(names)) == len(names) == 2 * sum(1 for _ in made.links())
     joined = {frozenset(end.partition("#")[0] for end in name.split("->")) for name in names}
     assert joined == {frozenset((link.a, link.b)) for link in made.links()}
@@ -174,8 +174,8 @@ def test_every_link_has_one_name_that_leads_back(made: Topology) -> None:
             cables = net.cables(link.a, link.b)
             assert tuple((back, forth) for forth, back in net.cables(link.b, link.a)) == cables
         for forth, back in cables:
-            assert net.link_name(forth).replace("#", "->").split("->")[0] == link.a
-            assert net.link_name(back).split("->")[-1] == link.a
+            assert net.link_names[forth].replace("#", "->").split("->")[0] == link.a
+            assert net.link_names[back].split("->")[-1] == link.a
 
 
 def test_three_levels_carry_traffic_between_pods() -> None:

@@ -1,9 +1,10 @@
 """The simulated hosts together: who is there, who answers, and what chance has in store for whom."""
 
+from collections.abc import Sequence
 from functools import cache
 
 from fabric.model.inventory import Fault
-from fabric.model.topology import Host, Platform, Topology
+from fabric.model.topology import Gpu, Host, Platform, Topology
 from fabric.sim.faults import WELL, faults_by_host
 from fabric.sim.hashing import mix64, text_hash
 from fabric.sim.hosts.capacity import Layout
@@ -101,21 +102,20 @@ def pci_bus(index: int) -> str:
     return _GPU_BUSES[index % len(_GPU_BUSES)]
 
 
-def visible_gpus(text: str | None, count: int) -> tuple[int, ...]:
+def visible_gpus(text: str | None, there: Sequence[Gpu]) -> list[Gpu]:
     """
-    GPU numbers that a program may use, in its order, by CUDA_VISIBLE_DEVICES.
+    The GPUs that a program may use, in its order, by CUDA_VISIBLE_DEVICES.
 
     As CUDA does it: the list ends at the first entry that is no GPU.
     """
     if text is None:
-        return tuple(range(count))
-    found: list[int] = []
-    for entry in text.split(","):
-        number = entry.strip()
-        if not number.isdigit() or int(number) >= count or int(number) in found:
+        return list(there)
+    found: list[Gpu] = []
+    for number in map(str.strip, text.split(",")):
+        if not number.isdigit() or int(number) >= len(there) or there[int(number)] in found:
             break
-        found.append(int(number))
-    return tuple(found)
+        found.append(there[int(number)])
+    return found
 
 
 FIRMWARE, OLDER_FIRMWARE = "28.41.1000", "28.39.3560"

@@ -45,7 +45,7 @@ def generation(platform: Platform) -> str:
     return "b200" if line_gbps >= 800.0 else "h100" if line_gbps >= 400.0 else "a100"
 
 
-@dataclass(frozen=True, slots=True, eq=False)  # by identity: a Layout makes each path once
+@dataclass(frozen=True, slots=True)
 class Path:
     """
     What a transfer runs through inside one host.

@@ -10,7 +10,7 @@ from math import cos, exp, inf, pi
 from typing import Protocol, TypeAlias
 
 from fabric.model.topology import Gpu, Host
-from fabric.sim.faults import WAYS, HostFaults
+from fabric.sim.faults import GONE, WAYS, HostFaults
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.capacity import Layout, Path
 
@@ -139,6 +139,7 @@ class Flow:
     steady: bool = True
     live: bool = False
     queued: bool = False
+    counted_gb: float = 0.0  # of what it carried, what the network has put on its links
     silent: bool = False  # it has lost packets, and its transport has not found out yet that there is a path again
 
     def average_gbps(self) -> float:
@@ -186,8 +187,6 @@ class Above(Protocol):
 
 class Sharing:
     """Who runs where, and how fast; *schedule* is called with a time and what to do then."""
-
-    __slots__ = ("_network_dirty", "_schedule", "dirty", "network")
 
     def __init__(self, schedule: Callable[[float, Act], None]) -> None:
         self._schedule = schedule
@@ -305,17 +304,12 @@ def _rate(flow: Flow) -> float:
                 rate_gbps = min(rate_gbps, capacities[index] * weight / users[index])
         for index in site.dents:
             if index in resources:
-                rate_gbps = min(rate_gbps, site.dents[index] * weight / users[index])
+                rate_gbps = min(rate_gbps, site.left_gbps(index) * weight / users[index])
     return rate_gbps
 
 
 class Site:
     """The state of one host; made when the first command reaches it."""
-
-    __slots__ = (
-        "_ceilings", "_dents", "_troubles", "capacities", "carried", "dents", "down", "faults", "flows",
-        "heat", "host", "layout", "name_hash", "servers", "starts", "swings", "users",
-    )  # fmt: skip
 
     def __init__(self, host: Host, layout: Layout, faults: HostFaults) -> None:
         self.host = host
@@ -327,14 +321,11 @@ class Site:
         self.flows: list[Flow] = []
         self.carried = defaultdict[tuple[int, ...], CarriedLoad](CarriedLoad)  # what ended, by the capacities it used
         self.down: set[str] = set()  # RNICs whose port was taken down since the start
-        self.dents: dict[int, float] = {}  # capacities of which less is left now: the least of what is in _dents
-        self._dents: dict[int, dict[str, float]] = {}  # by what took the rest: a port, a fault that came
+        self.dents: dict[int, dict[str, float]] = {}  # what a port, or a fault that came, leaves of a capacity now
         self.swings: dict[str, float] = {}  # modules that warm and cool by turns, and since when
         self.heat: dict[str, Drift] = {}  # parts that run hot, or did: degrees more than their load explains
         self.servers: dict[int, object] = {}  # TCP port to who listens, or will
         self.starts = Counter[int]()  # how often a command was started here, by its hash
-        self._ceilings: dict[Path, float] = {}
-        self._troubles: dict[Path, str | None] = {}
 
     @property
     def running(self) -> tuple[Flow, ...]:
@@ -359,40 +350,30 @@ class Site:
 
     def dent(self, by: str, index: int, left_gbps: float | None) -> None:
         """Something leaves a capacity only so much from now on; None: it takes nothing any more."""
-        held = self._dents.setdefault(index, {})
-        if left_gbps is not None:
-            held[by] = left_gbps
-        else:
-            held.pop(by, None)
+        others = {who: left for who, left in self.dents.pop(index, {}).items() if who != by}
+        held = others if left_gbps is None else {**others, by: left_gbps}
         if held:
-            self.dents[index] = min(held.values())
-        else:
-            del self._dents[index]
-            self.dents.pop(index, None)
+            self.dents[index] = held
+
+    def left_gbps(self, index: int) -> float:
+        """What there is of a capacity now."""
+        return min(self.dents[index].values()) if index in self.dents else self.capacities[index]
 
     def turn(self, faults: HostFaults, slow: HostFaults) -> None:
         """Other faults from now on; *slow* holds what bends capacities for what runs already, too."""
         self.faults = faults
         self.capacities = _degraded(self.layout, faults.factors)
-        self._ceilings.clear()
-        self._troubles.clear()
         left = _degraded(self.layout, slow.factors) if slow.factors else self.capacities
-        stuck = faults.stuck
         for name, index in self.layout.index.items():
-            gone = name in stuck or name.partition(":")[0] in stuck
+            gone = name in faults.troubles or name.partition(":")[0] in faults.troubles
             left_gbps = 0.0 if gone else left[index] if left[index] < self.capacities[index] else None
-            if left_gbps is not None or index in self._dents:
-                self.dent("fault", index, left_gbps)
+            self.dent("fault", index, left_gbps)
 
     def ceiling_gbps(self, path: Path) -> float:
         """What a transfer alone on this path gets in this very host."""
-        if not self.faults.factors:
+        factors = self.faults.factors
+        if not factors:
             return path.ceiling_gbps
-        if path not in self._ceilings:
-            self._ceilings[path] = self._ceiling(path, self.faults.factors)
-        return self._ceilings[path]
-
-    def _ceiling(self, path: Path, factors: Mapping[str, float]) -> float:
         found = min(path.ceiling_gbps, *(self.capacities[index] for index in path.resources))
         found = min(found, factors.get("", 1.0) * path.ceiling_gbps)
         for part in path.parts:
@@ -403,13 +384,8 @@ class Site:
 
     def trouble(self, path: Path) -> str | None:
         """``broken`` or ``hanging`` when something on the path is, else None; hanging hides broken."""
-        if not self.faults.troubles:
-            return "broken" if self.down.intersection(path.parts) else None
-        if path not in self._troubles:
-            kinds = {self.faults.troubles.get(part) for part in path.parts}
-            worst = "hanging" if "hanging" in kinds else "broken" if kinds & {"broken", "absent"} else None
-            self._troubles[path] = worst
-        return self._troubles[path] or ("broken" if self.down.intersection(path.parts) else None)
+        kinds = {self.trouble_of(part) for part in path.parts}
+        return "hanging" if "hanging" in kinds else "broken" if kinds & GONE else None
 
     def trouble_of(self, component: str) -> str | None:
         """What is wrong with one component, None when nothing is or it is merely slow."""

@@ -58,8 +58,6 @@ class Process:
 class Timeline:
     """The events of one world in order of time, and in order of their making within one instant."""
 
-    __slots__ = ("_heap", "_made", "alive", "happened", "now_s", "sharing", "silent")
-
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Act]] = []
         self._made = 0

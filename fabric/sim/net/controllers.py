@@ -69,24 +69,18 @@ class NvueSwitches:
 
     def __init__(self, topology: Topology, timeline: Timeline, told: Told, *, adaptive: bool) -> None:
         self._timeline, self._told = timeline, told
-        self._switches: dict[str, NvueSwitch] = {}
+        self.switches: dict[str, NvueSwitch] = {}
         for name, login in topology.logins.items():
             if login.management == "nvue":
-                uplinks = _trunks(topology, name)  # they may route adaptively; whether the switch does is one line
+                cables = sum(topology.cables_between(name, other) for other in topology.switches)
+                uplinks = max(1, cables)  # they may route adaptively; whether the switch does is one line
                 applied = {f"interface swp1-{uplinks} {AR} enable": "on", "system hostname": name}
                 applied |= {f"{AR} enable": "on"} if adaptive else {}
-                self._switches[name] = NvueSwitch(name, uplinks, applied)
-
-    def __bool__(self) -> bool:
-        return bool(self._switches)
-
-    def of(self, name: str) -> NvueSwitch | None:
-        """The switch of this name, None when it has no NVUE."""
-        return self._switches.get(name)
+                self.switches[name] = NvueSwitch(name, uplinks, applied)
 
     def lossless(self, queue: int) -> tuple[bool, bool]:
         """Whether all of them mark a queue, and whether all pause (choice: one that does not decides for all)."""
-        found = self._switches.values()
+        found = self.switches.values()
         return all(one.marks(queue) for one in found), all(one.pauses("tx") and one.pauses("rx") for one in found)
 
     def apply(self, switch: NvueSwitch, at_s: float, *, message: str, confirm_s: float | None = None) -> int | None:
@@ -120,17 +114,8 @@ class NvueSwitches:
 
     def _committed(self, switch: NvueSwitch, message: str, at_s: float) -> int:
         switch.commits.append(message)
-        self._told(all(one.adaptive for one in self._switches.values()), at_s)
+        self._told(all(one.adaptive for one in self.switches.values()), at_s)
         return len(switch.commits)
-
-
-def _trunks(topology: Topology, name: str) -> int:
-    """How many cables to other switches it has; at least one port is always there."""
-    found = 0
-    for uplinks in topology.uplinks:
-        found += uplinks.count * len(uplinks.upper) * uplinks.lower.count(name)
-        found += uplinks.count * len(uplinks.lower) * uplinks.upper.count(name)
-    return max(1, found)
 
 
 PATH = "/ufmRest/app/unhealthy_ports"

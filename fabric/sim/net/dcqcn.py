@@ -134,7 +134,6 @@ class Fluid:
         per_gbps = 1e9 / 8 / queues.packet
         self._hops, self._links = hops, len(capacity_gbps) + 1  # and the padding
         self._flat, self._into = hops.ravel(), hops[:-1].ravel()
-        self._padded = hops == len(capacity_gbps)
         self._budget = np.append(capacity_gbps * per_gbps * step_s, np.inf)
         self._line, self._step_s = line_gbps * per_gbps, step_s
         self._least = np.full_like(self._line, LEAST_GBPS * per_gbps)

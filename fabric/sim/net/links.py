@@ -17,8 +17,6 @@ from fabric.sim.phy.quality import LinkQuality, link_quality
 FEC = "kp4"
 """The code of 50 and 100 Gb/s lanes: HDR, NDR, XDR and 200 to 800 Gb/s Ethernet."""
 TENANT = "tenant"
-WITH_RETRY = {"infiniband": True, "ethernet": False}
-"""Whether links resend by themselves (PLR); Ethernet links leave it to the RNICs."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,7 @@ def _quality(fault: LinkFault, link_layer: str, line_rate_gbps: float) -> LinkQu
         raw_ber=fault.value if fault.kind == "ber" else 0.0,
         effective_ber=fault.value if fault.kind == "effective_ber" else 0.0,
         fec=FEC,
-        plr=WITH_RETRY[link_layer],
+        plr=link_layer == "infiniband",  # links resend by themselves; Ethernet leaves it to the RNICs
         line_rate_gbps=line_rate_gbps,
     )
 
@@ -180,7 +178,6 @@ def sending_link(cabling: Cabling, net: NamedClos, end: End) -> int | None:
     if not cabling.is_trunk(end):
         return None
     peer = cabling.peers[end]
-    # Parallel cables are numbered alike at both ends: plugged in one after the other.
-    nth = sum(cabling.peers.get((end[0], number), ("", 0))[0] == peer[0] for number in range(1, end[1]))
+    nth = cabling.ends_to(end[0], peer[0]).index(end)
     cables = net.cables(end[0], peer[0])
     return cables[nth][0] if nth < len(cables) else None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from fabric.model.change import SubnetManager
 from fabric.model.inventory import MockSettings
 from fabric.sim import page
+from fabric.sim.hosts.site import Ring
 from fabric.sim.hosts.timeline import Timeline
 
 EVERY_SL = 0xFFFF
@@ -26,9 +27,9 @@ class Forwarding:
     sl_mask: int = EVERY_SL
     shield: bool = False
 
-    def is_adaptive(self, service_level: int) -> bool:
-        """Whether packets of this service level are routed adaptively."""
-        return self.adaptive and bool(self.sl_mask >> service_level & 1)
+    def adapts(self, ring: Ring) -> bool:
+        """Whether the packets of a ring are routed adaptively."""
+        return ring.adaptive and self.adaptive and bool(self.sl_mask >> ring.service_level & 1)
 
 
 UPDATABLE = frozenset({"ar_sl_mask", "shield_mode", "sm_priority"})

@@ -23,15 +23,15 @@ class NamedClos:
     """
     A Clos and what its parts are called.
 
-    *hosts*: by host id. *devices*: each host's RNIC by rail. *leaves*: by leaf id. *part*: of each leaf; only those of
-    one part are joined. *block*: for each leaf the block of spines above it (of a pod, or of some rails). *spines*: by
-    block, one name for each uplink of a leaf; parallel cables repeat the name. *cores*: by block and spine, one name
-    for each uplink.
+    *hosts*: by host id. *ends*: host and device of each RNIC, by its number. *leaves*: by leaf id. *part*: of each
+    leaf; only those of one part are joined. *block*: for each leaf the block of spines above it (of a pod, or of some
+    rails). *spines*: by block, one name for each uplink of a leaf; parallel cables repeat the name. *cores*: by block
+    and spine, one name for each uplink.
     """
 
     clos: Clos
     hosts: tuple[str, ...]
-    devices: Mapping[str, Mapping[int, str]]
+    ends: tuple[tuple[str, str], ...]
     leaves: tuple[str, ...]
     part: _Ids
     block: tuple[int, ...]
@@ -56,14 +56,14 @@ class NamedClos:
         return tuple(dict.fromkeys((*self.leaves, *spines, *cores)))
 
     def access(self, host: str, device: str) -> Cable:
-        """The cable of one RNIC; KeyError or ValueError when there is none."""
-        nic = self.nic(host, device)
+        """The cable of one RNIC; KeyError when there is none."""
+        nic = self.nics[host, device]
         return int(self.clos.nic_up(nic)), int(self.clos.nic_dn(nic))
 
-    def nic(self, host: str, device: str) -> int:
-        """The number of an RNIC; KeyError or ValueError when there is none."""
-        rail = list(self.devices[host].values()).index(device)
-        return int(self.clos.nic(self.host_ids[host], rail))
+    @cached_property
+    def nics(self) -> dict[tuple[str, str], int]:
+        """The number of each RNIC, by host and device."""
+        return {end: number for number, end in enumerate(self.ends)}
 
     def cables(self, one: str, other: str) -> tuple[Cable, ...]:
         """The parallel cables between two switches, as seen from *one*; none when they are not joined."""
@@ -95,12 +95,9 @@ class NamedClos:
         """Every cable between switches: one row of (up id, down id) each."""
         return np.array([cable for _, _, cable in self._trunks()], dtype=np.int64).reshape(-1, 2)
 
-    def link_name(self, link: int) -> str:
-        """What a directed link is called: ``gpu003/mlx5_2->su0-leaf2``, ``su0-leaf2->spine03``."""
-        return self._link_names[link]
-
     @cached_property
-    def _link_names(self) -> dict[int, str]:
+    def link_names(self) -> dict[int, str]:
+        """What each directed link is called: ``gpu003/mlx5_2->su0-leaf2``, ``su0-leaf2->spine03``."""
         names = {}
         for nic, leaf in enumerate(self.clos.leaf_at.tolist()):
             name = "/".join(self.ends[nic])
@@ -111,20 +108,14 @@ class NamedClos:
                 names[up], names[down] = f"{lower}->{one}", f"{one}->{lower}"
         return names
 
-    def trunk_name(self, resource: int) -> str:
+    @cached_property
+    def trunk_names(self) -> dict[int, str]:
         """What adaptive routing uses as one: ``su0-leaf2->spines``, ``cores->pod 1``; an RNIC's links as ever."""
-        access = 2 * self.clos.nics
-        if resource < access:
-            return self.link_name(resource)
-        names = [f"{leaf}->spines" for leaf in self.leaves] + [f"spines->{leaf}" for leaf in self.leaves]
+        names = [self.link_names[link] for link in range(2 * self.clos.nics)]
+        names += [f"{leaf}->spines" for leaf in self.leaves] + [f"spines->{leaf}" for leaf in self.leaves]
         pods = range(len(self.spines))
         names += [f"pod {pod}->cores" for pod in pods] + [f"cores->pod {pod}" for pod in pods]
-        return names[resource - access]
-
-    @cached_property
-    def ends(self) -> tuple[tuple[str, str], ...]:
-        """Host and device of each RNIC, by its number."""
-        return tuple((host, device) for host in self.hosts for device in self.devices[host].values())
+        return dict(enumerate(names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +125,6 @@ class _Above:
     names: tuple[str, ...]
     count: int
     rate_gbps: float
-
-    @property
-    def cables(self) -> tuple[str, ...]:
-        """One name for each cable."""
-        return self.names * self.count
 
 
 _NOTHING = _Above((), 0, 1.0)
@@ -189,7 +175,7 @@ def net_from_topology(topology: Topology, *, above_leaves: bool = True) -> Named
     return NamedClos(
         clos=wired(spec, leaf_of, np.array(rates)),
         hosts=tuple(host.name for host in listed),
-        devices={host.name: {rnic.rail: rnic.device for rnic in _by(host.platform)} for host in listed},
+        ends=tuple((host.name, rnic.device) for host in listed for rnic in _by(host.platform)),
         leaves=tuple(leaves),
         part=np.array([topology.parts[leaf] if above else leaf_ids[leaf] for leaf in leaves]),
         block=tuple(of_leaf[leaf] for leaf in leaves),
@@ -222,21 +208,18 @@ def _require_rails(topology: Topology) -> None:
 
 def _above(topology: Topology) -> dict[str, _Above]:
     """Each switch's uplinks; ValueError when one has unlike cables, or more to one switch than to another."""
-    cables: dict[str, dict[str, int]] = {}
     rates: dict[str, set[float]] = {}
     for uplinks in topology.uplinks:
         for lower in uplinks.lower:
-            own = cables.setdefault(lower, {})
             rates.setdefault(lower, set()).add(uplinks.line_rate_gbps)
-            for upper in uplinks.upper:
-                own[upper] = own.get(upper, 0) + uplinks.count
-    for lower, own in cables.items():
+    for lower, own in topology.above.items():
         if len(set(own.values())) > 1:
             raise ValueError(f"{lower} has {_listed(sorted(set(own.values())))} cables to different switches above it")
         if len(rates[lower]) > 1:
             raise ValueError(f"{lower} has uplinks of different rates: {_listed(sorted(rates[lower]))} Gb/s")
     return {
-        lower: _Above(tuple(own), next(iter(own.values())), next(iter(rates[lower]))) for lower, own in cables.items()
+        lower: _Above(tuple(own), next(iter(own.values())), next(iter(rates[lower])))
+        for lower, own in topology.above.items()
     }
 
 
@@ -268,7 +251,7 @@ def _blocks(leaf_above: Mapping[str, _Above]) -> tuple[list[tuple[str, ...]], di
                     raise ValueError(f"{owner[spine]} and {leaf} share some spines but not all")
                 owner[spine] = leaf
             numbers[key] = len(blocks)
-            blocks.append(one.cables)
+            blocks.append(one.names * one.count)  # a name for each cable
         of_leaf[leaf] = numbers[key]
     return blocks, of_leaf
 
@@ -288,7 +271,7 @@ def _pods(
     for block in blocks:
         reached = frozenset(core for spine in block for core in spine_above[spine].names)
         made.append(_aligned(firsts.setdefault(reached, block), block, spine_above))
-    cores = tuple(tuple(spine_above[spine].cables for spine in block) for block in made)
+    cores = tuple(tuple(spine_above[spine].names * spine_above[spine].count for spine in block) for block in made)
     return made, cores, next(iter(spine_above.values())).rate_gbps
 
 

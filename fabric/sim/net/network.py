@@ -31,7 +31,6 @@ class Known:
     *routed*: the subnet manager dealt its routes out without these. *shielded*: switches moved what used these.
     """
 
-    engine: str
     routed: frozenset[int] = frozenset()
     shielded: frozenset[int] = frozenset()
 
@@ -65,14 +64,6 @@ _PathKey = tuple[object, ...]
 """What the paths of a ring depend on; looked up for each ring whenever shares are worked out."""
 
 
-@dataclass(slots=True)
-class _Running:
-    """A flow over a ring, and how much of what it carried is counted on its links already."""
-
-    ring: Ring
-    counted_gb: float
-
-
 class Network:
     """
     The switches above the leaves: what each link carries now, and by which routes.
@@ -89,7 +80,7 @@ class Network:
         self._is_one = len(np.unique(net.part)) == 1
         self._of_ports: tuple[LinkFault, ...] = ()
         self._paths: dict[_PathKey, Paths] = {}
-        self._running: dict[Flow, _Running] = {}
+        self._running: dict[Flow, Ring] = {}
         self._traffic, self._counted_s = LinkTraffic(net.clos, seed=seed), 0.0
         self._faults = tuple(link_faults(net, (one for one in mock.faults if not happens(one))))
         self.tenants = Tenants(net.clos, self._faults)
@@ -124,7 +115,7 @@ class Network:
         self._count(at_s)
         self.forwarding = forwarding
         shielded = self._health.down - routed if forwarding.shield else frozenset()
-        self.known = Known(forwarding.engine, routed, shielded)
+        self.known = Known(routed, shielded)
         self._paths.clear()
 
     def shield(self, gone: frozenset[int], at_s: float) -> None:
@@ -132,7 +123,7 @@ class Network:
         moved = gone & self._health.down - self.known.routed
         if self.forwarding.shield and moved - self.known.shielded:
             self._count(at_s)
-            self.known = Known(self.known.engine, self.known.routed, self.known.shielded | moved)
+            self.known = Known(self.known.routed, self.known.shielded | moved)
             self._paths.clear()
 
     @property
@@ -144,15 +135,15 @@ class Network:
         """Whether some edge of the ring has no way left, however long one waits for other routes."""
         if self._apart(ring) is not None:
             return True
-        if self._is_adaptive(ring):
+        if self.forwarding.adapts(ring):
             return bool((np.append(self._trunks(), inf)[self._found(ring).links] <= 0).any())
-        best = Known(self.known.engine, self._health.down)
+        best = Known(self._health.down)
         found = self.static_paths(*ends_of(self.net, ring), best, draw=ring.draw, qps=ring.qps)
         return bool((np.append(self._health.capacity_gbps, inf)[found.links] <= 0).any())
 
     def dead_edge(self, ring: Ring) -> tuple[str, str, int] | None:
         """Sender, receiver and rail of the first edge of a ring that nothing passes now; None when all are passed."""
-        shut = self._shut_links(adaptive=self._is_adaptive(ring))
+        shut = self._shut_links(adaptive=self.forwarding.adapts(ring))
         edge = self._apart(ring)
         if edge is None and shut is not None:  # nearly always it is, which is quickly seen
             found = self._found(ring)
@@ -171,15 +162,15 @@ class Network:
 
     def begin(self, flow: Flow, ring: Ring) -> None:
         """A flow now runs over this ring."""
-        self._running[flow] = _Running(ring, 0.0)
+        self._running[flow] = ring
 
     def end(self, flow: Flow, carried_gb: float) -> None:
         """It has ended, and carried so much in its life; the next of its kind is another pair, so its way is let go."""
-        found = self._running.pop(flow, None)
-        if found is not None:
-            self._add(flow, found, carried_gb)
-            if found.ring.one_way or self.known.engine == DRAWN:
-                self._paths.pop(self._key(found.ring, adaptive=self._is_adaptive(found.ring)), None)
+        ring = self._running.pop(flow, None)
+        if ring is not None:
+            self._add(flow, ring, carried_gb)
+            if ring.one_way or self.forwarding.engine == DRAWN:
+                self._paths.pop(self._key(ring, adaptive=self.forwarding.adapts(ring)), None)
 
     def static_paths(self, src: Ints, dst: Ints, known: Known, *, draw: int = 0, qps: int = 0) -> Paths:
         """
@@ -189,13 +180,13 @@ class Network:
         """
         mock = self._mock
         looks = mock.hashing != ADDRESSES
-        salt = mock.salt ^ draw if known.engine == DRAWN and looks else mock.salt
+        salt = mock.salt ^ draw if self.forwarding.engine == DRAWN and looks else mock.salt
         routed = partial(
             routes,
             self.net.clos,
             src,
             dst,
-            engine=known.engine,
+            engine=self.forwarding.engine,
             salt=salt,
             qps=(qps or mock.qps) if looks else 1,
             alike=mock.hashing == POLARISED,
@@ -217,18 +208,16 @@ class Network:
 
         A flow that is silent takes nothing; 0 says that nothing would get through either.
         """
-        loud = {flow: one for flow, one in self._running.items() if not flow.silent}
-        for flow, one in self._running.items():
-            if flow.silent:
-                yield flow, 0.0 if self.dead_edge(one.ring) else inf
+        loud = {flow: ring for flow, ring in self._running.items() if not flow.silent}
+        yield from self._silent()
         if not loud:
             self.tenants.get(self.tenants.wants, at_s)
             return
-        rings = [one.ring for one in loud.values()]
+        rings = list(loud.values())
         links, capacity = self._loads(rings)
         others = self._others(rings, links[0].shape[1], pad=len(capacity)).astype(links[0].dtype)
         weight = [self._found(ring).weight for ring in rings]
-        wanted = np.array([flow.ceiling_gbps / one.ring.bus_ratio for flow, one in loud.items()])
+        wanted = np.array([flow.ceiling_gbps / ring.bus_ratio for flow, ring in loud.items()])
         job = np.repeat(np.arange(len(rings), dtype=np.int64), [len(one) for one in weight])
         rates = max_min(
             np.concatenate([*links, others]),
@@ -238,13 +227,19 @@ class Network:
             job=np.concatenate([job, len(rings) + np.arange(len(others))]),
         )
         self.tenants.get(rates[len(rings) :], at_s)
-        for (flow, one), rate_gbps, most_gbps in zip(loud.items(), rates[: len(rings)], wanted, strict=True):
+        for (flow, ring), rate_gbps, most_gbps in zip(loud.items(), rates[: len(rings)], wanted, strict=True):
             free = rate_gbps >= most_gbps * (1 - _SAME)
-            yield flow, inf if free else float(rate_gbps) * one.ring.bus_ratio
+            yield flow, inf if free else float(rate_gbps) * ring.bus_ratio
+
+    def _silent(self) -> Iterator[tuple[Flow, float]]:
+        """Of each flow that is silent: whether anything would get through."""
+        for flow, ring in self._running.items():
+            if flow.silent:
+                yield flow, 0.0 if self.dead_edge(ring) else inf
 
     def _loads(self, rings: Sequence[Ring]) -> tuple[list[Links], Floats]:
         """What each ring loads, and the capacities of that: links, trunks, or both where some rings are adaptive."""
-        ways = [self._is_adaptive(ring) for ring in rings]
+        ways = [self.forwarding.adapts(ring) for ring in rings]
         found = [self._found(ring) for ring in rings]
         if not any(ways):
             return [one.links for one in found], self._health.capacity_gbps
@@ -261,7 +256,7 @@ class Network:
 
     def _others(self, rings: Sequence[Ring], width: int, *, pad: int) -> Ints:
         """What flows of tenants load beside these rings, in rows that are filled up with the id that pads."""
-        ways = {self._is_adaptive(ring) for ring in rings}
+        ways = {self.forwarding.adapts(ring) for ring in rings}
         links, count = self.tenants.links, self.net.clos.links
         rows = np.full((len(links), width), pad)
         trunks = trunk_of(self.net.clos)[links] + (count if len(ways) > 1 else 0)
@@ -283,19 +278,16 @@ class Network:
 
     def _count(self, at_s: float) -> None:
         """Put what the running flows carried until now on the links of their present paths; once for all who ask."""
-        for flow, one in self._running.items() if at_s != self._counted_s else ():
-            self._add(flow, one, flow.carried_gb(at_s))
+        for flow, ring in self._running.items() if at_s != self._counted_s else ():
+            self._add(flow, ring, flow.carried_gb(at_s))
         self._counted_s = at_s
 
-    def _add(self, flow: Flow, one: _Running, carried_gb: float) -> None:
-        fresh = (carried_gb - one.counted_gb) / one.ring.bus_ratio
+    def _add(self, flow: Flow, ring: Ring, carried_gb: float) -> None:
+        fresh = (carried_gb - flow.counted_gb) / ring.bus_ratio
         if fresh > 0.0:
             held = max(0.0, flow.ceiling_gbps / flow.limit_gbps - 1.0) * fresh if flow.limit_gbps > 0.0 else 0.0
-            self._traffic.add(self._found(one.ring), fresh, held_gb=held, adaptive=self._is_adaptive(one.ring))
-        one.counted_gb = carried_gb
-
-    def _is_adaptive(self, ring: Ring) -> bool:
-        return ring.adaptive and self.forwarding.is_adaptive(ring.service_level)
+            self._traffic.add(self._found(ring), fresh, held_gb=held, adaptive=self.forwarding.adapts(ring))
+        flow.counted_gb = carried_gb
 
     def _trunks(self) -> Floats:
         if self._pool is None:
@@ -313,10 +305,10 @@ class Network:
         return self._shut[adaptive]
 
     def _found(self, ring: Ring) -> Paths:
-        return self._paths_of(ring, adaptive=self._is_adaptive(ring))
+        return self._paths_of(ring, adaptive=self.forwarding.adapts(ring))
 
     def _key(self, ring: Ring, *, adaptive: bool) -> _PathKey:
-        draw = ring.draw if self.known.engine == DRAWN else 0
+        draw = ring.draw if self.forwarding.engine == DRAWN else 0
         return ring.hosts, ring.rails, ring.to_rails, ring.one_way, ring.every, adaptive, draw, ring.qps
 
     def _paths_of(self, ring: Ring, *, adaptive: bool) -> Paths:
@@ -394,7 +386,7 @@ def _dealt(cabling: Cabling, network: Network, switch: Node) -> dict[int, int]:
     nodes = [node for node in cabling.nodes.values() if node.host is not None and node.host in net.host_ids]
     if not nodes or not clos.spec.up or (column == 2 and not clos.cores_up):
         return {}
-    nics = np.array([net.nic(str(node.host), node.device) for node in nodes])
+    nics = np.array([net.nics[str(node.host), node.device] for node in nodes])
     leaves = clos.leaf_of(nics)
     sources = _sources(net, switch, nics, leaves)
     table = {}

@@ -96,14 +96,12 @@ class QueuedNetwork(Network):
             self._counted[key] += rate * (at_s - self._since_s)
         self._growing, self._since_s = {}, at_s
         loud = [flow for flow in self._running if not flow.silent]
-        ways = {self._is_adaptive(self._running[flow].ring) for flow in loud}
+        ways = {self.forwarding.adapts(self._running[flow]) for flow in loud}
         if len(ways) != 1 or not all(flow.queued for flow in loud):
             yield from super().limits_gbps(at_s)
             return
-        for flow, one in self._running.items():
-            if flow.silent:
-                yield flow, 0.0 if self.dead_edge(one.ring) else inf
-        rings = [self._running[flow].ring for flow in loud]
+        yield from self._silent()
+        rings = [self._running[flow] for flow in loud]
         rows, capacity = self._loads(rings)
         paths = [self._found(ring) for ring in rings]
         links, weight = np.concatenate(rows).astype(np.int64), np.concatenate([one.weight for one in paths])
@@ -134,7 +132,7 @@ class QueuedNetwork(Network):
         """The capacities, the last of each path no more than its host takes: a slow host lets its switch wait."""
         for number, flow in enumerate(flows):
             site, resources, _ = flow.shares[-1]
-            takes = min(site.dents.get(index, site.capacities[index]) for index in resources) / RNIC_EFFICIENCY
+            takes = min(map(site.left_gbps, resources)) / RNIC_EFFICIENCY
             last = int(links[np.searchsorted(owner, number), -1])
             if takes < capacity[last]:
                 self._growing[*self._end(last), "tx_prio3_pause_duration"] = (1 - takes / capacity[last]) * 1e6

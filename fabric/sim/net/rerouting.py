@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from fabric.model.inventory import Fault, MockSettings
@@ -13,7 +13,7 @@ from fabric.sim.hosts.site import Act, Ring
 from fabric.sim.hosts.timeline import Timeline
 from fabric.sim.net.managers import Forwarding, conf_text, forwarding_of, settings_of
 from fabric.sim.phy import Ports
-from fabric.sim.phy.cabling import Cabling, End
+from fabric.sim.phy.cabling import End
 from fabric.sim.phy.port import Traffic
 from fabric.sim.phy.qos import Qos
 
@@ -46,33 +46,29 @@ class Rerouting:
     def __init__(self, topology: Topology, timeline: Timeline, ports: Ports, mock: MockSettings, *, seed: int) -> None:
         self._topology, self._timeline, self._ports = topology, timeline, ports
         self._mock, self._seed = mock, seed
-        layers = {host.platform.link_layer for host in topology.hosts.values()}
-        self._by_bgp = layers == {"ethernet"}
-        self.queued = self._by_bgp and mock.congestion == "dcqcn"
+        self.queued = topology.ethernet and mock.congestion == "dcqcn"
         """Whether pairs of hosts share it by its queues."""
         self.pauses = mock.pfc or not self.queued
         self._programs = 0
         self._looks = False
         self._made: Network | None = None
-        self._asked = False
         self.sweeps: Callable[[], bool] = lambda: True  # whether there is a subnet manager that does
         self.switched: Callable[[], tuple[bool, bool]] = lambda: (True, True)  # switches mark (ECN), and pause (PFC)
         self.forwarding = forwarding_of(settings_of(conf_text(mock)), mock.routing)  # until anybody changes it
         ports.uplinks = self
 
+    @cached_property
     def network(self) -> Network | None:
         """What is above the leaves, made when first asked for: most runs never leave a leaf. None: it limits nobody."""
-        if not self._asked:
-            from fabric.sim.net.network import Network, network_of
+        from fabric.sim.net.network import Network, network_of
 
-            made: Callable[..., Network] = Network
-            if self.queued:
-                from fabric.sim.net.queued import QueuedNetwork
+        made: Callable[..., Network] = Network
+        if self.queued:
+            from fabric.sim.net.queued import QueuedNetwork
 
-                made = partial(QueuedNetwork, qos=self._qos, switched=self.switched)
-            self._made = network_of(self._topology, self._mock, self.forwarding, seed=self._seed, made=made)
-            self._timeline.sharing.network = self._made
-            self._asked = True
+            made = partial(QueuedNetwork, qos=self._qos, switched=self.switched)
+        self._made = network_of(self._topology, self._mock, self.forwarding, seed=self._seed, made=made)
+        self._timeline.sharing.network = self._made
         return self._made
 
     def _qos(self, host: str, device: str) -> Qos:
@@ -82,15 +78,15 @@ class Rerouting:
 
     def ring(self, ring: Ring) -> Ring | None:
         """The same ring; None where nothing between its hosts is modelled."""
-        return ring if ring.rails and self.network() is not None else None
+        return ring if ring.rails and self.network is not None else None
 
     def dead_edge(self, ring: Ring | None) -> tuple[str, str, int] | None:
         """Sender, receiver and rail of the first edge of a ring that nothing passes now; None when all are passed."""
         return None if ring is None or self._made is None else self._made.dead_edge(ring)
 
-    def traffic(self, cabling: Cabling, ends: tuple[End, End], at_s: float) -> Traffic:
+    def traffic(self, ends: tuple[End, End], at_s: float) -> Traffic:
         """What a port between switches (the first of *ends*, then its partner) has sent and received."""
-        return Traffic() if self._made is None else self._made.traffic(cabling, ends, at_s)
+        return Traffic() if self._made is None else self._made.traffic(self._ports.cabling, ends, at_s)
 
     def counted(self, host: str, device: str, name: str, at_s: float) -> int:
         """What a port counts of congestion, by mlx5's name of the counter; 0 where no queues are modelled."""
@@ -100,7 +96,7 @@ class Rerouting:
         """Others send over cables between switches from now on, or no more."""
         from fabric.sim.net.links import link_faults  # numpy, as the network
 
-        network = self.network()
+        network = self.network
         if network is not None:
             one = None if fault is None else next(link_faults(network.net, (fault,)))
             network.tenants.set(component, one, at_s)
@@ -115,7 +111,7 @@ class Rerouting:
     def _look(self, at_s: float) -> None:
         """See which links are down, and let those react that do."""
         self._looks = False
-        network = self.network()
+        network = self.network
         if network is None:
             return
         before = network.down
@@ -125,7 +121,7 @@ class Rerouting:
             return
         gone = network.down
         self._later(SHIELD_S, at_s, lambda now_s: network.shield(gone, now_s))
-        if self._by_bgp:
+        if self._topology.ethernet:  # BGP
             wait_s = WITHDRAWN_S if gone - before else JOINED_S
             self._later(wait_s, at_s, lambda now_s: network.program(self.forwarding, network.down, now_s))
         elif self.sweeps():
@@ -148,10 +144,6 @@ class Rerouting:
                 self._timeline.sharing.network_changed()
 
         self._timeline.at(at_s + self._mock.sm_reroute_s, done)
-
-    def adapts(self, ring: Ring) -> bool:
-        """Whether the packets of a ring are routed adaptively now."""
-        return ring.adaptive and self.forwarding.is_adaptive(ring.service_level)
 
     def turn(self, adaptive: bool, at_s: float) -> None:
         """The switches of an Ethernet fabric route adaptively from now on, or do not: no manager, no sweep."""

@@ -6,6 +6,7 @@ from math import inf
 from typing import Protocol
 
 from fabric.model.inventory import Fault, MockSettings
+from fabric.sim.faults import WELL
 from fabric.sim.hosts import Hosts
 from fabric.sim.hosts.timeline import Timeline
 from fabric.sim.phy.cabling import UNMARKED, Cabling, End, Mark, Node, marks
@@ -46,7 +47,7 @@ SWEEP_S = 1.5
 class BetweenSwitches(Protocol):
     """What is between switches, as their ports ask it."""
 
-    def traffic(self, cabling: Cabling, ends: tuple[End, End], at_s: float) -> Traffic:
+    def traffic(self, ends: tuple[End, End], at_s: float) -> Traffic:
         """What a port between switches (the first of *ends*, then its partner) has sent and received."""
 
     def ports_changed(self, at_s: float) -> None:
@@ -121,9 +122,7 @@ class Ports:
         node = self.cabling.nodes[end[0]]
         if node.host is None:
             return self._marks.get(end, UNMARKED).cut
-        if self._hosts.unreachable(node.host) is not None:
-            return True
-        return self._hosts.site(node.host).faults.troubles.get(node.device) in ("broken", "absent")
+        return self._hosts.faults.get(node.host, WELL).gone(node.device)
 
     def reached(self, start: Port) -> list[Node]:
         """The nodes that management packets sent from a port find, itself first."""
@@ -193,8 +192,9 @@ class Ports:
         if peer is None:
             return Traffic()
         if peer.site is None:
-            return self.uplinks.traffic(self.cabling, (port.end, peer.end), at_s)
-        return traffic_of(peer.site, peer.node.device, at_s).at_peer
+            return self.uplinks.traffic((port.end, peer.end), at_s)
+        theirs = traffic_of(peer.site, peer.node.device, at_s)  # how long they waited says nothing of us
+        return Traffic(theirs.received_gb, theirs.sent_gb)
 
     def befall(self, end: End, at_s: float, *, broken: bool, wear: Wear) -> None:
         """A fault has come over a cable, or has left it: whether it is broken now, and how worn."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from fabric.model.inventory import MISSET_KINDS, Fault
+from fabric.model.part import Part
 from fabric.model.topology import Topology
 from fabric.sim.faults import PORT, cable_ends
 from fabric.sim.hashing import text_hash
@@ -44,11 +45,8 @@ class Cabling:
         self.peers: dict[End, End] = {}
         self.rates_gbps: dict[End, float] = {}
         self.port_counts: dict[str, int] = {}
-        ethernet = bool(topology.hosts) and all(
-            host.platform.link_layer == "ethernet" for host in topology.hosts.values()
-        )
         for number, name in enumerate(topology.switches, 1):
-            self._add(Node(name, name, _SWITCH_GUID + (number << 8), number, None, "", ethernet))
+            self._add(Node(name, name, _SWITCH_GUID + (number << 8), number, None, "", topology.ethernet))
         self._add_adapters(topology)
         for link in topology.links():
             a, b = self._plug(link.a), self._plug(link.b)
@@ -66,25 +64,25 @@ class Cabling:
         Of an RNIC: with that of the host's next RNIC. Between switches: with one of the next switch that has cables
         up, to the switch after the one that this cable leads to.
         """
-        if component.endswith(":port"):
-            host, _, device = component.removesuffix(":port").partition("/")
-            devices = [rnic.device for rnic in topology.hosts[host].platform.rnics]
-            other = devices[(devices.index(device) + 1) % len(devices)]
-            one, two = self.adapter_end(host, device), self.adapter_end(host, other)
+        part = Part.of(component)
+        if part.is_port:
+            devices = [rnic.device for rnic in topology.hosts[part.host].platform.rnics]
+            other = devices[(devices.index(part.item) + 1) % len(devices)]
+            one, two = self.adapter_end(part.host, part.item), self.adapter_end(part.host, other)
         else:
             lower, _, upper = component.partition("--")
             below = list(topology.above)
             next_lower = below[(below.index(lower) + 1) % len(below)]
             uppers = list(topology.above[next_lower])
             next_upper = uppers[(uppers.index(upper) + 1) % len(uppers)] if upper in uppers else uppers[0]
-            one, two = self._cable(lower, upper), self._cable(next_lower, next_upper)
+            one, two = self.ends_to(lower, upper)[0], self.ends_to(next_lower, next_upper)[0]
         far_one, far_two = self.peers[one], self.peers[two]
         for a, b in ((one, far_two), (two, far_one)):
             self.peers[a], self.peers[b] = b, a
 
-    def _cable(self, lower: str, upper: str) -> End:
-        """The lower end of the first cable between two switches."""
-        return next(end for end in self.ends(self.nodes[lower]) if self.peers.get(end, ("", 0))[0] == upper)
+    def ends_to(self, one: str, other: str) -> list[End]:
+        """The ports of one node that lead to another; parallel cables are plugged in one after the other at both."""
+        return [end for end in self.ends(self.nodes[one]) if self.peers.get(end, ("", 0))[0] == other]
 
     def _add_adapters(self, topology: Topology) -> None:
         lid = len(topology.switches)
@@ -207,6 +205,4 @@ def ends_named(cabling: Cabling, component: str) -> list[End]:
     if node is not None:
         return [end for end in cabling.ends(node) if end in cabling.peers]
     ends = cable_ends(component, cabling.nodes)
-    if ends is None or ends.one not in cabling.nodes:
-        return []
-    return [end for end in cabling.ends(cabling.nodes[ends.one]) if cabling.peers.get(end, ("", 0))[0] == ends.other]
+    return [] if ends is None or ends.one not in cabling.nodes else cabling.ends_to(ends.one, ends.other)

@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from fabric.sim.hosts.site import Site
 from fabric.sim.phy.cabling import UNMARKED, End, Mark, Node
-from fabric.sim.phy.quality import UNWORN, Injection, LineKind, LinkQuality, Wear, quality_of
+from fabric.sim.phy.quality import MTU_BYTES, UNWORN, Injection, LineKind, LinkQuality, Wear, quality_of
 
 ERRORS = "errors"
 """What it sends, or receives, is too wrong to train on."""
@@ -15,9 +15,6 @@ ERRORS = "errors"
 ISOLATED = "isolated"
 """A manager above the fabric keeps it out."""
 
-
-PACKET_BYTES = 4096
-"""What one full packet carries on these links."""
 
 TICK_BITS = 64
 """
@@ -55,7 +52,7 @@ class Counts:
     @property
     def lost_packets(self) -> float:
         """Packets that were sent to this port and did not arrive: what its receiver sees as out of sequence."""
-        return self.lost_gb * 1e9 / 8 / PACKET_BYTES
+        return self.lost_gb * 1e9 / 8 / MTU_BYTES
 
     @property
     def effective_errors(self) -> int:
@@ -121,11 +118,6 @@ class Traffic:
     received_gb: float = 0.0
     waited_s: float = 0.0
 
-    @property
-    def at_peer(self) -> Traffic:
-        """The same at the other end of the cable, whose own waiting is not known."""
-        return Traffic(self.received_gb, self.sent_gb)
-
 
 def capped(value: float, bits: int) -> int:
     """A counter that stops at its largest value."""
@@ -139,13 +131,13 @@ def words(gb: float) -> int:
 
 def packets(gb: float) -> int:
     """Full packets that carry so much."""
-    return int(gb * 1e9 / 8 / PACKET_BYTES)
+    return int(gb * 1e9 / 8 / MTU_BYTES)
 
 
-def lanes(counts: Counts, *, count: int = 4) -> tuple[int, ...]:
+def lanes(counts: Counts) -> tuple[int, ...]:
     """Raw errors lane by lane, which add up to the whole."""
     whole = counts.raw_errors
-    return tuple(whole // count + (lane < whole % count) for lane in range(count))
+    return tuple(whole // 4 + (lane < whole % 4) for lane in range(4))
 
 
 def traffic_of(site: Site, device: str, at_s: float) -> Traffic:
@@ -214,11 +206,6 @@ class Port:
     def kernel_logical(self) -> int:
         """The logical state that the kernel sees."""
         return self.logical if self.interface_up else DOWN
-
-    @property
-    def kernel_up(self) -> bool:
-        """Whether the kernel sees a link."""
-        return self.kernel_physical == LINK_UP
 
     def quality(self) -> LinkQuality:
         """What its errors make of the direction it sends."""

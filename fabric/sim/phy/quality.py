@@ -50,6 +50,7 @@ HEADER_BYTES = 62
 """Round a RoCEv2 payload: Ethernet 18, IPv4 20, UDP 8, BTH 12, ICRC 4. InfiniBand has 26 to 30: 0.8 % fewer losses."""
 
 MTU_BYTES = 4096
+"""What one full packet carries on these links."""
 
 PACKET_BITS = (MTU_BYTES + HEADER_BYTES) * 8
 """A full packet on the wire."""

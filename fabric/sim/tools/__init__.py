@@ -55,10 +55,8 @@ def _job(name: str, words: tuple[str, ...], setting: Surroundings) -> Program:
     program = host_program(name, words)
     if program is not None:
         return ToolJob(program, words, setting)
-    if name in _PREFIXES:
-        return _PREFIXES[name](words, setting)
-    if name == "sleep":
-        return sleep(words, setting)
+    if name in _PROGRAMS:
+        return _PROGRAMS[name](words, setting)
     if name == "sh" and words[:1] == ("-c",) and words[2:3] == (GUARD_NAME,):
         return GuardCall(words[3:], job_of)
     if name in QUICK_TOOLS:
@@ -130,8 +128,8 @@ def _container(words: tuple[str, ...], setting: Surroundings) -> Program:
 
 
 _MPIRUN, _SRUN = partial(_launched, read=launchers.mpirun), partial(_launched, read=launchers.srun)
-_PREFIXES = {"apptainer": _container, "singularity": _container, "sudo": _sudo, "env": _env, "numactl": _numactl}
-_PREFIXES |= {"mpirun": _MPIRUN, "mpiexec": _MPIRUN, "srun": _SRUN}
+_PROGRAMS = {"apptainer": _container, "singularity": _container, "sudo": _sudo, "env": _env, "numactl": _numactl}
+_PROGRAMS |= {"mpirun": _MPIRUN, "mpiexec": _MPIRUN, "srun": _SRUN, "sleep": sleep}
 
 
 def _refused(name: str, reason: str) -> Said:

@@ -1,6 +1,6 @@
 """What is asked of a simulated host before a run: programs and their versions, its kernel, its GPUs, other hosts."""
 
-from fabric.sim import named, page
+from fabric.sim import page
 from fabric.sim.hashing import word
 from fabric.sim.hosts import RNIC_PART_NUMBER, pci_address, serial_of_rnic
 from fabric.sim.tools.call import SAY_S, BadOption, Program, Said, Surroundings, Tool, ToolCall, ToolJob
@@ -9,7 +9,7 @@ from fabric.sim.tools.sysfs import ROOT, contents
 EPOCH_S = 1_700_000_000.0
 """What the hosts' clocks show when simulated time begins; any instant would do."""
 
-_SAYS = named(page("versions"))
+_SAYS = dict(line.split("=", 1) for line in page("versions").splitlines())
 """What a program says of itself, by its name and the one word it is called with."""
 
 

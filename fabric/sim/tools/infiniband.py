@@ -1,9 +1,9 @@
 """infiniband-diags: the fabric as management packets from one port of a host see it, and its ports changed by LID."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 
-from fabric.sim import named, page
+from fabric.sim import page
 from fabric.sim.phy.cabling import End, Node
 from fabric.sim.phy.port import (
     ACTIVE,
@@ -141,11 +141,6 @@ def subnet_manager(asked: ToolCall, port: Port) -> Node | None:
     return min((node for node in asked.ports.reached(port) if node.host is None), key=lid, default=None)
 
 
-def _dotted(rows: Mapping[str, object]) -> str:
-    """``Name:.....value``, values from column 33 on."""
-    return "".join(f"{name + ':':.<33}{value}\n" for name, value in rows.items())
-
-
 @tool("iblinkinfo", "line -l --line", walks=1)
 def iblinkinfo(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
     """``iblinkinfo -l``: one line for each port of every node that is found."""
@@ -189,18 +184,13 @@ def sminfo(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
     return f"sminfo: sm lid {manager.lid} sm guid 0x{manager.guid:016x}, {about}\n"
 
 
-_EXTENDED = "StateChangeEnable LinkSpeedSupported LinkSpeedEnabled LinkSpeedActive"
-
-
 @tool("smpquery")
 def smpquery(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
     """``smpquery portinfo LID PORT``: a port's state through the fabric."""
     if rest[:1] != ["portinfo"] or len(rest) < 3:
         raise IbError("simulated rack: only `smpquery portinfo LID PORT` is simulated")
     node = found_by_lid(asked, fields, rest[1], "operation portinfo: port info query failed")
-    port = _port_of(asked, node, rest[2], "operation portinfo: port info query failed")
-    head, _, rows = _info(asked, port).partition("\n")
-    return f"{head}\n{_dotted({'Mkey': '<not displayed>', 'GidPrefix': '0xfe80000000000000'})}{rows}"
+    return _info(asked, _port_of(asked, node, rest[2], "operation portinfo: port info query failed"), keys=True)
 
 
 @tool("ibportstate")
@@ -210,9 +200,7 @@ def ibportstate(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
         raise IbError("simulated rack: only `ibportstate LID PORT disable|on` is simulated")
     node = found_by_lid(asked, fields, rest[0], "smp query nodeinfo failed")
     port = _port_of(asked, node, rest[1], "smp query portinfo failed")
-    what = "Switch" if node.host is None else "CA/RT"
-    extended = _dotted(dict.fromkeys(_EXTENDED.split(), "0x00"))
-    said = f"Initial {what} PortInfo:\n{_info(asked, port)}# MLNX ext Port info: {_place(port)}\n{extended}"
+    said = page("ibportstate", port=port, info=_info(asked, port))
     if rest[2] == "disable":
         said += "Disable may be irreversible\n"
         asked.ports.disable(port, asked.at_s)
@@ -231,19 +219,22 @@ def _port_of(asked: ToolCall, node: Node, number: str, what: str) -> Port:
     return asked.ports.at(end)
 
 
-def _place(port: Port) -> str:
-    return f"Lid {port.node.lid} port {port.end[1]}"
-
-
-def _info(asked: ToolCall, port: Port) -> str:
+def _info(asked: ToolCall, port: Port, *, keys: bool = False) -> str:
+    """What a port tells of itself."""
     up = port.logical != DOWN
     lanes = " or ".join(LANES[: LANES.index(port.line.lane) + 1])
     adapter = port.node.host is not None
     manager = subnet_manager(asked, port) if adapter else None
-    words: dict[str, object] = {"state": STATES[port.logical], "physical": PHYSICAL_TEXT[port.physical], "lanes": lanes}
-    words |= {"lid": str(port.node.lid if adapter else 0), "sm": str(manager.lid if manager else 0), "adapter": adapter}
+    words: dict[str, object] = {
+        "port": port,
+        "keys": keys,
+        "state": STATES[port.logical],
+        "physical": PHYSICAL_TEXT[port.physical],
+        "lanes": lanes,
+    }
+    words |= {"lid": port.node.lid if adapter else 0, "sm": manager.lid if manager else 0, "adapter": adapter}
     words |= {"speed": "10.0 Gbps" if up else "2.5 Gbps", "lane": port.line.lane if up else "No Extended Speed"}
-    return f"# Port info: {_place(port)}\n{_dotted(named(page('portinfo', **words)))}"
+    return page("portinfo", **words)
 
 
 @tool("ibroute", "bare -n --no_dests")
@@ -257,7 +248,7 @@ def ibroute(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
         raise IbError(f"dump tables: can't get switch info of Lid {switch.lid}")
     from fabric.sim.net.network import forwarding_table  # numpy: only for those who ask
 
-    found = forwarding_table(asked.ports.cabling, asked.rack.above.network(), switch)
+    found = forwarding_table(asked.ports.cabling, asked.rack.above.network, switch)
     reached = {node.lid for node in asked.ports.reached(own)}
     warned = "".join(no_answer(asked, lid) for lid in found if lid not in reached)
     return Said(page("ibroute", top=max(found, default=0), switch=switch, table=found), warned)
@@ -314,9 +305,7 @@ def perfquery(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
     bits = 64 if extended else 32
     busy = _data(counts) | {"PortXmitWait": counts.wait_ticks(port.rate_gbps)}
     counted = _errors(counts, wide=extended) | {name: capped(value, bits) for name, value in busy.items()}
-    what, mask = ("extended counters", "0x5300 CapMask2: 0x0000002") if extended else ("counters", "0x5300")
-    rows = named(page("perfquery", number=port.end[1], extended=extended, counted=counted))
-    return f"# Port {what}: {_place(port)} (CapMask: {mask})\n{_dotted(rows)}"
+    return page("perfquery", port=port, extended=extended, counted=counted)
 
 
 def _errors(counts: Counts, *, wide: bool) -> dict[str, int]:

@@ -2,16 +2,18 @@
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from math import exp, factorial, pi, sin
+from textwrap import indent
 
-from fabric.sim import named, page
+from fabric.sim import page
 from fabric.sim.hashing import mix64, noise_factor, text_hash, word
 from fabric.sim.hosts.temperature import MODULE, Warmth
 from fabric.sim.phy.cabling import DIM_DB, DIM_DRIFT_DB
 from fabric.sim.phy.port import DISABLED, LINK_UP, Port, capped, lanes
-from fabric.sim.phy.quality import CODEWORD_BITS, UNWORN, ber_text
+from fabric.sim.phy.quality import CODEWORD_BITS, UNWORN, LineKind, ber_text
 from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
-from fabric.sim.tools.mlxreg import AccessRefused, ToolRefused, opened
+from fabric.sim.tools.mlxreg import ToolRefused, opened
 
 _OPTIONS = options("""
     device=   -d --device
@@ -27,12 +29,13 @@ _OPTIONS = options("""
 """)
 _CLOSED = (1, "The port is closed by command. Please check that the interface is enabled")
 _ALONE = (2, "Auto-negotiation - No partner detected")
+_STATES = {LINK_UP: ("Active", "LinkUp"), DISABLED: ("Disable", "Disabled")}
 _MASKS = {"FDR": 0x1F, "EDR": 0x3F, "HDR": 0x7F, "NDR": 0xF1, "XDR": 0x1F1}
 _SLOWER = {"FDR": "FDR10,QDR,DDR,SDR", "EDR": "FDR,FDR10,QDR,DDR,SDR", "HDR": "EDR,FDR,FDR10,QDR,DDR,SDR"}
 _SLOWER |= {"NDR": "HDR,EDR,FDR,SDR", "XDR": "NDR,HDR,EDR,FDR,SDR"}
 
-Rows = dict[str, str]
-Sections = dict[str, Rows]
+Sections = dict[str, list[str]]
+"""Rows by the title above them, each ``Name=value``."""
 
 
 def mlxlink(asked: ToolCall) -> Said:
@@ -75,26 +78,12 @@ def _port(asked: ToolCall, fields: dict[str, str]) -> Port:
         raise ToolRefused(f'Invalid port number: "{fields["port"]}"') from None
     if device.ends and number not in device.ends:
         raise ToolRefused(f"Invalid port number! Port number {number} does not exist")
-    try:
-        return device.port(asked, number)
-    except AccessRefused as refused:
-        raise ToolRefused(f"Failed to send access register: {refused}") from None
+    return device.port(asked, number)
 
 
 def _sections(asked: ToolCall, port: Port, fields: dict[str, str]) -> Sections:
-    ethernet, kind, up = port.node.ethernet, port.line.generation, port.physical == LINK_UP
-    opcode, advice = (0, "No issue was observed") if up else _ALONE if port.admin_up else _CLOSED
-    speeds = f"({port.line.speed}_4X)" if ethernet else f"({kind},{_SLOWER[kind]})"
-    mask = f"0x{0x200 if ethernet else _MASKS[kind]:08x} {speeds}"
-    ext = " (Ext.)" if ethernet else ""
-    state = "Active" if up else "Disable" if port.physical == DISABLED else "Polling"
-    shown = {"speed": port.line.speed, "width": f"{port.mark.width}x", "fec": port.line.fec_text, "cable": mask}
-    told = shown if up else dict.fromkeys(shown, "N/A")
-    group = "N/A" if opcode == 0 else "PHY FW"
-    words = {"state": state, "physical": _physical(port, ethernet=ethernet), "ext": ext, "mask": mask, "group": group}
-    words |= {"opcode": str(opcode), "advice": advice, **told}
-    parts = (part.partition("\n") for part in page("mlxlink", **words).split("\n\n"))
-    sections = {title: named(text) for title, _, text in parts}
+    ethernet, width = port.node.ethernet, port.mark.width
+    sections = dict(_state(port.line, width, port.physical, ethernet=ethernet, admin_up=port.admin_up))
     if "module" in fields:
         sections["Module Info"] = _module_rows(port, plugged(port, asked.ports.peer(port), asked.at_s))
     if "counters" in fields:
@@ -102,24 +91,37 @@ def _sections(asked: ToolCall, port: Port, fields: dict[str, str]) -> Sections:
     return sections
 
 
-def _physical(port: Port, *, ethernet: bool) -> str:
+@lru_cache(maxsize=256)
+def _state(line: LineKind, width: int, physical: int, *, ethernet: bool, admin_up: bool) -> Sections:
     """
-    Of Ethernet the state of auto-negotiation (mstflint mlxlink_commander.cpp:2345): LinkUp where it was used (a
-    recorded 100G port), else ENABLE whether the port is up, polling or closed: only ``State`` tells.
+    What is told of every port in this state.
+
+    As the physical state of Ethernet that of auto-negotiation is told (mstflint mlxlink_commander.cpp:2345): LinkUp
+    where it was used (a recorded 100G port), else ENABLE whether the port is up, polling or closed.
     """
-    if ethernet and not (port.line.generation == "EDR" and port.physical == LINK_UP):
-        return "ETH_AN_FSM_ENABLE"
-    return "LinkUp" if port.physical == LINK_UP else "Disabled" if port.physical == DISABLED else "Polling"
+    kind, up = line.generation, physical == LINK_UP
+    opcode, advice = (0, "No issue was observed") if up else _ALONE if admin_up else _CLOSED
+    state, physical_state = _STATES.get(physical, ("Polling", "Polling"))
+    if ethernet and not (up and kind == "EDR"):
+        physical_state = "ETH_AN_FSM_ENABLE"
+    speeds = f"({line.speed}_4X)" if ethernet else f"({kind},{_SLOWER[kind]})"
+    mask = f"0x{0x200 if ethernet else _MASKS[kind]:08x} {speeds}"
+    words = {"state": state, "physical": physical_state, "mask": mask, "opcode": opcode, "advice": advice}
+    told = {"speed": line.speed, "width": f"{width}x", "fec": line.fec_text, "cable": mask}
+    words |= told if up else dict.fromkeys(told, "N/A")
+    said = page("mlxlink", **words, ext=" (Ext.)" if ethernet else "", group="N/A" if up else "PHY FW")
+    parts = (part.partition("\n") for part in said.split("\n\n"))
+    return {title: rows.splitlines() for title, _, rows in parts}
 
 
-def _counters(asked: ToolCall, port: Port) -> Rows:
+def _counters(asked: ToolCall, port: Port) -> list[str]:
     """Counters and error ratios; nothing is known of a port that is down."""
     counts = asked.ports.counts(port, asked.at_s)
     ethernet = port.node.ethernet
     narrow = {"downed": capped(counts.downed, 32 if ethernet else 8), "recovered": capped(counts.recovered, 8)}
     words = {"counts": counts, "lanes": lanes(counts), "ber": ber_text, "ethernet": ethernet, **narrow}
-    shown = named(page("mlxlink-counters", **words))
-    return shown if port.physical == LINK_UP else dict.fromkeys(shown, "N/A")
+    rows = page("mlxlink-counters", **words).splitlines()
+    return rows if port.physical == LINK_UP else [f"{row.partition('=')[0]}=N/A" for row in rows]
 
 
 FEC, _BINS = "kp4", 16
@@ -138,9 +140,8 @@ def _add_histogram(asked: ToolCall, port: Port, sections: Sections) -> str:
     blocks = counts.bits / CODEWORD_BITS
     each = counts.raw / blocks if blocks else 0.0
     numbers = [int(blocks * exp(-each) * each**wrong / factorial(wrong)) for wrong in range(_BINS - 1)]
-    rows = sections["Histogram of FEC Errors"] = {"Header": "Range,Occurrences"}
-    for wrong, number in enumerate([*numbers, int(counts.full)]):
-        rows[f"Bin {wrong}"] = f"[{wrong}],{number}"
+    bins = (f"Bin {wrong}=[{wrong}],{number}" for wrong, number in enumerate([*numbers, int(counts.full)]))
+    sections["Histogram of FEC Errors"] = ["Header=Range,Occurrences", *bins]
     return ""
 
 
@@ -149,19 +150,35 @@ def _text(sections: Sections) -> str:
     said = ""
     for title, rows in sections.items():
         said += f"\n{title}\n{'-' * len(title)}\n"
-        said += "".join(f"{name:<35}: {value} \n" for name, value in rows.items())
+        said += "".join(f"{name:<35}: {value} \n" for name, _, value in (row.partition("=") for row in rows))
     return said
 
 
+_dumps = partial(json.dumps, indent="\t", separators=(",", " : "))
+
+
 def _document(sections: Sections, complaint: str) -> Said:
-    """All sections as JSON; masks come apart into number and values, lanes into a list."""
-    output = {title: {name: _apart(value) for name, value in rows.items()} for title, rows in sections.items()}
+    """All sections as JSON."""
     status = {"code": int(bool(complaint)), "message": complaint or "success"}
-    document = {"result": {"output": output}, "status": status}
-    return Said(json.dumps(document, indent="\t", separators=(",", " : ")) + "\n", status=int(bool(complaint)))
+    said = _dumps({"result": {"output": {}}, "status": status})
+    told = []
+    for title, rows in sections.items():
+        inside = ",\n".join(map(_row, rows))
+        told.append(f'\n\t\t\t"{title}" : {{\n{inside}\n\t\t\t}}')
+    if told:
+        said = said.replace("{}", f"{{{','.join(told)}\n\t\t}}", 1)
+    return Said(f"{said}\n", status=int(bool(complaint)))
+
+
+@lru_cache(maxsize=4096)
+def _row(row: str) -> str:
+    """A row of a document, as deep as it is there; most are the same for every port."""
+    name, _, value = row.partition("=")
+    return indent(_dumps({name: _apart(value)})[2:-2], "\t\t\t")
 
 
 def _apart(value: str) -> object:
+    """Masks come apart into number and values, lanes into a list."""
     if "," in value and " " not in value:  # one value a lane (mlxlink_cmd_print.cpp:80-108)
         return {"values": value.split(",")}
     mask, _, rest = value.partition(" (")
@@ -222,8 +239,7 @@ def _lanes(bits: int, first: int, levels_dbm: list[float]) -> tuple[float, ...]:
     return tuple(round(level + 3.0 * off, 3) for level, off in zip(levels_dbm, noise, strict=True))
 
 
-def _module_rows(port: Port, module: PluggedModule) -> Rows:
-    """Row name to value."""
+def _module_rows(port: Port, module: PluggedModule) -> list[str]:
     bits, generation = module.bits, port.line.generation
     up = port.physical == LINK_UP
     ways = {"rx": module.rx_dbm, "tx": module.tx_dbm}
@@ -239,7 +255,7 @@ def _module_rows(port: Port, module: PluggedModule) -> Rows:
         "valid": _each_lane("1" if module.lit else "0"),
         "lost": _each_lane("0" if module.lit else "1"),
     }
-    return named(page("mlxlink-module", **words, **light))
+    return page("mlxlink-module", **words, **light).splitlines()
 
 
 def _each_lane(value: str) -> str:

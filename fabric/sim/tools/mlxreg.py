@@ -1,7 +1,7 @@
 """``mlxreg`` and ``mstreg``: registers of ports, read and written, in the words of version 4.36."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
 
@@ -45,14 +45,16 @@ CAPABLE = RAW | EFFECTIVE
 BAD_PARAMETER = "Register access bad parameter"
 NOT_UP, OUT_OF_RANGE = 3, 4  # PTER's status
 
-# Registers whose layout is longer than a subnet management packet carries (44 bytes): in-band they are GET only.
-TOO_LONG = frozenset({"ROCE_ACCL"})
-
 Values = dict[str, int]
 
 
-class AccessRefused(Exception):
-    """The firmware refuses; the message is what the tool prints."""
+class ToolRefused(Exception):
+    """The tool ends with ``-E-`` and this."""
+
+
+def _by_firmware(reason: str) -> ToolRefused:
+    """The firmware refuses."""
+    return ToolRefused(f"Failed to send access register: {reason}")
 
 
 def read(name: str, port: Port, at_s: float) -> Values:
@@ -63,7 +65,7 @@ def read(name: str, port: Port, at_s: float) -> Values:
 
 
 def write(name: str, port: Port, values: Values, ports: Ports, at_s: float) -> None:
-    """SET of a whole register. Raises AccessRefused."""
+    """SET of a whole register. Raises ToolRefused."""
     if name == "PTER":
         _write_pter(port, values, ports, at_s)
     else:
@@ -85,7 +87,7 @@ def _read_pter(port: Port, at_s: float) -> Values:
 def _write_pter(port: Port, values: Values, ports: Ports, at_s: float) -> None:
     kind, time = values.get("error_type_admin", 0), values.get("error_injection_time", 0)
     if values.get("error_page") or kind not in (0, RAW, EFFECTIVE):
-        raise AccessRefused(BAD_PARAMETER)
+        raise _by_firmware(BAD_PARAMETER)
     port.registers["PTER status"] = 0
     if kind == 0 or time == 0:
         ports.inject(port, None, at_s)
@@ -114,14 +116,6 @@ _NO_SET = (
 )
 
 
-class ToolRefused(Exception):
-    """The tool ends with ``-E-`` and this; *said* was printed before."""
-
-    def __init__(self, reason: str, said: str = "") -> None:
-        super().__init__(reason)
-        self.said = said
-
-
 @dataclass(frozen=True, slots=True)
 class Device:
     """An open device: its ports by their local numbers, none when management packets do not get there."""
@@ -131,11 +125,11 @@ class Device:
     inband: bool
 
     def port(self, asked: ToolCall, number: int) -> Port:
-        """Raises AccessRefused. An adapter's function knows one port, by the number 1."""
+        """Raises ToolRefused. An adapter's function knows one port, by the number 1."""
         if not self.ends:
-            raise AccessRefused("Failed to send MAD")
+            raise _by_firmware("Failed to send MAD")
         if number not in self.ends:
-            raise AccessRefused(BAD_PARAMETER)
+            raise _by_firmware(BAD_PARAMETER)
         return asked.ports.at(self.ends[number])
 
 
@@ -148,13 +142,17 @@ def mlxreg(asked: ToolCall) -> Said:
     if "version" in fields:
         release = "4.22.1" if "old_mft" in asked.rack.mock.site else "4.36.0"
         return Said(f"mlxreg, mft {release}, Git SHA Hash: N/A\n")
+    said = ""
     try:
-        return Said(_run(asked, fields))
+        for part in _run(asked, fields):
+            said += part
     except ToolRefused as refused:
-        return Said(refused.said, f"-E- {refused}\n", 1)
+        return Said(said, f"-E- {refused}\n", 1)
+    return Said(said)
 
 
-def _run(asked: ToolCall, fields: dict[str, str]) -> str:
+def _run(asked: ToolCall, fields: dict[str, str]) -> Iterator[str]:
+    """What it prints, part by part, until it is through or refused."""
     if "device" not in fields:
         raise ToolRefused("you must provide a device name")
     device = opened(asked, fields["device"])
@@ -164,9 +162,12 @@ def _run(asked: ToolCall, fields: dict[str, str]) -> str:
     if "old_mft" in asked.rack.mock.site and "plane_ind=" in fields.get("indexes", ""):
         raise ToolRefused('Can\'t find INDEX name: "plane_ind"')  # an INDEX of PTER from 4.26 on
     indexes, given = _told(name, fields)
-    if "set" not in fields:
-        return _get(asked, device, name, indexes)
-    return _set(asked, device, name, indexes | given, answered="yes" in fields)
+    if "set" in fields:
+        yield from _set(asked, device, name, indexes | given, answered="yes" in fields)
+    else:
+        yield "Sending access register...\n\n"
+        values = read(name, device.port(asked, _number(name, indexes)), asked.at_s)
+        yield table(LAYOUTS[name], values | indexes)
 
 
 def opened(asked: ToolCall, name: str) -> Device:
@@ -227,33 +228,17 @@ def _number(name: str, indexes: Values) -> int:
     return 1 if name == "ROCE_ACCL" else indexes.get("local_port", 0)
 
 
-def _get(asked: ToolCall, device: Device, name: str, indexes: Values) -> str:
-    said = "Sending access register...\n\n"
-    try:
-        values = read(name, device.port(asked, _number(name, indexes)), asked.at_s)
-    except AccessRefused as refused:
-        raise ToolRefused(f"Failed to send access register: {refused}", said) from None
-    return said + table(LAYOUTS[name], values | indexes)
-
-
-def _set(asked: ToolCall, device: Device, name: str, values: Values, *, answered: bool) -> str:
+def _set(asked: ToolCall, device: Device, name: str, values: Values, *, answered: bool) -> Iterator[str]:
     """Read, overlay, show, ask, write; without ``--yes`` nobody answers, and nothing is sent."""
-    said = ""
-    try:
-        port = device.port(asked, _number(name, values))
-        values = read(name, port, asked.at_s) | values
-        said = f"You are about to send access register: {name} with the following data:\n"
-        said += table(LAYOUTS[name], values)
-        said += "\n Do you want to continue ? (y/n) [n] : "
-        if not answered:
-            return said
-        said += "y\n Sending access register...\n"
-        if device.inband and name in TOO_LONG:
-            raise AccessRefused(_NO_SET)
+    port = device.port(asked, _number(name, values))
+    values = read(name, port, asked.at_s) | values
+    yield f"You are about to send access register: {name} with the following data:\n"
+    yield table(LAYOUTS[name], values) + "\n Do you want to continue ? (y/n) [n] : "
+    if answered:
+        yield "y\n Sending access register...\n"
+        if device.inband and name == "ROCE_ACCL":  # longer than a subnet management packet carries (44 bytes)
+            raise _by_firmware(_NO_SET)
         write(name, port, values, asked.ports, asked.at_s)
-    except AccessRefused as refused:
-        raise ToolRefused(f"Failed to send access register: {refused}", said) from None
-    return said
 
 
 def table(fields: tuple[Field, ...], values: Values) -> str:

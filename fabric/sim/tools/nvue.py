@@ -22,7 +22,7 @@ _WHAT = "simulated switch: only ports, RoCE, adaptive routing, system and commit
 
 def nv(asked: ToolCall) -> Said:
     """``nv show|set|unset|config ...``; on a host there is no such program."""
-    switch = asked.rack.nvue.of(asked.site.host.name)
+    switch = asked.rack.nvue.switches.get(asked.site.host.name)
     if switch is None:
         return Said(stderr="bash: line 1: nv: command not found\n", status=127)
     words = asked.words
@@ -207,7 +207,7 @@ def _apply(asked: ToolCall, switch: NvueSwitch, words: list[str]) -> Said:
 
 def nvue_shell(asked: ToolCall, words: tuple[str, ...]) -> Said:
     """``sh -c TEXT fabric-nvue clean|seen|stage|commit PATH ...``, as that text does it."""
-    switch = asked.rack.nvue.of(asked.site.host.name)
+    switch = asked.rack.nvue.switches.get(asked.site.host.name)
     if switch is None or len(words) < 2:
         return _refused("nv config diff failed" if words else "no such verb:")
     verb, path, args = words[0], words[1], words[2:]

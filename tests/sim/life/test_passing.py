@@ -1,7 +1,6 @@
 """Faults that come and go, lemons, parts that are well most of the time, and files read at once on such hosts."""
 
 from dataclasses import replace
-from math import inf
 
 import pytest
 
@@ -13,10 +12,10 @@ from fabric.model.sampling import SampleSettings
 from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.probes.sources import sources_of
 from fabric.sim.hashing import mix64
-from fabric.sim.hosts import Hosts
-from fabric.sim.hosts.site import SWING_S, Site, swung_c
+from fabric.sim.hosts.site import SWING_S, swung_c
 from fabric.sim.hosts.timeline import Exited
-from fabric.sim.life import DAY_S, FLAP_S, LEAST_BER, ONE_IN, WORST_BER, Whims, episodes
+from fabric.sim.life import DAY_S, FLAP_S, LEAST_BER, ONE_IN, WORST_BER, episodes
+from fabric.sim.rack import Rack
 from fabric.sim.world import World
 from tests.places import INVENTORY
 
@@ -261,44 +260,48 @@ def test_a_hanging_host_has_no_row_and_one_that_prints_garbage_no_numbers() -> N
 PART = ("gpu001", "mlx5_0")
 
 
-@pytest.fixture
-def site() -> Site:
-    return Hosts(rack_topology(2, parts=2), (), seed=1).site("gpu001")
+def having(kind: str, factor: float, component: str = "gpu001/mlx5_0") -> Rack:
+    """A rack in which this is the matter from the beginning on."""
+    world = a_world(Fault(component, kind, factor))
+    world.advance(0.0)
+    return world.rack
 
 
-def having(site: Site, kind: str, factor: float, component: str = "gpu001/mlx5_0") -> Whims:
-    whims = Whims()
-    whims.set(site, TimedFault(0.0, inf, Fault(component, kind, factor)), comes=True)
-    return whims
-
-
-def test_one_transfer_in_fifty_dips(site: Site) -> None:
-    whims = having(site, "dipping", 0.5)
-    left = [whims.left([PART], bits, 0.0) for bits in range(50_000)]
+def test_one_transfer_in_fifty_dips() -> None:
+    here = having("dipping", 0.5).passing
+    left = [here.left([PART], bits, 0.0) for bits in range(50_000)]
     assert set(left) == {0.5, 1.0}
     assert left.count(0.5) / len(left) == pytest.approx(1 / ONE_IN, rel=0.1)
 
 
-def test_an_erratic_part_is_slow_in_half_to_three_quarters_of_its_transfers(site: Site) -> None:
+def test_an_erratic_part_is_slow_in_half_to_three_quarters_of_its_transfers() -> None:
     """How often is its own: another part has another number. A host's is felt by all of its RNICs, inside it, too."""
     rates = []
     for component in ("gpu001/mlx5_0", "gpu001/mlx5_0:port", "gpu001"):
-        whims = having(site, "erratic", 0.8, component)
+        here = having("erratic", 0.8, component).passing
         inside = not component.endswith(":port")
-        left = [whims.left([PART], mix64(number), 0.0, inside=inside) for number in range(5_000)]
+        left = [here.left([PART], mix64(number), 0.0, inside=inside) for number in range(5_000)]
         assert set(left) == {0.8, 1.0}
         rates.append(left.count(0.8) / len(left))
     assert all(0.48 < rate < 0.77 for rate in rates)
     assert len({round(rate, 1) for rate in rates}) > 1
 
 
-def test_a_fading_part_has_lost_its_share_after_a_day(site: Site) -> None:
-    whims = having(site, "fading", 0.7)
-    assert [whims.left([PART], 1, at_s) for at_s in (0.0, DAY_S / 2, DAY_S)] == pytest.approx([1.0, 0.85, 0.7])
+def test_programs_on_an_erratic_host_go_on_when_another_fault_comes_over_it(kit) -> None:
+    """To be slow now and then is no reason not to answer."""
+    world = living(kit, passing("gpu001/mlx5_3", "slow", 0.5), faults=(Fault("gpu001", "erratic", 0.8),))
+    ended = one(kit, world, "sleep 30")
+    assert (ended.at_s > 30.0, ended.exit_status) == (True, 0)
 
 
-def test_what_cannot_bear_warmth_is_slowest_at_its_warmest(site: Site) -> None:
-    whims = having(site, "heat_sick", 0.8)
-    assert whims.left([PART], 1, SWING_S / 2) == pytest.approx(0.8)
-    assert swung_c(site.swings["mlx5_0"], SWING_S / 2) == pytest.approx(15.0)
-    assert whims.left([PART], 1, SWING_S) == pytest.approx(1.0)
+def test_a_fading_part_has_lost_its_share_after_a_day() -> None:
+    here = having("fading", 0.7).passing
+    assert [here.left([PART], 1, at_s) for at_s in (0.0, DAY_S / 2, DAY_S)] == pytest.approx([1.0, 0.85, 0.7])
+
+
+def test_what_cannot_bear_warmth_is_slowest_at_its_warmest() -> None:
+    rack = having("heat_sick", 0.8)
+    here = rack.passing
+    assert here.left([PART], 1, SWING_S / 2) == pytest.approx(0.8)
+    assert swung_c(rack.hosts.site("gpu001").swings["mlx5_0"], SWING_S / 2) == pytest.approx(15.0)
+    assert here.left([PART], 1, SWING_S) == pytest.approx(1.0)

@@ -29,11 +29,11 @@ from fabric.sim.tools.nccl_tests.model import (
     latency_us,
     least_timeout,
     may_adapt,
+    number_of,
     nvlink_ratio,
     patience_of,
     rail_weight,
     rails,
-    service_level,
     stall_s,
 )
 from fabric.sim.tools.nccl_tests.text import CollectiveOptions
@@ -69,8 +69,7 @@ def members(sites: tuple[Site, ...], env: Mapping[str, str], bits: int, *, per_p
     for process, site in enumerate(sites):
         first = local.get(site, 0)
         local[site] = first + per_process
-        there = site.present_gpus()
-        shown = [there[number] for number in visible_gpus(env.get("CUDA_VISIBLE_DEVICES"), len(there))]
+        shown = visible_gpus(env.get("CUDA_VISIBLE_DEVICES"), site.present_gpus())
         for ordinal in range(first, first + per_process):
             if ordinal >= len(shown):
                 raise TooFewGpus(text.too_few_gpus(first + per_process, len(shown)))
@@ -89,20 +88,13 @@ BROKEN_LINK = "unhandled cuda error (run with NCCL_DEBUG=INFO for details)"
 @dataclass(frozen=True, slots=True)
 class CollectiveWay:
     """
-    What a collective runs over, and how fast it is alone.
-
-    *ring*: between which hosts it crosses leaves. *algorithms*: what NCCL picks from where that is modelled; elsewhere
-    *tree* says which of two an all-reduce takes, by which its low-latency protocols are modelled for small messages.
+    What a collective runs over, and how fast it is alone; *ring*: between which hosts it crosses leaves.
     """
 
     gpus: int
     hosts: int
     shares: tuple[Share, ...]
     bus_gbps: float
-    latency_us: float
-    generation: str
-    tree: bool
-    algorithms: tuple[str, ...]
     ring: Ring | None
 
 
@@ -142,7 +134,7 @@ class CollectiveJob:
             stdout = self.setting.marked(listing + said, 0)
             rack.timeline.exit_later(process, ready_s + FAIL_S, status=status, stdout=stdout)
         else:
-            left = rack.whims.left([(site.host.name, rnic.device) for site, rnic, _ in used], bits, ready_s)
+            left = rack.passing.left([(site.host.name, rnic.device) for site, rnic, _ in used], bits, ready_s)
             running = RunningCollective(self, rack, process, self._plan(group, used, ring, left=left), listing, bits)
             process.work = running
             rack.timeline.at(ready_s, running.start)
@@ -174,7 +166,7 @@ class CollectiveJob:
         for member in group:
             host, pid = member.site.host.name, member.pid
             if member.site.trouble_of(member.gpu.name) == "broken":
-                return 2, text.cuda_failure(host, pid, "uncorrectable ECC error encountered")
+                return 2, text.cuda_failure(host, pid)
             if member.site.trouble_of(f"{member.gpu.name}:nvlink") == "broken":
                 return 3, text.nccl_failure(host, (pid,), BROKEN_LINK)
         sites = {member.site for member in group}
@@ -206,13 +198,13 @@ class CollectiveJob:
         common = tuple(sorted(frozenset.intersection(*map(frozenset, rails))))
         ratio = self._weight(group, used) * RNIC_EFFICIENCY
         hosts = tuple(site.host.name for site in sites)
-        adaptive, level = may_adapt(rack, hosts, self.setting.env), service_level(self.setting.env)
+        adaptive, level = may_adapt(rack, hosts, self.setting.env), number_of(self.setting.env, "NCCL_IB_SL", most=15)
         every = self.operation == "alltoall"
         return rack.above.ring(Ring(hosts, common, ratio, adaptive, level, every=every, draw=bits))
 
     def _cut(self, rack: Rack, ring: Ring | None, used: list[Rail], pid: int) -> tuple[int, str] | None:
         """Exit status and text when the network has no way for some edge of the ring."""
-        network = rack.above.network() if ring is not None else None
+        network = rack.above.network if ring is not None else None
         if ring is None or network is None or not network.is_cut(ring):
             return None
         site, rnic, _ = used[0]
@@ -222,7 +214,6 @@ class CollectiveJob:
     def _plan(self, group: tuple[Member, ...], used: list[Rail], ring: Ring | None, *, left: float) -> CollectiveWay:
         """The least of NVLink in every host and, between hosts, of every rail, of which *left* is left."""
         gpus, hosts = len(group), len({site for site, _, _ in used}) or 1
-        tree = is_tree(self.operation, hosts, algorithm=self.algorithm)
         rings = hosts == 1 and "RING" in self.algorithm.upper()
         shares: list[Share] = []
         limits = []
@@ -236,21 +227,26 @@ class CollectiveJob:
             for path in site.layout.for_collective(rnic.device, gpu):
                 shares.append((site, path.resources, weight))
                 limits.append(site.ceiling_gbps(path) * weight * left)
-        generation = group[0].site.layout.generation
-        algorithms = algorithms_of(self.operation, hosts, generation=generation, algorithm=self.algorithm)
-        latency = latency_us(self.operation, gpus, hosts, tree=tree)
-        return CollectiveWay(gpus, hosts, _merged(shares), min(limits), latency, generation, tree, algorithms, ring)
+        return CollectiveWay(gpus, hosts, _merged(shares), min(limits), ring)
 
     def time_us(self, plan: CollectiveWay, size_bytes: int, bus_gbps: float) -> float:
-        """One call with this size at a bus bandwidth, without noise."""
-        job = AllReduce(plan.gpus, plan.hosts, bus_gbps, PLATFORMS[plan.generation])
-        if plan.algorithms:
-            return all_reduce_us(size_bytes, job, plan.algorithms)
+        """
+        One call with this size at a bus bandwidth, without noise.
+
+        What NCCL picks from is modelled on three hosts or more; elsewhere its low-latency protocols for small messages.
+        """
+        generation = plan.shares[0][0].layout.generation
+        job = AllReduce(plan.gpus, plan.hosts, bus_gbps, PLATFORMS[generation])
+        algorithms = algorithms_of(self.operation, plan.hosts, generation=generation, algorithm=self.algorithm)
+        if algorithms:
+            return all_reduce_us(size_bytes, job, algorithms)
+        tree = is_tree(self.operation, plan.hosts, algorithm=self.algorithm)
         share = bus_factor(self.operation, plan.gpus) or 1.0
-        simple_us = plan.latency_us + size_bytes * 8 * share / (bus_gbps * 1000)
+        simple_us = latency_us(self.operation, plan.gpus, plan.hosts, tree=tree)
+        simple_us += size_bytes * 8 * share / (bus_gbps * 1000)
         if self.operation != "all_reduce":
             return simple_us
-        return min(simple_us, all_reduce_us(size_bytes, job, ("tree" if plan.tree else "ring",), ("ll", "ll128")))
+        return min(simple_us, all_reduce_us(size_bytes, job, ("tree" if tree else "ring",), ("ll", "ll128")))
 
 
 def _pid(bits: int, number: int) -> int:
@@ -282,8 +278,6 @@ class RunningCollective(Flow):
     When its packets vanish it stands still, goes on at a retry, or NCCL gives up when that takes too long; or goes on
     over the other of two RNICs that are one to it (*moved*).
     """
-
-    __slots__ = ("bits", "gone", "job", "listing", "moved", "outage", "plan", "process", "rack", "retries", "timeout")
 
     def __init__(
         self, job: CollectiveJob, rack: Rack, process: Process, plan: CollectiveWay, listing: str, bits: int
@@ -397,8 +391,7 @@ class RunningCollective(Flow):
             return None
         sender, receiver, rail = edge
         hosts = self.rack.topology.hosts
-        device = next(rnic.device for rnic in hosts[sender].platform.rnics if rnic.rail == rail)
-        return self.rack.hosts.site(sender), device, hosts[receiver].address
+        return self.rack.hosts.site(sender), hosts[sender].rnic(rail).device, hosts[receiver].address
 
     def _pid_on(self, site: Site) -> int:
         """The process of the first rank on a host."""
@@ -408,7 +401,7 @@ class RunningCollective(Flow):
     def lost_gpu(self, site: Site, at_s: float) -> None:
         """nccl-tests checks every CUDA call: the rank on that GPU says what it was told, and all end."""
         self.abandon(self.process, at_s)
-        said = text.cuda_failure(site.host.name, self._pid_on(site), "uncorrectable ECC error encountered")
+        said = text.cuda_failure(site.host.name, self._pid_on(site))
         stdout = self.job.setting.marked(self.listing + said, 0)
         self.rack.timeline.exit_later(self.process, at_s + NOTICE_S, status=2, stdout=stdout)
 
@@ -422,15 +415,15 @@ class RunningCollective(Flow):
     def finish(self, at_s: float) -> None:
         """Print the table and end, unless packets were lost for good."""
         job, plan, average_gbps = self.job, self.plan, self.average_gbps()
-        asked, platform = job.setting.env.get("NCCL_IB_TC", "0"), self.process.site.layout.platform
+        traffic_class, platform = number_of(job.setting.env, "NCCL_IB_TC", most=255), self.process.site.layout.platform
         share = average_gbps / plan.bus_gbps
-        if plan.hosts > 1 and self.rack.drops(platform, int(asked) if asked.isdigit() else 0, share):
+        if plan.hosts > 1 and self.rack.drops(platform, traffic_class, share):
             self._give_up(at_s)
             return
         factor = bus_factor(job.operation, plan.gpus)
         hosts = {site.host.name for site, _, _ in self.shares}
         rows: dict[int, list[str]] = {}
-        adaptive = self.ring is not None and self.rack.above.adapts(self.ring)
+        adaptive = self.ring is not None and self.rack.above.forwarding.adapts(self.ring)
         total = 0.0
         for number, size in enumerate(job.sizes_bytes):
             cells = []

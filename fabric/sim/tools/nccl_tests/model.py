@@ -151,12 +151,15 @@ def patience_of(env: Mapping[str, str], *, least: int = 0) -> tuple[int, int]:
 
     No timeout but 0, which is for ever, is shorter than *least*.
     """
-    found = []
-    for name, default, most in (("NCCL_IB_TIMEOUT", NCCL_TIMEOUT, 31), ("NCCL_IB_RETRY_CNT", NCCL_RETRY, 7)):
-        value = env.get(name, "")
-        number = int(value[:9]) if value.isascii() and value.isdigit() else default
-        found.append(number if number <= most else default)
-    return max(found[0], least) if found[0] else 0, found[1]
+    timeout = number_of(env, "NCCL_IB_TIMEOUT", NCCL_TIMEOUT, most=31)
+    return max(timeout, least) if timeout else 0, number_of(env, "NCCL_IB_RETRY_CNT", NCCL_RETRY, most=7)
+
+
+def number_of(env: Mapping[str, str], name: str, default: int = 0, *, most: int) -> int:
+    """The number that a variable holds; *default* where it is not set, is no number, or is above *most*."""
+    text = env.get(name, "")
+    number = int(text[:9]) if text.isascii() and text.isdigit() else default
+    return number if number <= most else default
 
 
 OF_TWO = 0.5
@@ -353,12 +356,6 @@ FORCED = "adaptive_routing_forced_en"
 """The field of an RNIC's register ROCE_ACCL that lets the packets of queue pairs made from then on be reordered."""
 
 
-def service_level(env: Mapping[str, str]) -> int:
-    """NCCL_IB_SL, 0 when it is not set (or no service level)."""
-    text = env.get("NCCL_IB_SL", "")
-    return int(text) if text.isascii() and text.isdigit() and int(text[:3]) < 16 else 0
-
-
 def may_adapt(rack: Rack, hosts: tuple[str, ...], env: Mapping[str, str]) -> bool:
     """
     Whether a job that starts now lets the fabric route it adaptively, if the fabric does that.
@@ -369,7 +366,7 @@ def may_adapt(rack: Rack, hosts: tuple[str, ...], env: Mapping[str, str]) -> boo
     platforms = [rack.topology.hosts[name].platform for name in hosts]
     if platforms[0].link_layer != "ethernet":
         return env.get("NCCL_IB_ADAPTIVE_ROUTING", "") != "0"
-    if not rack.nvue and rack.mock.routing != "ar":
+    if not rack.nvue.switches and rack.mock.routing != "ar":
         return False
     return told(rack, hosts, FORCED)
 

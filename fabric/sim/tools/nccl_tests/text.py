@@ -91,8 +91,9 @@ def time_text(time_us: float) -> str:
     return f"{time_us:7.1f}" if time_us < 100_000 else f"{time_us:7.0f}"
 
 
-def cuda_failure(host: str, pid: int, reason: str) -> str:
+def cuda_failure(host: str, pid: int) -> str:
     """A GPU does not work."""
+    reason = "uncorrectable ECC error encountered"
     return f"{host}: Test CUDA failure common.cu:1030 '{reason}'\n .. {host} pid {pid}: Test failure common.cu:891\n"
 
 

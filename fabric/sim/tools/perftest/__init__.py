@@ -78,7 +78,6 @@ class Transfer(Flow):
 
     title: ClassVar[str] = "RDMA_Write BW"
     columns: ClassVar[str] = text.COLUMNS
-    __slots__ = ("client", "gone", "rack", "server", "stuck")
 
     def __init__(self, rack: Rack, client: PairEnd, server: PairEnd) -> None:
         super().__init__((), 0.0)
@@ -115,7 +114,7 @@ class Transfer(Flow):
         """The share that an RNIC or a cable with a whim leaves to it."""
         ends = [(end.site.host.name, end.side.device) for end in (self.client, self.server)]
         inside = self.client.site is self.server.site
-        return self.rack.whims.left(ends, self.client.bits, at_s, inside=inside)
+        return self.rack.passing.left(ends, self.client.bits, at_s, inside=inside)
 
     def _route(self) -> str | None:
         """Find the shares and the ceiling; returns what is wrong on the way."""
@@ -140,17 +139,19 @@ class Transfer(Flow):
     def _beyond_leaf(self) -> Ring | None:
         """Its way over the uplinks; None where both RNICs are on one leaf without queues, or nothing is modelled."""
         client, server = self.client, self.server
-        leaves = [end.site.host.leaves[end.rnic.rail : end.rnic.rail + 1] for end in (client, server)]
+        leaves = [end.site.host.leaf(end.rnic.rail) for end in (client, server)]
         waits = self.rack.above.queued and client.site is not server.site  # in the queue of a leaf, too
         if not all(leaves) or (leaves[0] == leaves[1] and not waits):
             return None
-        hosts, rails, to_rails = (
-            (client.site.host.name, server.site.host.name),
-            (client.rnic.rail,),
-            (server.rnic.rail,),
+        ring = Ring(
+            hosts=(client.site.host.name, server.site.host.name),
+            rails=(client.rnic.rail,),
+            bus_ratio=RNIC_EFFICIENCY,
+            one_way=True,
+            to_rails=(server.rnic.rail,),
+            draw=client.bits,
+            qps=client.options.queue_pairs,
         )
-        pairs, draw = client.options.queue_pairs, client.bits
-        ring = Ring(hosts, rails, RNIC_EFFICIENCY, one_way=True, to_rails=to_rails, draw=draw, qps=pairs)
         return self.rack.above.ring(ring)
 
     def _answers(self, ring: Ring) -> Ring:
@@ -261,7 +262,7 @@ class WriteBw:
         first = platform.rnics[0].device if platform.rnics else "mlx5_0"
         device = first if options.device is None else options.device
         rnic = platform.rnic_by_device.get(device)
-        gpus = visible_gpus(self.visible, len(there))
+        gpus = visible_gpus(self.visible, there)
         refusal, endpoint, node = "", "", self._node(rnic)
         if self.numa is not None and self.numa >= platform.numa_nodes:
             refusal = f"libnuma: Warning: node argument {self.numa} is out of range\n\n<{self.numa}> is invalid\n"
@@ -272,11 +273,11 @@ class WriteBw:
         elif options.cuda is None:
             endpoint = f"numa{node}"
         elif options.cuda < len(gpus):
-            endpoint = there[gpus[options.cuda]].name
+            endpoint = gpus[options.cuda].name
         picked = lead = page("ib_write_bw-lead", options=options, waits=options.peer is None)
         model, bus = GPU_MODELS[layout.generation], ""
         if options.cuda is not None:
-            buses, bus = [pci_bus(there[number].index) for number in gpus], pci_bus(options.cuda)
+            buses, bus = [pci_bus(gpu.index) for gpu in gpus], pci_bus(options.cuda)
             picked += page("ib_write_bw-cuda", options=options, buses=buses, model=model)
         words = {"device": device, "options": options, "ethernet": platform.link_layer == "ethernet", "numa": node}
         words |= {"title": self.transfer.title, "columns": self.transfer.columns, "rule": text.RULE}
@@ -361,7 +362,6 @@ class PingPong(Transfer):
 
     title: ClassVar[str] = "RDMA_Write Latency"
     columns: ClassVar[str] = text.RULE + _COLUMNS
-    __slots__ = ()
 
     def _move(self, at_s: float) -> None:
         self.ceiling_gbps *= self._left(at_s)
@@ -386,7 +386,6 @@ class BothWays(Transfer):
     """Two sides that write to each other (``ib_write_bw -b``); the sum is printed."""
 
     title: ClassVar[str] = "RDMA_Write Bidirectional BW"
-    __slots__ = ("_back",)
 
     def __init__(self, rack: Rack, client: PairEnd, server: PairEnd) -> None:
         super().__init__(rack, client, server)

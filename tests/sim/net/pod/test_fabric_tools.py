@@ -125,5 +125,5 @@ def test_routing_converges_as_bgp_does(pod) -> None:
     routed = []
     for at_s in (10.010, 10.020, 17.0, 19.0):  # it trains for 2.5 s when it comes back
         made.to(at_s)
-        routed.append(bool(made.world.rack.above.network().known.routed))
+        routed.append(bool(made.world.rack.above.network.known.routed))
     assert routed == [False, True, True, False]
