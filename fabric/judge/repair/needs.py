@@ -126,9 +126,9 @@ def needs_of(
     """
     What the *suspects* have to show; *names* are the hosts or links that were repaired.
 
-    One that was tested too seldom to know how often it is bad explains nothing: a path that was low in its only test
-    may as well be an RNIC that dips. Of *evidence* that nobody explains those parts on its way have to show it that
-    were bad most often.
+    One that was tested too seldom to know how often it is bad explains nothing, nor does a path that was good, too: low
+    in its only test, or in two of three, it may as well be an RNIC that dips. Of *evidence* that nobody explains those
+    parts on its way have to show it that were bad most often.
     """
     accused = frozenset((*(one.probe_id for one in evidence), *(name for one in suspects for name in one.probes)))
     blamed = {name: one.course for one in suspects for name in (one.component, *one.ambiguous_with)}
@@ -138,7 +138,8 @@ def needs_of(
         return part_tests(name, run, accused=accused)
 
     tests = {name: tests_of(name) for name in blamed if len(tests_of(name)) >= LEAST_SAMPLES}
-    told = {one.probe.probe_id for found in tests.values() for one in found}
+    explain = [own for name, own in tests.items() if not Part.of(name).end or all(one.bad for one in own)]
+    told = {one.probe.probe_id for own in explain for one in own}
     for probe in evidence if set(names) <= run.topology.hosts.keys() else ():
         parts = [one for one in components_of(probe, run.topology) if probe.probe_id not in told]
         on_way = [one.name for one in parts if one.kind in _PARTS] or [one.name for one in parts[:1]]

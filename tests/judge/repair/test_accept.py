@@ -279,6 +279,15 @@ def test_a_path_that_was_low_in_its_only_test_may_be_an_rnic_that_dips(rack: Top
     assert (found[RNIC].bad, found[RNIC].of, found[RNIC].tests) == (1, 24, 683)
 
 
+def test_a_path_that_was_good_too_may_be_an_rnic_that_dipped_twice_on_it(rack: Topology) -> None:
+    probes = expand_phase(Phase("intra", (RnicToRnicSpec(repeat=3),)), rack, ["gpu001"])
+    low = [one for one in probes if one.params["series"] == "mlx5_0.mlx5_1"][:2]
+    path = f"{RNIC}->mlx5_1"
+    found = needs(run_of(rack, lambda probe: 200.0 if probe in low else 390.0, probes), suspect(path, low))
+    assert (found[path].bad, found[path].of) == (2, 3)
+    assert found[RNIC].tests > 10 * found[path].tests
+
+
 def test_evidence_that_no_suspect_explains_has_to_be_shown_by_each_part_on_its_way(rack: Topology) -> None:
     probes = checked(rack)
     low = next(one for one in probes if one.params.get("peer_rnic") == "mlx5_0")
