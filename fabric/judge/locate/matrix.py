@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from math import exp, isnan, nan
+from math import exp, inf, isnan, nan
 
 import numpy as np
 from scipy.special import ndtri
@@ -216,10 +216,10 @@ class ProbeSamples:
         )
         return matrix, columns
 
-    def _beside(self) -> Floats | None:
+    def _beside(self) -> Floats | float:
         """Of FAIL the share of the slowest that may have been in the way of each, of its own level."""
         if self._outcome is not Outcome.FAIL:
-            return None
+            return inf
         beside = slowest_beside([row.probe for row in self.rows], self._results, self._topology)
         return as_shares(beside, self.level[self.of_class])
 
@@ -293,7 +293,9 @@ def entries_of(
     sample, part, way = found.T
     shown = (np.bincount(part, slow[sample], minlength=len(columns)) > 0)[part]
     large = np.array([one.kind in _LARGE for one in columns], dtype=np.bool_)
-    return columns, Entries(sample[shown], part[shown], way[shown], cost, large)
+    return columns, Entries(
+        sample[shown], part[shown], way[shown], cost, large, np.zeros_like(large), np.zeros(len(columns))
+    )
 
 
 def _is_of_gpu(probe: Probe, verdict: ProbeVerdict) -> bool:

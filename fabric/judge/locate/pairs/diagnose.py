@@ -59,7 +59,7 @@ def diagnose(
         else:
             said.append((Outcome.INCONCLUSIVE, f"nothing but zeros was measured{samples.where}"))
     planes = [one for alike in kinds.values() for one in fit_together(alike, floor=floor)]
-    found = judged(planes, floor, limit_alone=True, more=[one for one, _ in failed.suspects])
+    found = judged(planes, limit_alone=True, more=[one for one, _ in failed.suspects])
     said += [*found.open, *_no_peers(planes, limit_gbps)]
     if limit_gbps is None:  # with one, each rail is judged by it
         said += slow_rails(planes, topology)

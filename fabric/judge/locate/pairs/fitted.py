@@ -151,9 +151,10 @@ class Fitted:
         good, samples = self.explained == 0, self.samples
         return np.bincount(np.concatenate([samples.a[good], samples.b[good]]), minlength=len(samples.hosts))
 
-    def needed(self, floor: float) -> int:
-        """So many good samples of a host rule out that it is slow by *floor*: three times the error of their mean."""
-        return int(np.ceil((SIGMAS * self.noise / floor) ** 2))
+    @property
+    def needed(self) -> int:
+        """So many good samples of a host rule out that it is slow by the floor: three times the error of their mean."""
+        return int(np.ceil((SIGMAS * self.noise / self.floor) ** 2))
 
 
 def fit(samples: PairSamples, *, floor: float = FLOOR) -> Fitted:
@@ -244,7 +245,7 @@ def _described(
             if (normal.top < normal.top.max() + _LOST).any():  # where all is lost nothing is normal
                 continue
             far = (normal.level + normal.noise[:, None] < normal.top.max() - NEAR) & (normal.weight > 0)
-            if beside is not None and far.any():
+            if joint.beside is not None and far.any():
                 continue  # half of what others reach is a cable that is shared, and no place
             priced = replace(normal, cost=normal.cost + cost)
             found = describe(y, priced, joint.cells, floor=least, beside=beside, told=False, best=best)

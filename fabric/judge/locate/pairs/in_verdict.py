@@ -18,7 +18,6 @@ from fabric.judge.locate.pairs.judged import DRAW_AGAIN, LEAST_HOSTS, Said, judg
 from fabric.judge.locate.pairs.rounds import not_crossed, targeted
 from fabric.judge.locate.pairs.run_planes import fitted_planes, measured_in, run_planes
 from fabric.judge.locate.pairs.uplinks import down, look_at, unused
-from fabric.judge.locate.structure import FLOOR
 from fabric.model.outcome import Outcome, Reason, note
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
@@ -77,7 +76,7 @@ def pair_findings(
     if not every:
         return PairFindings((), {}, (), ())
     enough = [_judged_by(one, verdicts) for one in fitted_planes(every) if len(one.samples.hosts) >= LEAST_HOSTS]
-    found = judged(enough, FLOOR, limit_alone=False)
+    found = judged(enough, limit_alone=False)
     within = Inside(inside, probes, results, topology)
     losses = {one.components.names[b.component]: b.loss for one in enough for b in one.blamed}
     suspects = [

@@ -51,7 +51,7 @@ class Judged:
     pairs: tuple[LowPairs, ...]
 
 
-def judged(planes: Sequence[Fitted], floor: float, *, limit_alone: bool, more: Sequence[Suspect] = ()) -> Judged:
+def judged(planes: Sequence[Fitted], *, limit_alone: bool, more: Sequence[Suspect] = ()) -> Judged:
     """
     Suspects of every plane: parts, always slow pairs, and what is below the limit.
 
@@ -75,7 +75,7 @@ def judged(planes: Sequence[Fitted], floor: float, *, limit_alone: bool, more: S
         if compared:
             shared = shared_parts(one, slow_alone(one), len(planes))
             found += [possible(each.component, each.samples, one) for each in shared]
-            open_ += doubts(one, floor, shared, single.low if limit_alone else None)
+            open_ += doubts(one, shared, single.low if limit_alone else None)
         suspects += found
     return Judged(tuple(merged([*suspects, *more], rails_of(planes))), tuple(open_), below, tuple(pairs))
 
@@ -138,7 +138,7 @@ def _host(host: str, parts: Sequence[Suspect]) -> Suspect:
     )
 
 
-def doubts(fitted: Fitted, floor: float, shared: Sequence[SlowTogether], told: Bools | None) -> list[Said]:
+def doubts(fitted: Fitted, shared: Sequence[SlowTogether], told: Bools | None) -> list[Said]:
     """What keeps a plane from being clean beside suspects and *shared* parts; *told* of are samples already."""
     samples, where, found = fitted.samples, fitted.samples.where, list[Said]()
     count, slow = len(samples.a), slow_alone(fitted)
@@ -156,19 +156,18 @@ def doubts(fitted: Fitted, floor: float, shared: Sequence[SlowTogether], told: B
         found.append((Outcome.INCONCLUSIVE, f"{text}; {again}" if drawn else text))
     elif odd:
         found.append((Outcome.MARGINAL, f"{odd} of {count} samples are slow once{where}: transient, {again}"))
-    return found + _not_cleared(fitted, floor)
+    return found + _not_cleared(fitted)
 
 
-def _not_cleared(fitted: Fitted, floor: float) -> list[Said]:
+def _not_cleared(fitted: Fitted) -> list[Said]:
     """Hosts with too few good samples, or with none."""
-    samples, found, count, needed = fitted.samples, list[Said](), fitted.good, fitted.needed(floor)
+    samples, found, count, needed = fitted.samples, list[Said](), fitted.good, fitted.needed
     blamed = {int(fitted.components.hosts[one.component]) for one in fitted.blamed}
     weak = [samples.hosts[host] for host in np.flatnonzero((count > 0) & (count < needed))]
     hidden = [samples.hosts[host] for host in np.flatnonzero(count == 0) if host not in blamed]
     if weak:
-        text = (
-            f"{len(weak)} hosts have too few samples to rule out {floor:.0%}{samples.where}: {needed} each are needed"
-        )
+        ruled_out = f"to rule out {fitted.floor:.0%}{samples.where}"
+        text = f"{len(weak)} hosts have too few samples {ruled_out}: {needed} each are needed"
         found.append((Outcome.INCONCLUSIVE, f"{text} at a noise of {fitted.noise:.1%} ({some(weak)})"))
     if hidden:
         text = f"not cleared{samples.where}, measured only over parts that are bad: {some(hidden)}"

@@ -20,7 +20,7 @@ from fabric.judge.locate.pairs.components import BUNDLES, LINKS
 from fabric.judge.locate.pairs.fitted import MEASURED_AGAIN, Fitted, fit
 from fabric.judge.locate.pairs.samples import PairSamples, Routes
 from fabric.judge.locate.search import CERTAIN
-from fabric.judge.locate.structure import FLOOR, UNKNOWN, Bools, Ints
+from fabric.judge.locate.structure import UNKNOWN, Bools, Ints
 from fabric.model.diagnosis import PairTest
 from fabric.probes.pairwise import across_leaves, under_leaves
 
@@ -406,7 +406,7 @@ def not_crossed(fitted: Fitted) -> list[int]:
 
 def seldom_good(fitted: Fitted, left: int) -> list[int]:
     """Sides of hosts, nothing bad known of them, that up to *left* samples more clear; those with the fewest first."""
-    components, count, needed = fitted.components, fitted.good, fitted.needed(FLOOR)
+    components, count, needed = fitted.components, fitted.good, fitted.needed
     blamed = {int(components.part[one.component]) for one in fitted.blamed}
     short = np.flatnonzero((count > 0) & (count < needed) & (count + left >= needed))
     sides = components.host_sides[short[np.argsort(count[short], kind="stable")]]

@@ -228,7 +228,7 @@ def test_a_noisy_fabric_is_measured_until_nobody_has_too_few_samples():
     while tests := next_round(state):
         state = state.with_results((test, 390.0 * (1 + 0.025 * random.normal())) for test in tests)
     found = fit(state.samples())
-    assert found.good.min() >= found.needed(0.03) > 3
+    assert found.good.min() >= found.needed > 3
     noisier = replace(found, noise=0.05)
-    assert len(seldom_good(noisier, noisier.needed(0.03))) == 24
+    assert len(seldom_good(noisier, noisier.needed)) == 24
     assert seldom_good(noisier, 3) == []
