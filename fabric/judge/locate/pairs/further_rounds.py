@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from fabric.judge.locate.pairs.fitted import Fitted
-from fabric.judge.locate.pairs.rounds import FIRST_ROUNDS, next_round, targeted, verifying
+from fabric.judge.locate.pairs.rounds import FIRST_ROUNDS, further_round, targeted, verifying
 from fabric.judge.locate.pairs.run_planes import Measured, RunPlane, fitted_planes, lids_of, measured_in, run_planes
 from fabric.model.change import ChangeSettings
 from fabric.model.diagnosis import PairTest
@@ -16,7 +16,7 @@ from fabric.model.scenario import LocaliseSettings
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan
 from fabric.probes import pairwise, routes
-from fabric.probes.pairwise import NO_LEAF, PairwiseSpec, Plane, planes_of
+from fabric.probes.pairwise import NO_LEAF, PairwiseSpec, Plane, across_leaves, planes_of
 
 ASKERS_MOST = 3
 """Hosts that are asked for the same table (a choice: what three hosts cannot read is not the host's trouble)."""
@@ -148,23 +148,23 @@ class FurtherRounds:
                 return asked
         specs = {spec.name: spec for spec in phase.probes if isinstance(spec, PairwiseSpec)}
         planes = run_planes(phase.name, measured, self.topology)
-        first = all(one.state.rounds < FIRST_ROUNDS for one in planes)
+        first = all(one.rounds < FIRST_ROUNDS for one in planes)
         said = [None] * len(planes) if first else fitted_planes(planes)
         return [
             probe
             for found, fitted in zip(planes, said, strict=True)
-            for test in _tests(self._drawing(found, planes), fitted, settings)
+            for test in _tests(found, fitted, settings, self._draws(found, planes))
             for probe in self._probes(test, found, specs[found.name])
         ]
 
-    def _drawing(self, found: RunPlane, planes: Sequence[RunPlane]) -> RunPlane:
+    def _draws(self, found: RunPlane, planes: Sequence[RunPlane]) -> int:
         """
-        Where switches draw a way per connection, all are to be drawn; adaptive routing takes every way.
+        So many ways are to be drawn where switches draw one per connection; adaptive routing takes every way.
 
         Rails that hang on the same leaves draw from the same ways.
         """
         alike = sum(one.plane.leaves.keys() == found.plane.leaves.keys() for one in planes)
-        return replace(found, state=replace(found.state, draws=-(-DRAWS // alike) if self.topology.draws_ways else 0))
+        return -(-DRAWS // alike) if self.topology.draws_ways else 0
 
     def _probes(self, test: PairTest, found: RunPlane, spec: PairwiseSpec) -> Iterator[Probe]:
         """
@@ -174,24 +174,26 @@ class FurtherRounds:
         those after them the first host is to send.
         """
         leaf = {host: leaf for leaf, hosts in found.plane.leaves.items() for host in hosts}
-        number = found.state.rounds
+        number = found.rounds
         reverse = number < FIRST_ROUNDS and number % 2 == 1 and leaf[test.a] == leaf[test.b]
         return spec.probes_of(
             test, found.plane, phase=found.phase, topology=self.topology, number=number, reverse=reverse
         )
 
 
-def _tests(found: RunPlane, fitted: Fitted | None, settings: LocaliseSettings) -> Sequence[PairTest]:
+def _tests(found: RunPlane, fitted: Fitted | None, settings: LocaliseSettings, draws: int) -> Sequence[PairTest]:
     """
     The next round of a plane; at the end those that are blamed once more. The last round is kept for that.
 
     What that round brought up, or left open, is gone after while rounds are left; and in the last round what is open,
     where nobody is blamed.
     """
-    if found.state.rounds >= settings.rounds:
+    if found.rounds >= settings.rounds:
         return ()
-    most = settings.rounds - (0 if found.verified else 1)
-    tests = next_round(replace(found.state, most_rounds=most), fitted)
-    if tests or found.verified or fitted is None:
+    if found.rounds < FIRST_ROUNDS or fitted is None:
+        return across_leaves(found.plane.leaves, (), found.rounds - 1)
+    left = settings.rounds - found.rounds - (0 if found.verified else 1)
+    tests = further_round(fitted, left=left, draws=draws)
+    if tests or found.verified:
         return tests
     return verifying(fitted) if fitted.blamed else targeted(fitted)

@@ -10,9 +10,8 @@ import numpy as np
 
 from fabric.judge.locate.company import slowest_beside
 from fabric.judge.locate.pairs.fitted import Fitted, fit_together
-from fabric.judge.locate.pairs.rounds import VERIFY, PairState
-from fabric.judge.locate.pairs.samples import OVER, PairSamples, Routes, pods_of, shares_above
-from fabric.judge.locate.structure import Floats
+from fabric.judge.locate.pairs.rounds import VERIFY
+from fabric.judge.locate.pairs.samples import OVER, PairSamples, Routes, pods_of, samples_under, shares_above
 from fabric.model.diagnosis import PairTest
 from fabric.model.part import Part
 from fabric.model.probe import AGAIN, FailureKind, Probe, ProbeResult
@@ -29,25 +28,18 @@ Measured = Sequence[tuple[Probe, ProbeResult]]
 @dataclass(frozen=True)
 class RunPlane:
     """
-    The tests of one name on one plane of one phase; *kind* as evidence calls them, with the line rate of several.
+    The tests of one name on one plane of one phase.
 
-    *state* holds those that measured something, and with 0 Gb/s those whose packets were lost; *probe_ids* are theirs,
-    in the same order, *beside* what those that may have been in their way reached, Gb/s. *verified*: the last round was
-    run.
+    *samples* are those that measured something, and with 0 Gb/s those whose packets were lost. So many *rounds* were
+    run; *verified*: the last one, too.
     """
 
     phase: str
     name: str
-    kind: str
     plane: Plane
-    state: PairState
-    probe_ids: tuple[str, ...]
+    samples: PairSamples
+    rounds: int
     verified: bool
-    beside: Floats
-
-    def samples(self) -> PairSamples:
-        """What was measured, as arrays."""
-        return replace(self.state.samples(), kind=self.kind, probe_ids=self.probe_ids, beside=self.beside)
 
 
 def measured_in(phase: str, probes: Iterable[Probe], results: Mapping[str, ProbeResult]) -> Measured:
@@ -106,7 +98,7 @@ def fitted_planes(planes: Sequence[RunPlane]) -> list[Fitted]:
     found = {
         number: fitted
         for numbers in alike.values()
-        for number, fitted in zip(numbers, fit_together([planes[n].samples() for n in numbers]), strict=True)
+        for number, fitted in zip(numbers, fit_together([planes[n].samples for n in numbers]), strict=True)
     }
     return [found[number] for number in range(len(planes))]
 
@@ -131,26 +123,25 @@ def _plane(
 ) -> RunPlane:
     good = [(probe, _gbps(result)) for probe, result in measured if _gbps(result) > 0.0 or is_lost(result)]
     plane = plane.only(host for probe, _ in good for host in probe.hosts)
-    tests = []
-    for probe, gbps in good:
-        via = OVER.join(ways.get(probe.probe_id, ())[1:-1]) or None
-        tests.append((PairTest(probe.hosts[0], probe.hosts[-1], via, str(probe.params.get("why", ""))), gbps))
+    vias = (OVER.join(ways.get(probe.probe_id, ())[1:-1]) or None for probe, _ in good)
+    tests = [PairTest(probe.hosts[0], probe.hosts[-1], via) for (probe, _), via in zip(good, vias, strict=True)]
     # What several queue pairs reach beside each other over ways that differ tells of no one way.
     one_way = all(probe.params.get("queue_pairs") == 1 for probe, _ in measured)
-    state = PairState(
-        leaves=plane.leaves,
-        spines=tuple(sorted(set(known.values()))),
-        rounds=1 + max(pairwise.round_of(probe) for probe, _ in measured),
-        results=tuple(tests),
-        routes=known,
+    samples = replace(
+        samples_under(plane.leaves, tuple(sorted(set(known.values()))), tests, [gbps for _, gbps in good]),
+        kind=kind,
         rail=str(good[0][0].params["rnic"]),
         directed=True,
+        one_way=True,
+        routes=known,
+        probe_ids=tuple(probe.probe_id for probe, _ in good),
+        beside=np.array([beside[probe.probe_id] for probe, _ in good]),
         shares=shares_above(plane.leaves, topology) if one_way else {},
         pods=pods_of(plane.leaves, topology),
     )
     verified = any(probe.params.get("why") == VERIFY for probe, _ in measured)
-    names = tuple(probe.probe_id for probe, _ in good)
-    return RunPlane(phase, name, kind, plane, state, names, verified, np.array([beside[one] for one in names]))
+    rounds = 1 + max(pairwise.round_of(probe) for probe, _ in measured)
+    return RunPlane(phase, name, plane, samples, rounds, verified)
 
 
 def _gbps(result: ProbeResult) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 
 from fabric.judge.locate.candidates import CORES, SPINES, spines_above
 from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Ints
-from fabric.model.diagnosis import PairRow
+from fabric.model.diagnosis import PairRow, PairTest
 from fabric.model.text import fold
 from fabric.model.topology import Host, Topology
 
@@ -218,6 +218,28 @@ def _samples(rows: Sequence[PairRow], kind: str, rail: str | None, topology: Top
         rail=rail_name(rail, hosts, topology),
         placed=topology is not None and all(_leaf(topology.hosts.get(host), rail) is not None for host in hosts),
         kind=kind,
+    )
+
+
+def samples_under(
+    leaves: Mapping[str, Sequence[str]], spines: tuple[str, ...], tests: Sequence[PairTest], gbps: Sequence[float]
+) -> PairSamples:
+    """What *tests* between hosts of which all *leaves* are known measured; a leaf without a name is not known."""
+    names = tuple(leaves)
+    at: dict[str | None, int] = {host: n for n, host in enumerate(host for group in leaves.values() for host in group)}
+    spine: dict[str | None, int] = {None: UNKNOWN}
+    spine.update({name: number for number, name in enumerate(spines)})
+    return PairSamples(
+        hosts=tuple(host for group in leaves.values() for host in group),
+        a=_numbers(at, [test.a for test in tests]),
+        b=_numbers(at, [test.b for test in tests]),
+        gbps=np.array(gbps),
+        leaves=names if len(names) > 1 else (),
+        leaf=np.array([n for n, group in enumerate(leaves.values()) for _ in group], dtype=np.int64),
+        spines=spines,
+        via=_numbers(spine, [test.via for test in tests]),
+        placed=True,
+        only_leaf=(names[0] or None) if len(names) == 1 else None,
     )
 
 

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from benchmarks.measured_rack import dgx_platform, one_number
+from benchmarks.pair_fabric import PairState, next_round
 from fabric.judge.locate.candidates import CORES, SPINES
 from fabric.judge.locate.pairs.components import BUNDLES
 from fabric.judge.locate.pairs.findings import suspects_of
 from fabric.judge.locate.pairs.fitted import TWICE, Fitted, fit
-from fabric.judge.locate.pairs.rounds import PairState, next_round, to_settle
+from fabric.judge.locate.pairs.rounds import to_settle
 from fabric.judge.locate.pairs.samples import PairSamples, pods_of, shares_above
 from fabric.judge.locate.structure import UNKNOWN
 from fabric.judge.verdict.conclude import conclude

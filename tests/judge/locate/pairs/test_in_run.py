@@ -9,10 +9,11 @@ from hashlib import sha256
 import pytest
 
 from benchmarks.measured_rack import one_number
+from benchmarks.pair_fabric import PairState, next_round
 from fabric.judge.locate.pairs.fitted import fit
 from fabric.judge.locate.pairs.further_rounds import FurtherRounds
 from fabric.judge.locate.pairs.in_verdict import Inside
-from fabric.judge.locate.pairs.rounds import PairState, next_round, verifying
+from fabric.judge.locate.pairs.rounds import verifying
 from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.probes import Judge
 from fabric.model.change import ChangeSettings

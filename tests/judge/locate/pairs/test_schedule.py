@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.pair_fabric import Fabric, Scene, Score, localised, screened
+from benchmarks.pair_fabric import MOST_ROUNDS, Fabric, PairState, Scene, Score, localised, next_round, screened
 from fabric.judge.locate.pairs.diagnose import diagnose
 from fabric.judge.locate.pairs.fitted import DOUBTFUL, fit
 from fabric.judge.locate.pairs.judged import shared_parts
-from fabric.judge.locate.pairs.rounds import MOST_ROUNDS, PairState, next_round, seldom_good
+from fabric.judge.locate.pairs.rounds import seldom_good
 from fabric.model.outcome import Outcome
 from tests.judge.locate.pairs.made import GOOD_GBPS, all_pairs, hosts, row
 from tests.judge.locate.pairs.test_findings import measured
