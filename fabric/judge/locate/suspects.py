@@ -83,9 +83,8 @@ def locate(
     """
     if outcome is not Outcome.FAIL and all(one.outcome is not outcome for one in verdicts.values()):
         return Located()
-    made = ProbeSamples(topology, outcome, written or {}, pairs=pairs)
-    made.take(probes, verdicts, results)
-    if not made.rows or not made.bad_hosts:
+    made = ProbeSamples(probes, verdicts, results, topology, outcome, written or {}, pairs=pairs)
+    if not made.rows:
         return Located(normal_gbps=made.judged)
     matrix, columns = made.matrix(known)
     search, found = searched(matrix)
@@ -97,8 +96,8 @@ def locate(
         suspects=(*told.suspects(sure), *told.left_over(sure, results)),
         explained=told.explained(sure),
         normal_gbps=made.judged,
-        low=made.low(verdicts),
-        far=made.low(verdicts, among=made.count),
+        low=made.low(),
+        far=made.low(among=made.count),
         beside=told.in_company(sure),
     )
 

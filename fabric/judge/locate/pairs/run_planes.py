@@ -12,6 +12,7 @@ from fabric.judge.locate.company import slowest_beside
 from fabric.judge.locate.pairs.fitted import Fitted, fit_together
 from fabric.judge.locate.pairs.rounds import VERIFY
 from fabric.judge.locate.pairs.samples import OVER, PairSamples, Routes, pods_of, samples_under, shares_above
+from fabric.judge.normal.keys import leaf_of
 from fabric.model.diagnosis import PairTest
 from fabric.model.part import Part
 from fabric.model.probe import AGAIN, FailureKind, Probe, ProbeResult
@@ -176,7 +177,7 @@ def routes_of(measured: Measured, topology: Topology) -> dict[str, dict[tuple[st
     tables = [(probe, result) for probe, result in read if probe.kind == routes.KIND and probe.params["lid"]]
     for plane in dict.fromkeys(str(probe.params["plane"]) for probe, _ in tables):
         ends = {lid: Part.of(name).place for name, lid in lids_of(measured, plane).items() if "/" in name}
-        leaf_of = {host: _leaf_of(host, device, topology) for host, device in ends.values()}
+        under = {host: leaf_of(topology.hosts[host], device) or "" for host, device in ends.values()}
         peers = peers_of(measured, plane)
         above: dict[str, set[str]] = {}
         for (switch, _), peer in peers.items():
@@ -188,16 +189,9 @@ def routes_of(measured: Measured, topology: Topology) -> dict[str, dict[tuple[st
                 lid, port = int(m.metric.split(" ")[1]), (switch, int(m.value))
                 if lid in ends and port in peers:
                     sends[switch, ends[lid][0]] = peers[port]
-        ways = {key: _way(*key, leaf_of[key[1]], sends, above) for key in sends if key[0] in leaf_of.values()}
+        ways = {key: _way(*key, under[key[1]], sends, above) for key in sends if key[0] in under.values()}
         found[plane] = {key: OVER.join(way) for key, way in ways.items() if way}
     return found
-
-
-def _leaf_of(name: str, device: str, topology: Topology) -> str:
-    """The leaf of an RNIC; empty where the inventory does not say."""
-    host = topology.hosts[name]
-    rail = host.platform.rnic_by_device[device].rail
-    return host.leaves[rail] if rail < len(host.leaves) else ""
 
 
 def _way(
