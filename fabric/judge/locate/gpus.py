@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from fabric.judge.normal.keys import rnics_of
+from fabric.judge.normal.keys import grouped, rnics_of
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FailureKind, NamedPart, Probe
 from fabric.model.text import fold
@@ -70,21 +70,15 @@ def _missing(
     probes: Sequence[Probe], errors: Sequence[Probe], own: Sequence[Probe], verdicts: Verdicts, topology: Topology
 ) -> Iterator[ProbeVerdict]:
     """Of hosts that show fewer GPUs than the inventory has."""
-    lacking: dict[str, list[Probe]] = {}
-    for probe in errors:
-        verdict = verdicts[probe.probe_id]
-        if verdict.ran and verdict.failure in (FailureKind.NO_SUCH_GPU, FailureKind.TOO_FEW_GPUS):
-            lacking.setdefault(probe.hosts[0], []).append(probe)
+    of_it = (FailureKind.NO_SUCH_GPU, FailureKind.TOO_FEW_GPUS)
+    failed = [one for one in errors if verdicts[one.probe_id].ran and verdicts[one.probe_id].failure in of_it]
+    lacking = grouped(failed, lambda probe: probe.hosts[0])
     if not lacking:
         return
     here = {(probe.phase, probe.hosts[0]) for probe in own if _measured(probe, verdicts)}
     working = {host for _, host in here}
-    here |= {
-        (probe.phase, host)
-        for host, members in lacking.items()
-        for probe in members
-        if verdicts[probe.probe_id].failure is FailureKind.TOO_FEW_GPUS
-    }
+    few = (one for one in failed if verdicts[one.probe_id].failure is FailureKind.TOO_FEW_GPUS)
+    here |= {(probe.phase, probe.hosts[0]) for probe in few}
     for host, lost in lacking.items():
         members = [probe for probe in lost if (probe.phase, host) in here]
         platform = topology.hosts[host].platform
@@ -118,15 +112,15 @@ def _slow_at_times(probes: Sequence[Probe], verdicts: Verdicts) -> Iterator[Prob
 
 def _failing(errors: Sequence[Probe], own: Sequence[Probe], verdicts: Verdicts) -> Iterator[ProbeVerdict]:
     """Of hosts with one GPU in every group that failed, and in none that was measured in the same phase."""
-    bad: dict[tuple[str, str], list[Probe]] = {}
-    for probe in errors:
-        verdict = verdicts[probe.probe_id]
-        if probe.kind == AllToAllSpec.kind and verdict.ran and verdict.failure is FailureKind.GPU_FAILED:
-            bad.setdefault((probe.phase, probe.hosts[0]), []).append(probe)
-    every: dict[tuple[str, str], list[Probe]] = {}
-    for probe in own if bad else ():
-        if probe.kind == AllToAllSpec.kind and (probe.phase, probe.hosts[0]) in bad:
-            every.setdefault((probe.phase, probe.hosts[0]), []).append(probe)
+
+    def of_groups(probes: Sequence[Probe]) -> dict[tuple[str, str], list[Probe]]:
+        """By phase and host those between a group of GPUs."""
+        together = (probe for probe in probes if probe.kind == AllToAllSpec.kind)
+        return grouped(together, lambda probe: (probe.phase, probe.hosts[0]))
+
+    failed = [(probe, verdicts[probe.probe_id]) for probe in errors]
+    bad = of_groups([probe for probe, one in failed if one.ran and one.failure is FailureKind.GPU_FAILED])
+    every = of_groups(own if bad else ())
     for place, members in bad.items():
         groups = {frozenset(gpus_of(probe)) for probe in members}
         well = {frozenset(gpus_of(probe)) for probe in every[place] if _measured(probe, verdicts)}

@@ -25,7 +25,7 @@ from fabric.judge.locate.search import (
 )
 from fabric.judge.locate.steps import next_step
 from fabric.judge.locate.structure import FaultyPart
-from fabric.judge.normal.keys import series_key
+from fabric.judge.normal.keys import grouped, series_key
 from fabric.judge.normal.series import NORMAL
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
@@ -170,10 +170,8 @@ class _Told(NamedParts):
 
     def suspects(self, faults: Sequence[FaultyPart]) -> tuple[Suspect, ...]:
         """Each fault as a suspect; the same trouble of many hosts is one."""
-        groups: dict[Hashable, list[FaultyPart]] = {}
-        for fault in faults:
-            groups.setdefault(self._alike(fault, faults), []).append(fault)
-        return tuple(self._suspect(group[0]) if len(group) == 1 else self._group(group) for group in groups.values())
+        groups = grouped(faults, lambda fault: self._alike(fault, faults)).values()
+        return tuple(self._suspect(group[0]) if len(group) == 1 else self._group(group) for group in groups)
 
     def in_company(self, faults: Sequence[FaultyPart]) -> dict[str, float]:
         """Series of which all that is slow was so beside others on the same cable, with what is normal, Gb/s."""

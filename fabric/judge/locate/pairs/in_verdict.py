@@ -18,6 +18,7 @@ from fabric.judge.locate.pairs.judged import DRAW_AGAIN, LEAST_HOSTS, Said, judg
 from fabric.judge.locate.pairs.rounds import not_crossed, targeted
 from fabric.judge.locate.pairs.run_planes import fitted_planes, measured_in, run_planes
 from fabric.judge.locate.pairs.uplinks import down, look_at, unused
+from fabric.judge.normal.keys import grouped
 from fabric.model.outcome import Outcome, Reason, note
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
@@ -123,14 +124,11 @@ def classes_said(planes: Sequence[Fitted]) -> tuple[str, ...]:
 
     Nothing where all is one class.
     """
-    found: dict[str, list[tuple[float, int]]] = {}
-    for plane in planes:
-        for one in plane.classes:
-            label = one.test if one.name == ALL else f"{one.test}, {one.name}"
-            found.setdefault(label, []).append((one.gbps, one.samples))
+    every = (one for plane in planes for one in plane.classes)
+    found = grouped(every, lambda one: one.test if one.name == ALL else f"{one.test}, {one.name}")
     said = [
-        f"{label} {gbps_text(median(gbps for gbps, _ in levels))} Gb/s ({sum(count for _, count in levels)} samples)"
-        for label, levels in found.items()
+        f"{label} {gbps_text(median(one.gbps for one in alike))} Gb/s ({sum(one.samples for one in alike)} samples)"
+        for label, alike in found.items()
     ]
     if len(said) < 2:
         return ()

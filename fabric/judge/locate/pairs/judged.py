@@ -21,6 +21,7 @@ from fabric.judge.locate.pairs.findings import possible, some, suspects_of, unex
 from fabric.judge.locate.pairs.fitted import Fitted
 from fabric.judge.locate.search import CHANCE, MOST_NAMED
 from fabric.judge.locate.structure import UNKNOWN, Bools, Ints
+from fabric.judge.normal.keys import grouped
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.verdict import Suspect
@@ -100,11 +101,8 @@ def merged(suspects: Sequence[Suspect], rails: Mapping[str, int]) -> list[Suspec
     for suspect in suspects:
         known = by_name.get(suspect.component)
         by_name[suspect.component] = suspect if known is None else _joined(known, suspect)
-    of_host: dict[str, list[Suspect]] = {}
-    for suspect in by_name.values():
-        if suspect.kind == "rnic":
-            of_host.setdefault(suspect.hosts[0], []).append(suspect)
-    for host, parts in of_host.items():
+    of_rnics = [suspect for suspect in by_name.values() if suspect.kind == "rnic"]
+    for host, parts in grouped(of_rnics, lambda suspect: suspect.hosts[0]).items():
         if len({Part.of(part.component).both_ways for part in parts}) >= max(rails.get(host, 0), _LEAST_RAILS):
             others = {name: one for name, one in by_name.items() if one not in parts}
             by_name = {host: _host(host, parts), **others}

@@ -12,7 +12,7 @@ from fabric.judge.locate.company import slowest_beside
 from fabric.judge.locate.pairs.fitted import Fitted, fit_together
 from fabric.judge.locate.pairs.rounds import VERIFY
 from fabric.judge.locate.pairs.samples import OVER, PairSamples, Routes, pods_of, samples_under, shares_above
-from fabric.judge.normal.keys import leaf_of
+from fabric.judge.normal.keys import grouped, leaf_of
 from fabric.model.diagnosis import PairTest
 from fabric.model.part import Part
 from fabric.model.probe import AGAIN, FailureKind, Probe, ProbeResult
@@ -93,13 +93,11 @@ def run_planes(phase: str, measured: Measured, topology: Topology) -> list[RunPl
 
 def fitted_planes(planes: Sequence[RunPlane]) -> list[Fitted]:
     """What each plane says beside those of its kind of test and line rate."""
-    alike: dict[tuple[str, str, float], list[int]] = {}
-    for number, one in enumerate(planes):
-        alike.setdefault((one.phase, one.name, one.plane.line_rate_gbps), []).append(number)
+    alike = grouped(enumerate(planes), lambda each: (each[1].phase, each[1].name, each[1].plane.line_rate_gbps))
     found = {
         number: fitted
-        for numbers in alike.values()
-        for number, fitted in zip(numbers, fit_together([planes[n].samples for n in numbers]), strict=True)
+        for mine in alike.values()
+        for (number, _), fitted in zip(mine, fit_together([one.samples for _, one in mine]), strict=True)
     }
     return [found[number] for number in range(len(planes))]
 
