@@ -57,9 +57,8 @@ class Search(Likelihood):
     def __init__(self, matrix: SampleMatrix, cells: Cells | None = None) -> None:
         super().__init__(matrix, cells or Cells(matrix.entries, matrix.of_class))
         entries = matrix.entries
-        self._large = entries.large.copy()
+        self._large = entries.large | self.cells.is_bundle
         self._whole = np.arange(len(entries.cost)) if entries.whole is None else entries.whole
-        self._large |= self.cells.is_bundle
 
     def faults(self) -> list[FaultyPart]:
         """The faulty parts, the surest first, each with its evidence beside all others and its rivals."""

@@ -141,6 +141,7 @@ class _Told(NamedParts):
     ) -> None:
         super().__init__(columns, search)
         self._made, self._verdicts, self._outcome = made, verdicts, outcome
+        self._said = "failed" if outcome is Outcome.FAIL else "had errors"
 
     def is_sure(self, fault: FaultyPart) -> bool:
         """
@@ -196,7 +197,6 @@ class _Told(NamedParts):
         telling = [row for row in self._made.rows if set(hosts) <= set(row.probe.hosts)]
         judged = [(self._made.rows[i].probe.kind, self._verdicts[self._made.rows[i].probe.probe_id]) for i in bad]
         kind = "host" if len(hosts) == 1 else "pair" if len(hosts) == 2 else "group"
-        said = "failed" if self._outcome is Outcome.FAIL else "had errors"
         return Suspect(
             component="+".join(hosts) if len(hosts) < 3 else f"{hosts[0]}+{len(hosts) - 1}-more",
             kind=kind,
@@ -204,7 +204,7 @@ class _Told(NamedParts):
             confidence=round((len(bad) + 1) / (len(telling) + 2), 2),
             evidence=(
                 f"{' or '.join(hosts)}" + (", or what is between them" if len(hosts) > 1 else ""),
-                f"{len(bad)} of {len(telling)} probes that could show it {said}",
+                f"{len(bad)} of {len(telling)} probes that could show it {self._said}",
                 *evidence_lines(judged),
             ),
             next_step=next_step(kind, self._outcome),
@@ -254,7 +254,6 @@ class _Told(NamedParts):
         (column, rivals), bad, telling = self._named(fault), self._bad(fault), self._all(fault)
         judged = [(row.probe, self._verdicts[row.probe.probe_id]) for i in bad for row in [self._made.rows[i]]]
         hosts = self._hosts(column, [probe for probe, _ in judged])
-        said = "failed" if self._outcome is Outcome.FAIL else "had errors"
         named = judged[0][1].named
         alone = all(len(probe.hosts) == 1 for probe, _ in judged)
         about = "gpu" if column.kind == "host" and self._is_of_gpus(fault) else column.kind
@@ -266,7 +265,7 @@ class _Told(NamedParts):
             confidence=self._confidence(fault),
             evidence=(
                 column.text,
-                f"{len(bad)} of {len(telling)} probes that could show it {said}{self._since(fault)}",
+                f"{len(bad)} of {len(telling)} probes that could show it {self._said}{self._since(fault)}",
                 *self._routes(fault),
                 *evidence_lines([(probe.kind, self._seen(i)) for i, (probe, _) in zip(bad, judged, strict=True)]),
             ),

@@ -56,7 +56,6 @@ class Joint:
     beside: Floats | None
     cells: Cells
     family: Ints
-    bundle: Bools
     places: tuple[tuple[tuple[int, int], ...], ...]
     sides: tuple[Ints, Ints]
 
@@ -227,8 +226,8 @@ class _Numbers:
         self.places[every].append((place, spines))
         return np.column_stack([found, np.where((mine.paths == spines).any(axis=1), every, UNKNOWN)])
 
-    def cells(self, paths: Ints) -> tuple[Cells, Ints, Bools]:
-        """For the locator, with the family of each part, and whether it is a bundle."""
+    def cells(self, paths: Ints) -> tuple[Cells, Ints]:
+        """For the locator, with the family of each part."""
         family, extra, whole, bundle, share = (np.array(column) for column in zip(*self._rows, strict=True))
         many = {FAMILY["path"]: self._pairs}
-        return Cells(Entries.of_paths(paths, family, extra, whole, bundle, share, many)), family, bundle
+        return Cells(Entries.of_paths(paths, family, extra, whole, bundle, share, many)), family
