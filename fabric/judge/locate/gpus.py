@@ -48,8 +48,6 @@ _SLOW = (Outcome.FAIL, Outcome.INCONCLUSIVE)  # that, or slow once and well once
 def with_bad_gpus(probes: Sequence[Probe], verdicts: Verdicts, topology: Topology) -> dict[str, ProbeVerdict]:
     """The verdicts by probe id, those that bad GPUs explain as FAIL and with the reason why it is the part."""
     found = dict(verdicts)
-    if not any(verdict.outcome is Outcome.ERROR for verdict in verdicts.values()):
-        return found
     errors = [probe for probe in probes if verdicts[probe.probe_id].outcome is Outcome.ERROR and _of_gpus(probe)]
     if not errors:
         return found

@@ -85,12 +85,8 @@ def _asked(measured: Measured, plane: Plane, lid: int) -> list[tuple[Probe, bool
 
 def _askers(plane: Plane, first: str | None, topology: Topology) -> list[str]:
     """The one that the inventory names, if it has an RNIC on this rail, then hosts of one leaf after the other."""
-    there = (
-        first is not None
-        and first in topology.hosts
-        and any(r.rail == plane.rail for r in topology.hosts[first].platform.rnics)
-    )
-    named = [first] if first is not None and there else []
+    via = topology.hosts.get(first or "")
+    named = [via.name] if via is not None and plane.rail in via.platform.rnic_by_rail else []
     return list(dict.fromkeys([*named, *(hosts[0] for hosts in plane.leaves.values()), *plane.hosts]))
 
 

@@ -44,7 +44,11 @@ Said = tuple[Outcome, str]
 
 @dataclass(frozen=True)
 class Judged:
-    """*suspects* of all planes; *open*: what else was found; by plane what is *below* its limits, and *pairs* so."""
+    """
+    *suspects* of all planes; *open*: what else was found; by plane what is *below* its limits.
+
+    *pairs*, by plane: those below it, where no sample was judged by its limit before.
+    """
 
     suspects: tuple[Suspect, ...]
     open: tuple[Said, ...]
@@ -68,15 +72,17 @@ def judged(planes: Sequence[Fitted], *, limit_alone: bool, more: Sequence[Suspec
         found = suspects_of(one) if compared else []
         found += [as_a_whole(one, low, well, one_leaf=len(leaves) == 1)] if low.classes else []
         found += low.hosts
-        single = low_pairs(one, found if limit_alone else (), named_parts=compared)
+        told: Bools = np.zeros(len(one.ratio), dtype=np.bool_)
         if limit_alone:
+            single = low_pairs(one, found, named_parts=compared)
+            pairs.append(single)
             found += single.suspects
             open_ += [(Outcome.INCONCLUSIVE, text) for text in low.near] + said_once(one, single.once)
-        pairs.append(single)
+            told = single.low
         if compared:
             shared = shared_parts(one, slow_alone(one), len(planes))
             found += [possible(each.component, each.samples, one) for each in shared]
-            open_ += doubts(one, shared, single.low if limit_alone else None)
+            open_ += doubts(one, shared, told)
         suspects += found
     return Judged(tuple(merged([*suspects, *more], rails_of(planes))), tuple(open_), below, tuple(pairs))
 
@@ -136,13 +142,13 @@ def _host(host: str, parts: Sequence[Suspect]) -> Suspect:
     )
 
 
-def doubts(fitted: Fitted, shared: Sequence[SlowTogether], told: Bools | None) -> list[Said]:
+def doubts(fitted: Fitted, shared: Sequence[SlowTogether], told: Bools) -> list[Said]:
     """What keeps a plane from being clean beside suspects and *shared* parts; *told* of are samples already."""
     samples, where, found = fitted.samples, fitted.samples.where, list[Said]()
     count, slow = len(samples.a), slow_alone(fitted)
     for one in shared:
         slow[one.samples] = False
-    single = slow if told is None else slow & ~told
+    single = slow & ~told
     odd, lost = int(single.sum()), int((single & (samples.gbps == 0)).sum())
     drawn = bool(odd and samples.drawn[single].all())
     again = DRAW_AGAIN if drawn else "test again"
