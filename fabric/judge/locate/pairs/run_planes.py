@@ -12,7 +12,7 @@ from fabric.judge.locate.company import slowest_beside
 from fabric.judge.locate.pairs.fitted import Fitted, fit_together
 from fabric.judge.locate.pairs.rounds import VERIFY
 from fabric.judge.locate.pairs.samples import OVER, PairSamples, Routes, pods_of, samples_under, shares_above
-from fabric.judge.normal.keys import grouped, leaf_of
+from fabric.judge.normal.keys import ends_of, grouped, leaf_of
 from fabric.model.diagnosis import PairTest
 from fabric.model.part import Part
 from fabric.model.probe import AGAIN, FailureKind, Probe, ProbeResult
@@ -58,18 +58,20 @@ def run_planes(phase: str, measured: Measured, topology: Topology) -> list[RunPl
     pairs = [(probe, result) for probe, result in measured if probe.kind == pairwise.KIND]
     known = routes_of(measured, topology)
     planes = planes_of(dict.fromkeys(host for probe, _ in pairs for host in probe.hosts), topology)
-    by_key: dict[tuple[object, object, float], list[tuple[Probe, ProbeResult]]] = {}
-    for probe, result in pairs:
-        rnic = topology.hosts[probe.hosts[0]].platform.rnic_by_device[str(probe.params["rnic"])]
-        by_key.setdefault((probe.params["name"], rnic.rail, rnic.line_rate_gbps), []).append((probe, result))
-    by_key = {key: mine for key, mine in by_key.items() if any(_gbps(result) > 0.0 for _, result in mine)}
-    rates = Counter(key[:2] for key in by_key)
-    of_key: dict[tuple[object, float], Plane] = {(one.rail, one.line_rate_gbps): one for one in planes}
+    at = {(host, one.rail, one.line_rate_gbps): n for n, one in enumerate(planes) for host in one.hosts}
+
+    def of_test(pair: tuple[Probe, ProbeResult]) -> tuple[str, int]:
+        host, device = ends_of(pair[0])[0]
+        rnic = topology.hosts[host].platform.rnic_by_device[device]
+        return str(pair[0].params["name"]), at[host, rnic.rail, rnic.line_rate_gbps]
+
+    tests = {key: mine for key, mine in grouped(pairs, of_test).items() if any(_gbps(one) > 0.0 for _, one in mine)}
+    rates = Counter(key[:2] for key in {(name, planes[n].rail, planes[n].line_rate_gbps) for name, n in tests})
     ways = {
         probe.probe_id: way
-        for (_, rail, rate), mine in by_key.items()
+        for (_, n), mine in tests.items()
         for probe, _ in mine
-        if (way := _switches(probe, of_key[rail, rate], known))
+        if (way := _switches(probe, planes[n], known))
     }
     slowest = slowest_beside([probe for probe, _ in pairs], {one.probe_id: one for _, one in pairs}, topology, ways)
     beside = {probe.probe_id: gbps for (probe, _), gbps in zip(pairs, slowest.tolist(), strict=True)}
@@ -79,15 +81,15 @@ def run_planes(phase: str, measured: Measured, topology: Topology) -> list[RunPl
             name,
             f"{name} {plane.line_rate_gbps:g}G" if rates[name, plane.rail] > 1 else name,
             plane,
-            by_key[name, plane.rail, plane.line_rate_gbps],
+            tests[name, n],
             known.get(plane.name, {}),
             ways,
             beside,
             topology,
         )
-        for name in dict.fromkeys(str(name) for name, _, _ in by_key)
-        for plane in planes
-        if (name, plane.rail, plane.line_rate_gbps) in by_key
+        for name in dict.fromkeys(name for name, _ in tests)
+        for n, plane in enumerate(planes)
+        if (name, n) in tests
     ]
 
 
