@@ -68,11 +68,7 @@ class Components:
     @cached_property
     def host_sides(self) -> Ints:
         """By host: the component that is its whole side."""
-        found: Ints = np.full(int(self.hosts.max(initial=-1)) + 1, UNKNOWN)
-        for component, kind in enumerate(self.kinds):
-            if kind == "host":
-                found[self.hosts[component]] = component
-        return found
+        return np.flatnonzero(np.array(self.kinds) == "host")
 
 
 class _Made:
@@ -171,7 +167,7 @@ def _leaves(samples: PairSamples, made: _Made) -> _Columns:
 
     def columns(a: Ints, b: Ints, via: Ints) -> list[Ints]:
         here, there = samples.leaf[a], samples.leaf[b]
-        blind = (here != there) & (here != UNKNOWN) & (there != UNKNOWN) & (via == UNKNOWN)
+        blind = samples.apart(a, b) & (via == UNKNOWN)
         found = [leaf[here], np.where(here == there, UNKNOWN, leaf[there])]
         apart = spines[here] != spines[there]
         beyond = (np.where(apart, spines[there], UNKNOWN), np.where(apart, cores, UNKNOWN))
@@ -215,9 +211,8 @@ def _above(samples: PairSamples, made: _Made) -> _Columns:
         last[leaf, number] = whole, down
 
     def columns(a: Ints, b: Ints, via: Ints) -> list[Ints]:
-        here, there = samples.leaf[a], samples.leaf[b]
-        over = np.where((here != there) & (here != UNKNOWN) & (there != UNKNOWN), via, UNKNOWN)
-        return [*among[over].T, *first[here, over].T, *last[there, over].T]
+        over = np.where(samples.apart(a, b), via, UNKNOWN)
+        return [*among[over].T, *first[samples.leaf[a], over].T, *last[samples.leaf[b], over].T]
 
     return columns
 

@@ -127,8 +127,8 @@ def _next_tests(fitted: Fitted, low: LowPairs, planes: int) -> list[PairTest]:
     alone, single = slow_alone(fitted), unexplained(fitted)
     reasons = [
         *(
-            (one.samples, f"tells about {fitted.components.names[one.component]}: slow samples share it")
-            for one in shared_parts(fitted, alone, planes)
+            (mine, f"tells about {fitted.components.names[component]}: slow samples share it")
+            for component, mine in shared_parts(fitted, alone, planes).items()
         ),
         (np.flatnonzero(low.once), "below the limit once, beside good samples of the pair"),
         (np.flatnonzero(alone & ~low.once), "slow once, and nothing explains it"),

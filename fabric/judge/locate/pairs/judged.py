@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log
 
@@ -81,8 +81,8 @@ def judged(planes: Sequence[Fitted], *, limit_alone: bool, more: Sequence[Suspec
             told = single.low
         if compared:
             shared = shared_parts(one, slow_alone(one), len(planes))
-            found += [possible(each.component, each.samples, one) for each in shared]
-            open_ += doubts(one, shared, told)
+            found += [possible(component, samples, one) for component, samples in shared.items()]
+            open_ += doubts(one, shared.values(), told)
         suspects += found
     return Judged(tuple(merged([*suspects, *more], rails_of(planes))), tuple(open_), below, tuple(pairs))
 
@@ -142,12 +142,12 @@ def _host(host: str, parts: Sequence[Suspect]) -> Suspect:
     )
 
 
-def doubts(fitted: Fitted, shared: Sequence[SlowTogether], told: Bools) -> list[Said]:
-    """What keeps a plane from being clean beside suspects and *shared* parts; *told* of are samples already."""
+def doubts(fitted: Fitted, shared: Iterable[Ints], told: Bools) -> list[Said]:
+    """What keeps a plane from being clean beside suspects and slow samples that *shared* a part, or are *told* of."""
     samples, where, found = fitted.samples, fitted.samples.where, list[Said]()
     count, slow = len(samples.a), slow_alone(fitted)
-    for one in shared:
-        slow[one.samples] = False
+    for mine in shared:
+        slow[mine] = False
     single = slow & ~told
     odd, lost = int(single.sum()), int((single & (samples.gbps == 0)).sum())
     drawn = bool(odd and samples.drawn[single].all())
@@ -191,24 +191,16 @@ _LEAST = 2  # slow samples that share a part
 _PARTS_MOST = 4
 
 
-@dataclass(frozen=True, slots=True)
-class SlowTogether:
-    """A *component*, and the indexes of the slow *samples* through it."""
-
-    component: int
-    samples: Ints
-
-
-def shared_parts(fitted: Fitted, odd: Bools, planes: int = 1) -> tuple[SlowTogether, ...]:
+def shared_parts(fitted: Fitted, odd: Bools, planes: int = 1) -> dict[int, Ints]:
     """
-    The parts that *odd* samples share beyond chance, the least likely first; a sample counts for one part only.
+    The components that *odd* samples share beyond chance, the least likely first, each with the indexes of these.
 
-    *planes* is how many are looked at for one verdict, this one among them.
+    A sample counts for one of them only. *planes* is how many are looked at for one verdict, this one among them.
     """
     components, left = fitted.components, odd.copy()
     least = log(len(set(components.part.tolist())) * planes / CHANCE)
     through = _through(components.paths, np.ones(len(odd), dtype=np.bool_), len(components.names))
-    found: list[SlowTogether] = []
+    found: dict[int, Ints] = {}
     while left.sum() >= _LEAST and len(found) < _PARTS_MOST:
         slow = _through(components.paths, left, len(components.names))
         nats = np.where(slow >= _LEAST, beyond_chance(slow, through, int(left.sum()), len(odd)), 0.0)
@@ -216,9 +208,9 @@ def shared_parts(fitted: Fitted, odd: Bools, planes: int = 1) -> tuple[SlowToget
         if nats[best] < least:
             break
         mine = left & (components.paths == best).any(axis=1)
-        found.append(SlowTogether(best, np.flatnonzero(mine)))
+        found[best] = np.flatnonzero(mine)
         left &= ~mine
-    return tuple(found)
+    return found
 
 
 def _through(paths: Ints, which: Bools, components: int) -> Ints:

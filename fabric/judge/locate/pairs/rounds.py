@@ -254,7 +254,7 @@ class _Round:
     def _over(self, a: Ints, b: Ints) -> tuple[Ints, Ints, Ints]:
         """With the spine that each test would cross: as routes say, else any that can be chosen."""
         samples = self.fitted.samples
-        across = (samples.leaf[a] != samples.leaf[b]) & (samples.leaf[a] != UNKNOWN) & (samples.leaf[b] != UNKNOWN)
+        across = samples.apart(a, b)
         if samples.routes or not samples.spines:
             return a, b, np.where(across, samples.route[samples.leaf[a], b], UNKNOWN)
         count = np.where(across, len(samples.spines), 1)

@@ -93,9 +93,13 @@ class PairSamples:
     @cached_property
     def crosses(self) -> Bools:
         """Which samples are known to leave their leaf switch."""
-        known = (self.leaf[self.a] != UNKNOWN) & (self.leaf[self.b] != UNKNOWN)
-        crossing: Bools = known & (self.leaf[self.a] != self.leaf[self.b])
-        return crossing
+        return self.apart(self.a, self.b)
+
+    def apart(self, a: Ints, b: Ints) -> Bools:
+        """Which of the hosts *a* and *b* are known to be under two leaf switches."""
+        here, there = self.leaf[a], self.leaf[b]
+        found: Bools = (here != there) & (here != UNKNOWN) & (there != UNKNOWN)
+        return found
 
     def pairs_of(self, a: Ints, b: Ints) -> Ints:
         """The number of each pair of hosts (indexes), whichever of the two sends."""

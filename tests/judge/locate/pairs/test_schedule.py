@@ -141,9 +141,9 @@ def test_slow_samples_that_share_an_uplink_name_it():
     through = np.flatnonzero((samples.via == 1) & (samples.leaf[samples.a] == 2))[:4]
     samples.gbps[through] *= 0.6
     fitted = fit(samples)
-    (found,) = shared_parts(fitted, fitted.ratio < 0.8)
-    assert fitted.components.names[found.component] == "leaf2--spine1"
-    assert found.samples.tolist() == through.tolist()
+    ((component, samples),) = shared_parts(fitted, fitted.ratio < 0.8).items()
+    assert fitted.components.names[component] == "leaf2--spine1"
+    assert samples.tolist() == through.tolist()
 
 
 def test_slow_samples_of_one_host_are_inconclusive_and_tested_again():
