@@ -1,13 +1,14 @@
 """A simulated fabric for pair tests: hosts, leaves, uplinks, spines, faults that hold pairs down, noise and dips."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from fabric.judge.locate.pairs.diagnose import diagnose
 from fabric.judge.locate.pairs.fitted import fit
-from fabric.judge.locate.pairs.rounds import PairState, next_round
+from fabric.judge.locate.pairs.rounds import FIRST_ROUNDS, further_round
+from fabric.judge.locate.pairs.samples import PairSamples, Routes, samples_under
 from fabric.judge.locate.search import CERTAIN
 from fabric.model.diagnosis import PairRow, PairTest
 from fabric.model.outcome import Outcome
@@ -15,6 +16,50 @@ from fabric.probes.pairwise import across_leaves, under_leaves
 
 LEAVES, HOSTS_A_LEAF, SPINES = 8, 16, 4
 GOOD_GBPS = 392.0
+
+
+MOST_ROUNDS = 9
+"""Then what is not localised is reported as ambiguous (a choice; 300 simulated runs need 4 in the mean)."""
+
+
+@dataclass(frozen=True)
+class PairState:
+    """
+    Hosts by leaf, the spines that a test can be sent over (none: paths cannot be chosen), and what was measured.
+
+    *results* holds one bandwidth a sample, Gb/s. *routes*: paths are static, and this is the spine that a leaf sends
+    over to a host; then a test names the spine that it will cross.
+    """
+
+    leaves: Mapping[str, Sequence[str]]
+    spines: tuple[str, ...] = ()
+    rounds: int = 0
+    results: tuple[tuple[PairTest, float], ...] = ()
+    routes: Routes = field(default_factory=dict)
+    directed: bool = False
+    most_rounds: int = MOST_ROUNDS
+    draws: int = 0
+
+    def with_results(self, results: Iterable[tuple[PairTest, float]]) -> "PairState":
+        """After one more round."""
+        return replace(self, rounds=self.rounds + 1, results=(*self.results, *results))
+
+    def samples(self) -> PairSamples:
+        """What was measured, as arrays."""
+        tests, gbps = [test for test, _ in self.results], [gbps for _, gbps in self.results]
+        found = samples_under(self.leaves, self.spines, tests, gbps)
+        return replace(found, directed=self.directed, one_way=self.directed, routes=self.routes)
+
+
+def next_round(state: PairState) -> tuple[PairTest, ...]:
+    """The tests of the next round; none when the verdict stands or *most_rounds* were run."""
+    if state.rounds == 0:
+        return tuple(under_leaves(state.leaves))
+    if state.rounds < FIRST_ROUNDS:
+        return tuple(across_leaves(state.leaves, () if state.routes else state.spines, state.rounds - 1))
+    if not any(gbps > 0 for _, gbps in state.results):
+        return ()
+    return tuple(further_round(fit(state.samples()), left=state.most_rounds - state.rounds, draws=state.draws))
 
 
 @dataclass(frozen=True)

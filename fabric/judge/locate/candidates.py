@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 
-from fabric.judge.locate.gpus import GPUS
+from fabric.judge.locate.gpus import GPUS, gpus_of
 from fabric.judge.normal.keys import ends_of, leaf_of
 from fabric.model.part import Part
 from fabric.model.probe import NamedPart, Probe, Results
 from fabric.model.text import fold
-from fabric.model.topology import NVLINK, Platform, Topology
+from fabric.model.topology import NVLINK, Topology
 
 SPINES = "spines"
 """All that is between the leaves, where the path of a test is not known: a spine or a cable that some of them cross."""
@@ -100,72 +100,79 @@ def components_of(probe: Probe, topology: Topology) -> Iterator[Component]:
         yield from _pairwise(probe, topology)
 
 
-def named_components_of(probe: Probe, named: NamedPart | None, topology: Topology) -> Iterator[Component]:
+_NOT_THERE = {"silent": "the host does not answer", "garbled": "what the host's tools print cannot be read"}
+
+
+def named_components_of(probe: Probe, named: NamedPart, topology: Topology) -> Iterator[Component]:
     """
-    What a probe says of its RNICs being there at all: the one that the tool named, or all when none was named.
+    What a probe says of the part that its tool named: an RNIC, or the GPUs of its host.
 
     Of several hosts that measured together, the one that did not answer, or whose answer cannot be read.
 
     A port may be down because of itself, its leaf, or the whole host; a device that is absent is no leaf's fault.
     """
-    if named is not None and named.condition == "silent":
-        yield Component(named.component, "host", "the host does not answer")
-        return
-    if named is not None and named.condition == "garbled":
-        yield Component(named.component, "host", "what the host's tools print cannot be read")
-        return
-    if named is not None and named.component == f"{probe.hosts[0]}/{GPUS}":
+    if named.condition in _NOT_THERE:
+        yield Component(named.component, "host", _NOT_THERE[named.condition])
+    elif named.component == f"{probe.hosts[0]}/{GPUS}":
         count = len(topology.hosts[probe.hosts[0]].platform.gpus)
         text = f"not all of the {count} GPUs are there; which is gone is not told: CUDA numbers the others anew"
         yield Component(named.component, "gpu", text)
-        return
-    if "rnic" not in probe.params:
-        return
-    for host, device in (_ends(named.component),) if named else _rnics(probe):
-        down = named is None or named.condition == "down"
-        if down:
+    elif "rnic" in probe.params:
+        host, device = Part.of(named.component).place
+        if named.condition == "down":
             yield Component(f"{host}/{device}:port", "link", f"the port, cable or switch port of {device} is down")
-            rail = topology.hosts[host].platform.rnic_by_device[device].rail
-            for leaf in topology.hosts[host].leaves[rail : rail + 1]:
-                yield Component(leaf, "leaf", f"the leaf switch {leaf}")
-        if not down or named is None:
+            yield from _leaves(((host, device),), topology)
+        else:
             yield Component(f"{host}/{device}", "rnic", f"there is no RNIC {device} on the host")
         yield Component(host, "host", "every RNIC of the host")
 
 
-def _ends(component: str) -> tuple[str, str]:
-    host, device = Part.of(component).place
-    return host, device
+def _host(name: str) -> Component:
+    return Component(name, "host", "the whole host")
 
 
-def _rnics(probe: Probe) -> tuple[tuple[str, str], ...]:
-    """Host and device of every RNIC that a probe names."""
-    ends = zip(("rnic", "peer_rnic"), (probe.hosts[0], probe.hosts[-1]), strict=True)
-    return tuple(dict.fromkeys((host, str(probe.params[key])) for key, host in ends if key in probe.params))
+def _rnic(host: str, device: str) -> Component:
+    return Component(f"{host}/{device}", "rnic", f"RNIC {device} or its PCIe link")
+
+
+def _port(host: str, device: str) -> Component:
+    return Component(f"{host}/{device}:port", "link", f"the port, cable or leaf port of {device}")
+
+
+def _numa(host: str, node: str) -> Component:
+    return Component(f"{host}/{node}", "numa", f"memory node {node}")
+
+
+def _path(host: str, device: str, end: str, text: str = "") -> Component:
+    return Component(f"{host}/{device}->{end}", "path", f"the PCIe path from {device} to {text or end}")
+
+
+def _leaf(name: str) -> Component:
+    return Component(name, "leaf", f"the leaf switch {name}")
+
+
+def _leaves(ends: Iterable[tuple[str, str]], topology: Topology) -> Iterator[Component]:
+    """The leaves of some RNICs, each once."""
+    known = (leaf_of(topology.hosts[host], device) for host, device in ends)
+    return (_leaf(name) for name in dict.fromkeys(known) if name is not None)
 
 
 def host_side(host: str, device: str, topology: Topology) -> Iterator[Component]:
     """What a pair test sees of one host: from its memory to its cable."""
-    platform = topology.hosts[host].platform
-    rnic = platform.rnic_by_device[device]
-    yield Component(f"{host}/{device}", "rnic", f"RNIC {device} or its PCIe link")
-    yield Component(f"{host}/{device}:port", "link", f"the port, cable or leaf port of {device}")
-    yield Component(f"{host}/{device}->numa{rnic.numa}", "path", f"the PCIe path from {device} to numa{rnic.numa}")
-    yield Component(f"{host}/{device}->numa{rnic.numa}-side", "path", f"the PCIe path from {device} to numa{rnic.numa}")
-    yield Component(f"{host}/numa{rnic.numa}", "numa", f"memory node numa{rnic.numa}")
+    rnic = topology.hosts[host].platform.rnic_by_device[device]
+    node = f"numa{rnic.numa}"
+    yield from (_rnic(host, device), _port(host, device))
+    yield from (_path(host, device, node), _path(host, device, f"{node}-side", node), _numa(host, node))
     if rnic.pcie_switch is not None:
         yield from _switch(host, rnic.pcie_switch, uplink=True)
-    yield Component(host, "host", "the whole host")
+    yield _host(host)
 
 
 def _pairwise(probe: Probe, topology: Topology) -> Iterator[Component]:
-    leaves: dict[str, None] = {}
-    for host, device in sorted(_rnics(probe)):
+    ends = sorted(set(ends_of(probe)))
+    for host, device in ends:
         yield from host_side(host, device, topology)
-        rail = topology.hosts[host].platform.rnic_by_device[device].rail
-        leaves.update(dict.fromkeys(topology.hosts[host].leaves[rail : rail + 1]))
-    for leaf in leaves:
-        yield Component(leaf, "leaf", f"the leaf switch {leaf}")
+    yield from _leaves(ends, topology)
     a, b = probe.hosts[0], probe.hosts[-1]
     yield Component(f"{a}+{b}", "pair", f"{a} or {b}, or what is between them")
 
@@ -176,22 +183,17 @@ def _loopback(probe: Probe, topology: Topology) -> Iterator[Component]:
     rnic = platform.rnic_by_device[str(probe.params["rnic"])]
     endpoint = str(probe.params["endpoint"])
     gpu = platform.gpu_by_name.get(endpoint)
-    yield Component(f"{host}/{rnic.device}", "rnic", f"RNIC {rnic.device} or its PCIe link")
-    path = f"{host}/{rnic.device}->{endpoint}"
-    yield Component(path, "path", f"the PCIe path from {rnic.device} to {endpoint}")
-    yield Component(host, "host", "the whole host")
+    yield from (_rnic(host, rnic.device), _path(host, rnic.device, endpoint), _host(host))
+    node = endpoint
     if gpu is None:
-        yield Component(f"{host}/{endpoint}", "numa", f"memory node {endpoint}")
-        node = endpoint.removeprefix("numa")
+        yield _numa(host, node)
     else:
         yield Component(f"{host}/{endpoint}", "gpu", f"GPU {endpoint}")
         yield Component(f"{host}/{endpoint}:pcie", "gpu_pcie", f"the PCIe side of {endpoint}")
-        node = str(gpu.numa)
-        group = f"{host}/{rnic.device}->numa{node}-gpus"
-        yield Component(group, "path", f"the PCIe path from {rnic.device} to the GPUs of numa{node}")
-    side = f"{host}/{rnic.device}->numa{node}-side"
-    yield Component(side, "path", f"the PCIe path from {rnic.device} to everything on numa{node}")
-    if node != str(rnic.numa):
+        node = f"numa{gpu.numa}"
+        yield _path(host, rnic.device, f"{node}-gpus", f"the GPUs of {node}")
+    yield _path(host, rnic.device, f"{node}-side", f"everything on {node}")
+    if node != f"numa{rnic.numa}":
         yield Component(f"{host}/cpu-interconnect", "cpu_interconnect", "the link between the CPU sockets")
     ends = dict.fromkeys((rnic.pcie_switch, gpu.pcie_switch if gpu else None))
     stays_below = gpu is not None and len(ends) == 1
@@ -219,8 +221,7 @@ def over_rounds(hosts: AbstractSet[str], topology: Topology) -> Callable[[Probe]
 
     @cache
     def end(host: str, device: str) -> tuple[Component, ...]:
-        leaf = leaf_of(topology.hosts[host], device)
-        of_leaf = () if leaf is None else (Component(leaf, "leaf", f"the leaf switch {leaf}"),)
+        of_leaf = _leaves(((host, device),), topology)
         return (*filter(_lasts, host_side(host, device, topology)), *rack(host), *of_leaf)
 
     @cache
@@ -235,13 +236,13 @@ def over_rounds(hosts: AbstractSet[str], topology: Topology) -> Callable[[Probe]
 
     def passed(probe: Probe) -> Iterable[Component]:
         if "peer_rnic" in probe.params and len(probe.hosts) > 1:
-            ends = list(zip(probe.hosts[:: len(probe.hosts) - 1], _devices(probe), strict=True))
+            ends = ends_of(probe)
             return (*end(*ends[0]), *end(*ends[1]), *_across(ends, topology))
         if len(probe.hosts) > 1:
             return together(probe.hosts)
         (host,) = probe.hosts
         if probe.kind == "all_to_all":
-            return (_of_gpus(host)[0], Component(host, "host", "the whole host"), *rack(host))
+            return (_of_gpus(host)[0], _host(host), *rack(host))
         return (*(one for one in components_of(probe, topology) if _lasts(one) or one.kind == "path"), *rack(host))
 
     return passed
@@ -255,10 +256,6 @@ def _of_gpus(host: str) -> tuple[Component, Component]:
 
 def _lasts(one: Component) -> bool:
     return one.kind in _LASTS and not one.name.endswith(":uplink")
-
-
-def _devices(probe: Probe) -> tuple[str, str]:
-    return str(probe.params["rnic"]), str(probe.params["peer_rnic"])
 
 
 def _across(ends: Iterable[tuple[str, str]], topology: Topology) -> Iterator[Component]:
@@ -280,25 +277,19 @@ def _rnic_to_rnic(probe: Probe, topology: Topology) -> Iterator[Component]:
     platform = topology.hosts[host].platform
     source, target = str(probe.params["rnic"]), str(probe.params["peer_rnic"])
     for device in (source, target):
-        yield Component(f"{host}/{device}", "rnic", f"RNIC {device} or its PCIe link")
         # In a loopback the bytes never leave the RNIC; here they cross the cable to the leaf.
-        yield Component(f"{host}/{device}:port", "link", f"the port, cable or leaf port of {device}")
+        yield from (_rnic(host, device), _port(host, device))
     ends = [platform.rnic_by_device[device] for device in (source, target)]
-    leaves = topology.hosts[host].leaves
-    for leaf in dict.fromkeys(leaves[rnic.rail] for rnic in ends if rnic.rail < len(leaves)):
-        yield Component(leaf, "leaf", f"the leaf switch {leaf}")
+    yield from _leaves(ends_of(probe), topology)
     for switch in dict.fromkeys(rnic.pcie_switch for rnic in ends):
         if switch is not None:
             yield from _switch(host, switch, uplink=True)
-    for rnic in ends:
-        own = f"{host}/{rnic.device}->numa{rnic.numa}"
-        yield Component(own, "path", f"the PCIe path from {rnic.device} to numa{rnic.numa}")
-    for node in dict.fromkeys(rnic.numa for rnic in ends):
-        yield Component(f"{host}/numa{node}", "numa", f"memory node numa{node}")
+    yield from (_path(host, rnic.device, f"numa{rnic.numa}") for rnic in ends)
+    yield from (_numa(host, node) for node in dict.fromkeys(f"numa{rnic.numa}" for rnic in ends))
     yield Component(f"{host}/{source}->{target}", "path", f"the way from {source} to {target} over their leaves")
     if "link_class" in probe.params:  # it leaves its leaf
         yield from _above(host, (source, target), topology)
-    yield Component(host, "host", "the whole host")
+    yield _host(host)
 
 
 def _above(host: str, devices: tuple[str, str], topology: Topology) -> Iterator[Component]:
@@ -320,14 +311,14 @@ def _above(host: str, devices: tuple[str, str], topology: Topology) -> Iterator[
 
 def _all_to_all(probe: Probe, topology: Topology) -> Iterator[Component]:
     host = probe.hosts[0]
-    gpus = probe.params["gpus"]
-    for index in gpus if isinstance(gpus, tuple) else ():
+    gpus = gpus_of(probe)
+    for index in gpus:
         yield Component(f"{host}/gpu{index}", "gpu", f"GPU gpu{index}")
         yield Component(f"{host}/gpu{index}:nvlink", "nvlink", f"the NVLink side of gpu{index}")
-    yield Component(f"{host}/nvlink", "nvlink", f"NVLink of the host ({_gpus(topology.hosts[host].platform)} GPUs)")
-    yield Component(host, "host", "the whole host")
+    yield Component(f"{host}/nvlink", "nvlink", f"NVLink of the host ({len(topology.hosts[host].platform.gpus)} GPUs)")
+    yield _host(host)
     label = str(probe.params["series"])
-    yield Component(f"{host}/nvlink:{label}", "nvlink", f"NVLink among GPUs {fold(map(str, _indexes(gpus)))}")
+    yield Component(f"{host}/nvlink:{label}", "nvlink", f"NVLink among GPUs {fold(map(str, gpus))}")
 
 
 def _collective(probe: Probe, topology: Topology) -> Iterator[Component]:
@@ -336,21 +327,17 @@ def _collective(probe: Probe, topology: Topology) -> Iterator[Component]:
 
     Two hosts that are slow with each other alone, or some of more, are a component of their own.
     """
-    leaves: dict[str, None] = {}
     if probe.params.get("link_class") == NVLINK:
         for name in probe.hosts:
             yield Component(f"{name}/nvlink", "nvlink", f"NVLink of the host to the others of {fold(probe.hosts)}")
-            yield Component(name, "host", "the whole host")
+            yield _host(name)
         return
-    for name in probe.hosts:
-        host = topology.hosts[name]
+    hosts = [topology.hosts[name] for name in probe.hosts]
+    for host in hosts:
         for rnic in host.platform.rnics:
-            yield Component(f"{name}/{rnic.device}", "rnic", f"RNIC {rnic.device} or its PCIe link")
-            yield Component(f"{name}/{rnic.device}:port", "link", f"the port, cable or leaf port of {rnic.device}")
-        leaves.update(dict.fromkeys(host.leaves))
-        yield Component(name, "host", "the whole host")
-    for leaf in leaves:
-        yield Component(leaf, "leaf", f"the leaf switch {leaf}")
+            yield from (_rnic(host.name, rnic.device), _port(host.name, rnic.device))
+        yield _host(host.name)
+    yield from map(_leaf, dict.fromkeys(chain.from_iterable(host.leaves for host in hosts)))
     first, *others = probe.hosts
     if len(others) > 1:
         text = f"some of {fold(probe.hosts)}, or what is between them"
@@ -363,11 +350,3 @@ def _switch(host: str, name: str, *, uplink: bool) -> Iterator[Component]:
     yield Component(f"{host}/{name}", "pcie_switch", f"PCIe switch {name}")
     if uplink:
         yield Component(f"{host}/{name}:uplink", "pcie_switch", f"the uplink of PCIe switch {name}")
-
-
-def _gpus(platform: Platform) -> int:
-    return len(platform.gpus)
-
-
-def _indexes(gpus: object) -> Iterable[int]:
-    return gpus if isinstance(gpus, tuple) else ()

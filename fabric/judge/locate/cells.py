@@ -88,11 +88,11 @@ class Entries:
     way: Ints
     cost: Floats
     large: Bools
+    drawn: Bools
+    share: Floats
     whole: Ints | None = None
-    drawn: Bools | None = None
     family: Ints | None = None
     things: Ints | None = None
-    share: Floats | None = None
 
     @classmethod
     def of_paths(
@@ -101,8 +101,8 @@ class Entries:
         family: Ints,
         extra: Floats,
         whole: Ints,
-        drawn: Bools | None = None,
-        share: Floats | None = None,
+        drawn: Bools,
+        share: Floats,
         many: Mapping[int, int] | None = None,
     ) -> Entries:
         """
@@ -127,16 +127,12 @@ class Entries:
             np.broadcast_to(UNKNOWN, len(part)),
             cost_of(things, extra),
             (count > _MANY * usual) & (extra > 0),
-            whole,
             drawn,
+            share,
+            whole,
             family,
             things,
-            share,
         )
-
-    def known_shares(self, parts: Ints) -> Floats:
-        """Of the samples of these *parts* the share that shows a fault; 0: not known."""
-        return np.zeros(len(parts)) if self.share is None else self.share[parts]
 
     def costs(self, taken: Sequence[int] = ()) -> Floats:
         """
@@ -246,7 +242,7 @@ class SampleMatrix:
     course of the run. *lost*: which ended without a number, where that need not be a fault. *rounds*: there are many,
     in which a part may be bad now and then. *warmth*: by part, its temperature at some times, degrees Celsius, NaN
     where that is not known. *dips*: the share of dips and how likely each sample's depth is as one, where these are
-    known. *beside*: the least share (log) of those that ran meanwhile on ways that may be shared, 0 where nobody did.
+    known. *beside*: the least share (log) of those that ran meanwhile on ways that may be shared, inf: nobody did.
     *faint*: what a part loses may be less than the noise of one sample, so that also what is not slow tells.
     """
 
@@ -264,7 +260,7 @@ class SampleMatrix:
     rounds: bool = False
     warmth: Mapping[int, Callable[[Floats], Floats]] = field(default_factory=dict)
     dips: tuple[float, Floats] | None = None
-    beside: Floats | None = None
+    beside: Floats | float = inf
     faint: bool = False
 
     @cached_property
@@ -276,17 +272,14 @@ class SampleMatrix:
     @cached_property
     def together(self) -> Bools:
         """Which samples are slow beside another that was as slow, or slower."""
-        none = np.zeros(len(self.y), dtype=np.bool_)
-        if self.beside is None:
-            return none
-        alike = (self.beside <= _VANISHED) == (self.y <= _VANISHED)
+        alike = (self.y <= _VANISHED) == (self.beside <= _VANISHED)
         found: Bools = self.slow & alike & (self.beside <= self.y + _EVEN)
         return found
 
     @property
     def alone(self) -> SampleMatrix:
         """The same, where nobody is in the way of others."""
-        return replace(self, beside=None)
+        return replace(self, beside=inf)
 
 
 class Likelihood:
@@ -313,8 +306,6 @@ class Likelihood:
     def in_the_way(self) -> Bools:
         """Which samples were beside another that was slow, and may have been in its way."""
         matrix = self.matrix
-        if matrix.beside is None:
-            return matrix.together
         found: Bools = matrix.together | (matrix.beside < -matrix.floor[matrix.of_class])
         return found
 

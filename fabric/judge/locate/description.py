@@ -34,7 +34,7 @@ def describe(
     floor: float = FLOOR,
     known: Description | None = None,
     *,
-    beside: Floats | None = None,
+    beside: Floats | float = inf,
     told: bool = True,
     best: float = -inf,
 ) -> Description:
@@ -97,7 +97,7 @@ def _of_dips(matrix: SampleMatrix, background: float, dips: Bools) -> SampleMatr
     return replace(matrix, dips=(background, np.where(-matrix.y > FLOOR, _depths(-matrix.y, dips), 1e-9)))
 
 
-def _matrix(y: Floats, normal: Normal, cells: Cells, floor: float, beside: Floats | None) -> SampleMatrix:
+def _matrix(y: Floats, normal: Normal, cells: Cells, floor: float, beside: Floats | float) -> SampleMatrix:
     """For the search, but for dips."""
     below, one = normal.top[normal.of_class] - y, np.ones(len(normal.noise))
     return SampleMatrix(
@@ -110,7 +110,7 @@ def _matrix(y: Floats, normal: Normal, cells: Cells, floor: float, beside: Float
         least=floor * one,
         apart=floor / 2 * one,
         level=0 * one,
-        beside=None if beside is None else beside - normal.top[normal.of_class],
+        beside=beside - normal.top[normal.of_class],
         faint=True,
     )
 
@@ -172,5 +172,5 @@ def open_parts(found: Description, y: Floats, cells: Cells, floor: float) -> tup
     Others on the same cable may be why a sample is slow; until it is measured once more it may be a part, too.
     """
     dips = found.slow & (found.explained == 0)
-    matrix = _of_dips(_matrix(y, found.normal, cells, _OPEN_LOSS * floor, None), found.background, dips)
+    matrix = _of_dips(_matrix(y, found.normal, cells, _OPEN_LOSS * floor, inf), found.background, dips)
     return tuple((one.part, one.gain) for one in Search(matrix, cells).open_faults(found.effects) if one.gain > OPEN)

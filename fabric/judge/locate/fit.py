@@ -62,14 +62,15 @@ class Fit:
         data: Likelihood,
         parts: Ints,
         given: OtherFaults,
-        since_s: Floats,
-        until_s: Floats,
+        since_s: Floats | float = -inf,
+        until_s: Floats | float = inf,
         follows: Follows | None = None,
     ) -> None:
         density, explained, costs = given
         self._follows, self._free = follows, costs is None
         self._costs = 0.0 if costs is None else costs[parts]
-        self._data, self._parts, self._since_s, self._until_s = data, parts, since_s, until_s
+        self._data, self._parts = data, parts
+        self._since_s, self._until_s = (np.broadcast_to(one, len(parts)) for one in (since_s, until_s))
         self._cells, sample, local, way = data.cells.of_parts(parts)
         matrix = data.matrix
         self._place = np.searchsorted(parts, data.cells.part[self._cells])
@@ -78,7 +79,8 @@ class Fit:
         within = np.ones(len(sample), dtype=np.bool_)
         if matrix.timed:
             at_s = matrix.at_s[sample]
-            within = (at_s >= since_s[self._place][local]) & (at_s <= until_s[self._place][local])
+            since, until = self._since_s[self._place][local], self._until_s[self._place][local]
+            within = (at_s >= since) & (at_s <= until)
         if follows is not None:
             within &= data.along(int(parts[0]), sample, warm=follows.warm) >= follows.least
         self._ways: dict[int, frozenset[int]] = {}
@@ -172,11 +174,11 @@ class Fit:
         cells, matrix = len(self._cells), self._data.matrix
         found: list[Floats] = [np.full(cells, often) for often in ((ALWAYS,) if self._free else (ALWAYS, OFTEN))]
         may = ~matrix.entries.large | self._data.rare_of_large if matrix.rounds else matrix.entries.drawn
-        if may is not None and may[self._parts].any():
+        if may[self._parts].any():
             slow = np.bincount(self._local, self._slow & ~matrix.together[self._sample], minlength=cells)
             rare = np.clip(slow / np.maximum(self._count, 1), 1e-9, OFTEN)
             found.append(np.where(may[self._parts][self._place], rare, 0.0))
-        known = matrix.entries.known_shares(self._parts)[self._place]
+        known = matrix.entries.share[self._parts][self._place]
         if known.any():
             found.append(known)
         paid = []

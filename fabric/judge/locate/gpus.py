@@ -22,14 +22,15 @@ uses it as well. An RNIC that is slow in most of its transfers stays a suspect.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from fabric.judge.normal.keys import grouped, rnics_of
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FailureKind, NamedPart, Probe
 from fabric.model.text import fold
 from fabric.model.topology import Topology
-from fabric.model.verdict import ProbeVerdict
+from fabric.model.verdict import ProbeVerdict, Verdicts
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
@@ -43,14 +44,10 @@ _MOST_NAMED = 3  # hosts that are named as having all their GPUs
 _TRANSFERS = (LoopbackSpec.kind, RnicToRnicSpec.kind)
 _SLOW = (Outcome.FAIL, Outcome.INCONCLUSIVE)  # that, or slow once and well once
 
-_Verdicts = Mapping[str, ProbeVerdict]
 
-
-def with_bad_gpus(probes: Sequence[Probe], verdicts: _Verdicts, topology: Topology) -> dict[str, ProbeVerdict]:
+def with_bad_gpus(probes: Sequence[Probe], verdicts: Verdicts, topology: Topology) -> dict[str, ProbeVerdict]:
     """The verdicts by probe id, those that bad GPUs explain as FAIL and with the reason why it is the part."""
     found = dict(verdicts)
-    if not any(verdict.outcome is Outcome.ERROR for verdict in verdicts.values()):
-        return found
     errors = [probe for probe in probes if verdicts[probe.probe_id].outcome is Outcome.ERROR and _of_gpus(probe)]
     if not errors:
         return found
@@ -68,24 +65,18 @@ def _of_gpus(probe: Probe) -> bool:
 
 
 def _missing(
-    probes: Sequence[Probe], errors: Sequence[Probe], own: Sequence[Probe], verdicts: _Verdicts, topology: Topology
+    probes: Sequence[Probe], errors: Sequence[Probe], own: Sequence[Probe], verdicts: Verdicts, topology: Topology
 ) -> Iterator[ProbeVerdict]:
     """Of hosts that show fewer GPUs than the inventory has."""
-    lacking: dict[str, list[Probe]] = {}
-    for probe in errors:
-        verdict = verdicts[probe.probe_id]
-        if verdict.ran and verdict.failure in (FailureKind.NO_SUCH_GPU, FailureKind.TOO_FEW_GPUS):
-            lacking.setdefault(probe.hosts[0], []).append(probe)
+    of_it = (FailureKind.NO_SUCH_GPU, FailureKind.TOO_FEW_GPUS)
+    failed = [one for one in errors if verdicts[one.probe_id].ran and verdicts[one.probe_id].failure in of_it]
+    lacking = grouped(failed, lambda probe: probe.hosts[0])
     if not lacking:
         return
     here = {(probe.phase, probe.hosts[0]) for probe in own if _measured(probe, verdicts)}
     working = {host for _, host in here}
-    here |= {
-        (probe.phase, host)
-        for host, members in lacking.items()
-        for probe in members
-        if verdicts[probe.probe_id].failure is FailureKind.TOO_FEW_GPUS
-    }
+    few = (one for one in failed if verdicts[one.probe_id].failure is FailureKind.TOO_FEW_GPUS)
+    here |= {(probe.phase, probe.hosts[0]) for probe in few}
     for host, lost in lacking.items():
         members = [probe for probe in lost if (probe.phase, host) in here]
         platform = topology.hosts[host].platform
@@ -104,7 +95,7 @@ def _missing(
             yield replace(verdicts[probe.probe_id], outcome=Outcome.FAIL, named=named)
 
 
-def _slow_at_times(probes: Sequence[Probe], verdicts: _Verdicts) -> Iterator[Probe]:
+def _slow_at_times(probes: Sequence[Probe], verdicts: Verdicts) -> Iterator[Probe]:
     """
     Transfers within one host that missed their limit, of RNICs that met it in others.
 
@@ -113,45 +104,42 @@ def _slow_at_times(probes: Sequence[Probe], verdicts: _Verdicts) -> Iterator[Pro
     """
     transfers = [probe for probe in probes if probe.kind in _TRANSFERS and _measured(probe, verdicts)]
     slow = [probe for probe in transfers if verdicts[probe.probe_id].outcome in _SLOW]
-    all_of, slow_of = (Counter(rnic for probe in of for rnic in _rnics(probe)) for of in (transfers, slow))
-    return (probe for probe in slow if all(slow_of[rnic] < all_of[rnic] for rnic in _rnics(probe)))
+    all_of, slow_of = (Counter(rnic for probe in of for rnic in rnics_of(probe)) for of in (transfers, slow))
+    return (probe for probe in slow if all(slow_of[rnic] < all_of[rnic] for rnic in rnics_of(probe)))
 
 
-def _failing(errors: Sequence[Probe], own: Sequence[Probe], verdicts: _Verdicts) -> Iterator[ProbeVerdict]:
+def _failing(errors: Sequence[Probe], own: Sequence[Probe], verdicts: Verdicts) -> Iterator[ProbeVerdict]:
     """Of hosts with one GPU in every group that failed, and in none that was measured in the same phase."""
-    bad: dict[tuple[str, str], list[Probe]] = {}
-    for probe in errors:
-        verdict = verdicts[probe.probe_id]
-        if probe.kind == AllToAllSpec.kind and verdict.ran and verdict.failure is FailureKind.GPU_FAILED:
-            bad.setdefault((probe.phase, probe.hosts[0]), []).append(probe)
-    every: dict[tuple[str, str], list[Probe]] = {}
-    for probe in own if bad else ():
-        if probe.kind == AllToAllSpec.kind and (probe.phase, probe.hosts[0]) in bad:
-            every.setdefault((probe.phase, probe.hosts[0]), []).append(probe)
+
+    def of_groups(probes: Sequence[Probe]) -> dict[tuple[str, str], list[Probe]]:
+        """By phase and host those between a group of GPUs."""
+        together = (probe for probe in probes if probe.kind == AllToAllSpec.kind)
+        return grouped(together, lambda probe: (probe.phase, probe.hosts[0]))
+
+    failed = [(probe, verdicts[probe.probe_id]) for probe in errors]
+    bad = of_groups([probe for probe, one in failed if one.ran and one.failure is FailureKind.GPU_FAILED])
+    every = of_groups(own if bad else ())
     for place, members in bad.items():
-        groups = {_gpus(probe) for probe in members}
-        well = {_gpus(probe) for probe in every[place] if _measured(probe, verdicts)}
+        groups = {frozenset(gpus_of(probe)) for probe in members}
+        well = {frozenset(gpus_of(probe)) for probe in every[place] if _measured(probe, verdicts)}
         guilty = frozenset.intersection(*groups) - frozenset().union(*well)
         if len(guilty) != 1 or len(groups) < _LEAST_GROUPS or not well:
             continue
-        if any(not _measured(probe, verdicts) and guilty.isdisjoint(_gpus(probe)) for probe in every[place]):
+        if any(not _measured(probe, verdicts) and guilty.isdisjoint(gpus_of(probe)) for probe in every[place]):
             continue
         text = f"so with each of {len(groups)} groups of GPUs that gpu{min(guilty)} is in, {len(well)} without it work"
         for probe in members:
             yield _failed(verdicts[probe.probe_id], text, None)
 
 
-def _measured(probe: Probe, verdicts: _Verdicts) -> bool:
+def _measured(probe: Probe, verdicts: Verdicts) -> bool:
     return verdicts[probe.probe_id].value_gbps is not None
 
 
-def _rnics(probe: Probe) -> set[str]:
-    return {str(probe.params[key]) for key in ("rnic", "peer_rnic") if key in probe.params}
-
-
-def _gpus(probe: Probe) -> frozenset[int]:
+def gpus_of(probe: Probe) -> tuple[int, ...]:
+    """The GPUs that a probe of several names."""
     gpus = probe.params["gpus"]
-    return frozenset(gpus) if isinstance(gpus, tuple) else frozenset()
+    return gpus if isinstance(gpus, tuple) else ()
 
 
 def _failed(verdict: ProbeVerdict, because: str, named: NamedPart | None) -> ProbeVerdict:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from math import exp, isnan, nan
+from math import exp, inf, isnan, nan
 
 import numpy as np
 from scipy.special import ndtri
@@ -30,9 +30,9 @@ from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD
 from fabric.judge.normal.keys import ProbeLayouts, floor_of
 from fabric.judge.normal.series import number_of
 from fabric.model.outcome import Outcome
-from fabric.model.probe import AGAIN, Probe, ProbeResult
+from fabric.model.probe import AGAIN, Probe, ProbeResult, Results
 from fabric.model.topology import Topology
-from fabric.model.verdict import ProbeVerdict
+from fabric.model.verdict import ProbeVerdict, Verdicts
 from fabric.probes import pairwise
 from fabric.probes.kinds import PEER_KINDS
 
@@ -81,36 +81,37 @@ class PlacedSample:
 class ProbeSamples:
     """Probes as samples, by class: columns as long as all are looked at, and *rows* of those that are kept."""
 
-    def __init__(self, topology: Topology, outcome: Outcome, written: Written, *, pairs: bool = False) -> None:
-        self._pairs = pairs
-        self._topology, self._outcome, self._written = topology, outcome, written
-        self.rows: list[PlacedSample] = []
-        self.of_class: Ints = np.empty(0, dtype=np.int64)
-        self._y: Floats = np.empty(0)
-        self.bad_hosts: set[str] = set()
-        self._limit: dict[int, float] = {}
-        self._usual: dict[int, float] = {}  # what records say that a class reaches
+    of_class: Ints
+    _y: Floats
+    _anchored: Bools
 
-    def take(
+    def __init__(
         self,
         probes: Sequence[Probe],
-        verdicts: Mapping[str, ProbeVerdict],
-        results: Mapping[str, ProbeResult],
+        verdicts: Verdicts,
+        results: Results,
+        topology: Topology,
+        outcome: Outcome,
+        written: Written,
+        *,
+        pairs: bool,
     ) -> None:
         """Take all that tells something, then keep what is about hosts with anything bad."""
-        self._verdicts, self._results = verdicts, results
-        taken, values, bad = self._taken(probes, results)
-        self.count = len(taken)  # of all samples
+        self._verdicts, self._results, self._pairs = verdicts, results, pairs
+        self._topology, self._outcome, self._written = topology, outcome, written
+        self._limit: dict[int, float] = {}
+        self._usual: dict[int, float] = {}  # what records say that a class reaches
+        taken, values, bad = self._taken(probes)
         self._fit(taken, np.nan_to_num(values))
         low = self._y < -self.floor[self.of_class]
-        self.bad_hosts.update(host for i in np.flatnonzero(low).tolist() for host in taken[i].hosts)
+        bad_hosts = {host for i in np.flatnonzero(low).tolist() for host in taken[i].hosts}
         low |= bad
         self.judged = {  # what is normal for each that is bad or slow, Gb/s
             taken[i].probe_id: float(self.level[self.of_class[i]]) for i in np.flatnonzero(low & ~np.isnan(values))
         }
-        about = are_about(self.bad_hosts, self._topology) if self.bad_hosts else None
-        anchored = self._anchored[self.of_class].tolist()
-        kept = [i for i, probe in enumerate(taken) if anchored[i] or about(probe)] if about is not None else []
+        self.count = len(taken)  # of all samples
+        about, anchored = are_about(bad_hosts, self._topology), self._anchored[self.of_class].tolist()
+        kept = [i for i, probe in enumerate(taken) if bad_hosts and (anchored[i] or about(probe))]
         self.of_class, self._y = self.of_class[kept], self._y[kept]
         self.rows = [
             PlacedSample(probe, of_class, None if isnan(value) else value, result.started_s, result.ended_s)
@@ -118,7 +119,7 @@ class ProbeSamples:
             for probe, value, result in ((taken[i], float(values[i]), results[taken[i].probe_id]),)
         ]
 
-    def _taken(self, probes: Sequence[Probe], results: Mapping[str, ProbeResult]) -> tuple[list[Probe], Floats, Bools]:
+    def _taken(self, probes: Sequence[Probe]) -> tuple[list[Probe], Floats, Bools]:
         """What tells something, its numbers (NaN of what measured nothing), and whether it is bad; also its classes."""
         verdicts, layouts, numbers = self._verdicts, ProbeLayouts(self._topology, self._written), dict[int, int]()
         failed = any(
@@ -132,7 +133,7 @@ class ProbeSamples:
         }
         taken, values, of_class, bad = list[Probe](), array("d"), array("q"), list[bool]()
         for probe in probes:
-            verdict, result = verdicts[probe.probe_id], results.get(probe.probe_id)
+            verdict, result = verdicts[probe.probe_id], self._results.get(probe.probe_id)
             # CUDA numbered the GPUs that are left anew: another one was measured than was meant.
             if renumbered and (probe.phase, probe.hosts[0]) in renumbered and _is_of_gpu(probe, verdict):
                 continue
@@ -216,10 +217,10 @@ class ProbeSamples:
         )
         return matrix, columns
 
-    def _beside(self) -> Floats | None:
+    def _beside(self) -> Floats | float:
         """Of FAIL the share of the slowest that may have been in the way of each, of its own level."""
         if self._outcome is not Outcome.FAIL:
-            return None
+            return inf
         beside = slowest_beside([row.probe for row in self.rows], self._results, self._topology)
         return as_shares(beside, self.level[self.of_class])
 
@@ -245,7 +246,7 @@ class ProbeSamples:
             if len(hosts) >= LEAST_ALIKE:
                 yield Component(platform, "group", "nobody stands out: these hosts are slow as a whole")
 
-    def low(self, verdicts: Mapping[str, ProbeVerdict], *, among: int = 1) -> frozenset[str]:
+    def low(self, *, among: int = 1) -> frozenset[str]:
         """
         The ids of probes whose verdict's number, of a repeated one the median, is low by more than noise.
 
@@ -256,7 +257,7 @@ class ProbeSamples:
         return frozenset(
             row.probe.probe_id
             for row in self.rows
-            if (value := verdicts[row.probe.probe_id].value_gbps) is not None and value < least[row.of_class]
+            if (value := self._verdicts[row.probe.probe_id].value_gbps) is not None and value < least[row.of_class]
         )
 
 
@@ -293,7 +294,9 @@ def entries_of(
     sample, part, way = found.T
     shown = (np.bincount(part, slow[sample], minlength=len(columns)) > 0)[part]
     large = np.array([one.kind in _LARGE for one in columns], dtype=np.bool_)
-    return columns, Entries(sample[shown], part[shown], way[shown], cost, large)
+    return columns, Entries(
+        sample[shown], part[shown], way[shown], cost, large, np.zeros_like(large), np.zeros(len(columns))
+    )
 
 
 def _is_of_gpu(probe: Probe, verdict: ProbeVerdict) -> bool:

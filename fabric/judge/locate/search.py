@@ -57,9 +57,8 @@ class Search(Likelihood):
     def __init__(self, matrix: SampleMatrix, cells: Cells | None = None) -> None:
         super().__init__(matrix, cells or Cells(matrix.entries, matrix.of_class))
         entries = matrix.entries
-        self._large = entries.large.copy()
+        self._large = entries.large | self.cells.is_bundle
         self._whole = np.arange(len(entries.cost)) if entries.whole is None else entries.whole
-        self._large |= self.cells.is_bundle
 
     def faults(self) -> list[FaultyPart]:
         """The faulty parts, the surest first, each with its evidence beside all others and its rivals."""
@@ -101,7 +100,7 @@ class Search(Likelihood):
         cap = min((level[one.cell] * exp(-one.loss) for one in fault.losses), default=0.0)
         often = max((one.rho for one in fault.losses if level[one.cell] > 0 or one.rho >= OFTEN), default=0.0)
         dead = fault.loss > DEAD
-        cost, share = self.when(fault), matrix.entries.known_shares(np.array([fault.part]))
+        cost, share = self.when(fault), matrix.entries.share[[fault.part]]
         for cell in self.cells.cells_of(fault.part):
             mine = self.during(fault, cell)
             if cell in told:
@@ -141,14 +140,14 @@ class Search(Likelihood):
         for warm in (False, True) if fault.part in self.matrix.warmth else (False,):
             follows = line(self.along(fault.part, slow, warm=warm), -self.matrix.y[slow], floor, warm=warm)
             if follows is not None:
-                yield from Fit(self, one, given, *_always(one), follows).faults()
+                yield from Fit(self, one, given, follows=follows).faults()
 
     def _spans(self, parts: Ints, explained: Floats) -> list[tuple[Floats, Floats]]:
         """When each part may have been faulty: always, from its first slow samples on, or between first and last."""
-        always = _always(parts)
+        always = np.full(len(parts), -inf), np.full(len(parts), inf)
         if not self.matrix.timed:
             return [always]
-        first, turn, last = always[0].copy(), always[0].copy(), always[1].copy()
+        first, turn, last = np.empty((3, len(parts)))
         open_ = self.open(explained)
         for number, part in enumerate(parts.tolist()):
             mine = self.cells.of(part)
@@ -163,23 +162,20 @@ class Search(Likelihood):
         after = np.cumsum(np.where(slow[order], 1.0, -1.0)[::-1])[::-1]
         return float(at_s[order][after.argmax()])
 
-    def candidates(
-        self, rest: Sequence[FaultyPart], *, instead: int | None = None, banned: Ints = _NOBODY
-    ) -> list[FaultyPart]:
-        """What may be faulty beside *rest*, the best first; only what shares slow samples with *instead*."""
+    def candidates(self, rest: Sequence[FaultyPart], instead: int) -> list[FaultyPart]:
+        """What may be faulty beside *rest*, the best first, of what shares slow samples with the part *instead*."""
         given = self._beside(rest)
-        parts = self._possible(rest, given, banned)
-        if instead is not None:
-            parts = parts[self._enough(self._asking(given.explained) & self.passed(instead))[parts]]
-            if self.matrix.faint:
-                parts = np.union1d(parts, instead)
+        parts = self._possible(rest, given)
+        parts = parts[self._enough(self._asking(given.explained) & self.passed(instead))[parts]]
+        if self.matrix.faint:
+            parts = np.union1d(parts, instead)
         return self._fits(parts, given) if len(parts) else []
 
     def open_faults(self, rest: Sequence[FaultyPart]) -> list[FaultyPart]:
         """What may be faulty beside *rest* if to say so were free, the likeliest first."""
         free = OtherFaults(*self.explained(rest), None)
         parts = self._possible(rest, free)
-        found = Fit(self, parts, free, *_always(parts)).faults() if len(parts) else []
+        found = Fit(self, parts, free).faults() if len(parts) else []
         return sorted(found, key=lambda one: (-one.gain, one.part))
 
     def _asking(self, explained: Floats) -> Bools:
@@ -220,7 +216,7 @@ class Search(Likelihood):
         noise = matrix.normal.noise[matrix.of_class[low]]
         most[low] = np.maximum(np.log(_SHARP / noise / density[low]), 0.0)
         well = cells.through - np.bincount(part, minlength=cells.parts)
-        well = well if drawn is None else well * ~drawn  # of what is drawn one sample may be enough
+        well = well * ~drawn  # of what is drawn one sample may be enough
         found: Floats = np.bincount(part, most[sample], minlength=cells.parts) + well * log(1 - OFTEN)
         return found
 
@@ -305,7 +301,7 @@ class Search(Likelihood):
         found = list(faults) if self.matrix.faint else self._refitted(faults)
         for number, fault in enumerate(found):
             rest = [*found[:number], *found[number + 1 :]]
-            again = self.candidates(rest, instead=fault.part)
+            again = self.candidates(rest, fault.part)
             if not again or again[0].gain < LEAST_GAIN:
                 return rest
             mine = next((one for one in again if one.part == fault.part), None)
@@ -327,7 +323,7 @@ class Search(Likelihood):
         """The surest first, each as it is beside all others, and with its rivals."""
         found, near = [], _RIVAL_OF_PAIRS if self.matrix.faint else _RIVAL
         for number, fault in enumerate(faults):
-            again = self.candidates([*faults[:number], *faults[number + 1 :]], instead=fault.part)
+            again = self.candidates([*faults[:number], *faults[number + 1 :]], fault.part)
             mine = next((one for one in again if one.part == fault.part), fault)
             least = max(mine.gain - near, 0.0)
             others = [one for one in again if self._whole[one.part] != self._whole[fault.part] and one.gain > least]
@@ -345,8 +341,3 @@ def searched(matrix: SampleMatrix) -> tuple[Search, list[FaultyPart]]:
         alone = Search(matrix.alone, search.cells)
         found.append((alone, alone.faults()))
     return max(found, key=lambda one: one[0].score(one[1]))
-
-
-def _always(parts: Ints) -> tuple[Floats, Floats]:
-    """From when until when each of *parts* is looked at: at all times."""
-    return np.full(len(parts), -inf), np.full(len(parts), inf)

@@ -30,19 +30,14 @@ _ALONE = {
 """By kind, where every bad probe stayed on one host."""
 
 _NAMED = {
-    (
-        "link",
-        "down",
-    ): "check both ends of the cable (mlxlink on the host, the switch port's state); swap the cable first",
-    ("host", "down"): "no port of the host is up: check its cables, and whether the subnet manager or switch sees it",
-    ("rnic", "absent"): "check the name in the inventory (ibv_devices on the host), then lspci; reseat or replace it",
-    (
-        "gpu",
-        "absent",
-    ): "count the GPUs (nvidia-smi -L; lspci -d 10de:; dmesg for Xid 79): the bus address or serial number "
+    "link down": "check both ends of the cable (mlxlink on the host, the switch port's state); swap the cable first",
+    "host down": "no port of the host is up: check its cables, and whether the subnet manager or switch sees it",
+    "rnic absent": "check the name in the inventory (ibv_devices on the host), then lspci; reseat or replace it",
+    "gpu absent": "count the GPUs (nvidia-smi -L; lspci -d 10de:; dmesg for Xid 79): the bus address or serial number "
     "that is missing is the one to reseat or replace",
-    ("host", "absent"): "none of its RNICs is there: check the driver (lsmod, dmesg) and lspci on the host",
+    "host absent": "none of its RNICs is there: check the driver (lsmod, dmesg) and lspci on the host",
 }
+"""By kind and what a tool itself said of it."""
 
 _MISSING_GPU = (
     "we could not measure it: see whether the host has this GPU at all (nvidia-smi -L; dmesg for Xid), then run the "
@@ -70,8 +65,8 @@ def next_step(kind: str, outcome: Outcome, condition: str | None = None, *, alon
     if outcome is Outcome.ERROR:
         found = _RECOVER.get(condition or "") or _RECOVER.get(kind)
         return found or "we could not measure it: check dmesg on the host, and run the command of raw/ by hand"
-    if condition is not None and (kind, condition) in _NAMED:
-        return _NAMED[kind, condition]
+    if named := _NAMED.get(f"{kind} {condition}"):
+        return named
     if alone and kind in _ALONE:
         return _ALONE[kind]
     return _REPAIR.get(kind, "run it again, then compare with its peers")

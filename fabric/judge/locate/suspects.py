@@ -25,7 +25,7 @@ from fabric.judge.locate.search import (
 )
 from fabric.judge.locate.steps import next_step
 from fabric.judge.locate.structure import FaultyPart
-from fabric.judge.normal.keys import series_key
+from fabric.judge.normal.keys import grouped, series_key
 from fabric.judge.normal.series import NORMAL
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
@@ -83,9 +83,8 @@ def locate(
     """
     if outcome is not Outcome.FAIL and all(one.outcome is not outcome for one in verdicts.values()):
         return Located()
-    made = ProbeSamples(topology, outcome, written or {}, pairs=pairs)
-    made.take(probes, verdicts, results)
-    if not made.rows or not made.bad_hosts:
+    made = ProbeSamples(probes, verdicts, results, topology, outcome, written or {}, pairs=pairs)
+    if not made.rows:
         return Located(normal_gbps=made.judged)
     matrix, columns = made.matrix(known)
     search, found = searched(matrix)
@@ -97,8 +96,8 @@ def locate(
         suspects=(*told.suspects(sure), *told.left_over(sure, results)),
         explained=told.explained(sure),
         normal_gbps=made.judged,
-        low=made.low(verdicts),
-        far=made.low(verdicts, among=made.count),
+        low=made.low(),
+        far=made.low(among=made.count),
         beside=told.in_company(sure),
     )
 
@@ -142,6 +141,7 @@ class _Told(NamedParts):
     ) -> None:
         super().__init__(columns, search)
         self._made, self._verdicts, self._outcome = made, verdicts, outcome
+        self._said = "failed" if outcome is Outcome.FAIL else "had errors"
 
     def is_sure(self, fault: FaultyPart) -> bool:
         """
@@ -171,10 +171,8 @@ class _Told(NamedParts):
 
     def suspects(self, faults: Sequence[FaultyPart]) -> tuple[Suspect, ...]:
         """Each fault as a suspect; the same trouble of many hosts is one."""
-        groups: dict[Hashable, list[FaultyPart]] = {}
-        for fault in faults:
-            groups.setdefault(self._alike(fault, faults), []).append(fault)
-        return tuple(self._suspect(group[0]) if len(group) == 1 else self._group(group) for group in groups.values())
+        groups = grouped(faults, lambda fault: self._alike(fault, faults)).values()
+        return tuple(self._suspect(group[0]) if len(group) == 1 else self._group(group) for group in groups)
 
     def in_company(self, faults: Sequence[FaultyPart]) -> dict[str, float]:
         """Series of which all that is slow was so beside others on the same cable, with what is normal, Gb/s."""
@@ -199,7 +197,6 @@ class _Told(NamedParts):
         telling = [row for row in self._made.rows if set(hosts) <= set(row.probe.hosts)]
         judged = [(self._made.rows[i].probe.kind, self._verdicts[self._made.rows[i].probe.probe_id]) for i in bad]
         kind = "host" if len(hosts) == 1 else "pair" if len(hosts) == 2 else "group"
-        said = "failed" if self._outcome is Outcome.FAIL else "had errors"
         return Suspect(
             component="+".join(hosts) if len(hosts) < 3 else f"{hosts[0]}+{len(hosts) - 1}-more",
             kind=kind,
@@ -207,7 +204,7 @@ class _Told(NamedParts):
             confidence=round((len(bad) + 1) / (len(telling) + 2), 2),
             evidence=(
                 f"{' or '.join(hosts)}" + (", or what is between them" if len(hosts) > 1 else ""),
-                f"{len(bad)} of {len(telling)} probes that could show it {said}",
+                f"{len(bad)} of {len(telling)} probes that could show it {self._said}",
                 *evidence_lines(judged),
             ),
             next_step=next_step(kind, self._outcome),
@@ -257,7 +254,6 @@ class _Told(NamedParts):
         (column, rivals), bad, telling = self._named(fault), self._bad(fault), self._all(fault)
         judged = [(row.probe, self._verdicts[row.probe.probe_id]) for i in bad for row in [self._made.rows[i]]]
         hosts = self._hosts(column, [probe for probe, _ in judged])
-        said = "failed" if self._outcome is Outcome.FAIL else "had errors"
         named = judged[0][1].named
         alone = all(len(probe.hosts) == 1 for probe, _ in judged)
         about = "gpu" if column.kind == "host" and self._is_of_gpus(fault) else column.kind
@@ -269,7 +265,7 @@ class _Told(NamedParts):
             confidence=self._confidence(fault),
             evidence=(
                 column.text,
-                f"{len(bad)} of {len(telling)} probes that could show it {said}{self._since(fault)}",
+                f"{len(bad)} of {len(telling)} probes that could show it {self._said}{self._since(fault)}",
                 *self._routes(fault),
                 *evidence_lines([(probe.kind, self._seen(i)) for i, (probe, _) in zip(bad, judged, strict=True)]),
             ),

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fabric.judge.locate.structure import Floats
 from fabric.judge.ports.health import MANY, Found
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import TRAFFIC, CounterCourse
@@ -46,7 +46,6 @@ ALWAYS = 0.8
 SENT, WAITED = TRAFFIC[0], "port_xmit_wait"
 """Readings of links.jsonl, by the kernel's names."""
 
-Floats = NDArray[np.float64]
 Courses = Mapping[End, Mapping[str, CounterCourse]]
 
 

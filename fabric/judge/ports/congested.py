@@ -19,7 +19,7 @@ from enum import Enum
 from functools import cache
 from typing import NamedTuple
 
-from fabric.judge.normal.keys import ends_of, grouped, leaf_of, rnics_of
+from fabric.judge.normal.keys import ends_of, grouped, leaf_of
 from fabric.judge.ports.beside import SENT, WORD_BYTES
 from fabric.judge.ports.health import by_port
 from fabric.model.outcome import Outcome
@@ -263,21 +263,16 @@ def _always(suspect: Suspect, flows: Sequence[Probe], verdicts: Verdicts) -> boo
     part = Part.of(suspect.component)
     if not part.host:
         return False
-    name = f"{part.host}/{part.item}" if part.item else part.host
     for role in (0, 1):
         bad = [
             verdicts[probe.probe_id].outcome in (Outcome.FAIL, Outcome.INCONCLUSIVE)
             for probe in flows
-            if verdicts[probe.probe_id].value_gbps is not None and _is_end(probe, role, name)
+            for host, rnic in ends_of(probe)[role : role + 1]
+            if verdicts[probe.probe_id].value_gbps is not None and host == part.host and part.item in ("", rnic)
         ]
         if len(bad) >= 2 and sum(bad) >= ALWAYS * len(bad):
             return True
     return False
-
-
-def _is_end(probe: Probe, role: int, name: str) -> bool:
-    rnics = rnics_of(probe)
-    return role < len(rnics) and name in (rnics[role], rnics[role].partition("/")[0])
 
 
 def _unread(suspect: Suspect) -> Suspect:

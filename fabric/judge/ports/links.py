@@ -63,12 +63,8 @@ Courses = Mapping[str, CounterCourse]
 
 def light(courses: Courses, way: str, *, least: bool = True) -> dict[int, float]:
     """Each lane's power in dBm, the least (else the last) that was read."""
-    found = {}
-    for lane in range(LANES):
-        known = known_values(courses.get(f"{way}{lane}_dbm"))
-        if known:
-            found[lane] = min(known) if least else known[-1]
-    return found
+    read = {lane: known_values(courses.get(f"{way}{lane}_dbm")) for lane in range(LANES)}
+    return {lane: min(known) if least else known[-1] for lane, known in read.items() if known}
 
 
 def dark_lanes(courses: Courses, way: str) -> dict[int, float]:

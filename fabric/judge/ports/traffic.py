@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fabric.judge.ports.beside import WORD_BYTES, Floats
+from fabric.judge.locate.structure import Bools, Floats
+from fabric.judge.ports.beside import WORD_BYTES
 from fabric.judge.ports.health import MANY
 
 WINDOW_S = 10.0
@@ -39,7 +40,6 @@ USED = 0.01
 FLOWS, LESS, NONE = 0, 1, 2
 SAID = {FLOWS: "is back to", LESS: "has declined to", NONE: "has stopped:"}
 
-Bools = NDArray[np.bool_]
 States = NDArray[np.int8]
 
 

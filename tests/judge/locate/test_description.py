@@ -25,13 +25,16 @@ def mesh(*, losses: dict[int, float] | None = None, cv: float = 0.004, seed: int
     return np.log(390 * kept * (1 + cv * random.normal(size=len(ends)))), ends
 
 
+def cells_of(paths: Ints, family: list[int]) -> Cells:
+    """Parts on these paths, none of which is drawn."""
+    none, parts = np.zeros(len(family)), np.arange(len(family))
+    return Cells(Entries.of_paths(paths, np.array(family, dtype=np.int64), none, parts, none > 0, none))
+
+
 def found(y: Floats, ends: Ints, *, family: list[int] | None = None, paths: Ints | None = None) -> Description:
     """The best description beside one level."""
     paths = ends if paths is None else paths
-    parts = int(paths.max()) + 1
-    cells = Cells(
-        Entries.of_paths(paths, np.array(family or [0] * parts, dtype=np.int64), np.zeros(parts), np.arange(parts))
-    )
+    cells = cells_of(paths, family or [0] * (int(paths.max()) + 1))
     a, b = ends.T
     tried = [describe(y, one, cells) for one in structures(y, a, b, groupings(y, a, b, HOSTS))]
     best = max(tried, key=lambda one: one.score)
@@ -93,9 +96,7 @@ def test_who_may_be_bad_is_open_and_not_blamed() -> None:
     y, ends = mesh()
     y, ends = np.append(y, np.log(390 * 0.96)), np.vstack([ends, [0, HOSTS]])
     paths = ends
-    cells = Cells(
-        Entries.of_paths(paths, np.zeros(HOSTS + 1, dtype=np.int64), np.zeros(HOSTS + 1), np.arange(HOSTS + 1))
-    )
+    cells = cells_of(paths, [0] * (HOSTS + 1))
     normal = Normal(
         "one", 0.0, np.zeros(len(y), dtype=np.int64), np.array([[np.log(390)]]), np.ones((1, 1)), np.array([0.01])
     )

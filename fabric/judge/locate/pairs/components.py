@@ -25,48 +25,17 @@ from fabric.judge.locate.candidates import CORES, SPINES
 from fabric.judge.locate.pairs.samples import PairSamples
 from fabric.judge.locate.structure import UNKNOWN, Ints
 
-FAMILY = {
-    "host": 0,
-    "host_tx": 0,
-    "host_rx": 0,
-    "link": 1,
-    "link_up": 1,
-    "link_down": 1,
-    "uplinks": 2,
-    "uplinks_up": 2,
-    "uplinks_down": 2,
-    "leaf": 3,
-    "spine": 4,
-    "core": 4,
-    "spines": 4,
-    "cores": 4,
-    "path": 6,
-}
-"""Kinds of one family: directions are those of the same things."""
+FAMILY = {"host": 0, "link": 1, "uplinks": 2, "leaf": 3, "spine": 4, "core": 4, SPINES: 4, CORES: 4, "path": 6}
+"""By kind of a part that of all that are alike."""
 
 WHOLE_HOST = 5
 """The family of hosts as a whole, of all their rails."""
 
-EXTRA = {
-    "host_tx": 1.6,
-    "host_rx": 1.6,
-    "link": 1.0,
-    "link_up": 2.6,
-    "link_down": 2.6,
-    "uplinks": 2.0,
-    "uplinks_up": 3.6,
-    "uplinks_down": 3.6,
-    "leaf": 2.0,
-    "spine": 2.0,
-    "core": 2.0,
-    "spines": 2.0,
-    "cores": 2.0,
-    "path": 2.0,
-}
-"""
-Nats by which a kind is rarer than a bad host: one direction of it (a fifth), a cable between switches, a switch, what
-is between two hosts alone.
-"""
+EXTRA = {"host": 0.0, "link": 1.0} | dict.fromkeys(("uplinks", "leaf", "spine", "core", SPINES, CORES, "path"), 2.0)
+"""Nats by which a kind is rarer than a bad host: a cable between switches, a switch, what is between two hosts."""
+
+ONE_WAY = 1.6
+"""Nats by which it is rarer that one direction of a part alone is bad (a fifth)."""
 
 NO_PAIRS: Ints = np.empty(0, dtype=np.int64)
 
@@ -99,11 +68,7 @@ class Components:
     @cached_property
     def host_sides(self) -> Ints:
         """By host: the component that is its whole side."""
-        found: Ints = np.full(int(self.hosts.max(initial=-1)) + 1, UNKNOWN)
-        for component, kind in enumerate(self.kinds):
-            if kind == "host":
-                found[self.hosts[component]] = component
-        return found
+        return np.flatnonzero(np.array(self.kinds) == "host")
 
 
 class _Made:
@@ -121,10 +86,6 @@ class _Made:
         """One direction of a component; *mark* is added to its name."""
         name, _, host, leaf, _ = self.rows[whole]
         return self.add(f"{name}{mark}", kind, host, leaf, whole)
-
-
-DIRECTIONS = frozenset({"host_tx", "host_rx", "link_up", "link_down", "uplinks_up", "uplinks_down"})
-"""Kinds of components that are one direction of a part."""
 
 
 def components_of(samples: PairSamples, pairs: Ints = NO_PAIRS) -> Components:
@@ -206,7 +167,7 @@ def _leaves(samples: PairSamples, made: _Made) -> _Columns:
 
     def columns(a: Ints, b: Ints, via: Ints) -> list[Ints]:
         here, there = samples.leaf[a], samples.leaf[b]
-        blind = (here != there) & (here != UNKNOWN) & (there != UNKNOWN) & (via == UNKNOWN)
+        blind = samples.apart(a, b) & (via == UNKNOWN)
         found = [leaf[here], np.where(here == there, UNKNOWN, leaf[there])]
         apart = spines[here] != spines[there]
         beyond = (np.where(apart, spines[there], UNKNOWN), np.where(apart, cores, UNKNOWN))
@@ -250,9 +211,8 @@ def _above(samples: PairSamples, made: _Made) -> _Columns:
         last[leaf, number] = whole, down
 
     def columns(a: Ints, b: Ints, via: Ints) -> list[Ints]:
-        here, there = samples.leaf[a], samples.leaf[b]
-        over = np.where((here != there) & (here != UNKNOWN) & (there != UNKNOWN), via, UNKNOWN)
-        return [*among[over].T, *first[here, over].T, *last[there, over].T]
+        over = np.where(samples.apart(a, b), via, UNKNOWN)
+        return [*among[over].T, *first[samples.leaf[a], over].T, *last[samples.leaf[b], over].T]
 
     return columns
 

@@ -59,7 +59,7 @@ def diagnose(
         else:
             said.append((Outcome.INCONCLUSIVE, f"nothing but zeros was measured{samples.where}"))
     planes = [one for alike in kinds.values() for one in fit_together(alike, floor=floor)]
-    found = judged(planes, floor, limit_alone=True, more=[one for one, _ in failed.suspects])
+    found = judged(planes, limit_alone=True, more=[one for one, _ in failed.suspects])
     said += [*found.open, *_no_peers(planes, limit_gbps)]
     if limit_gbps is None:  # with one, each rail is judged by it
         said += slow_rails(planes, topology)
@@ -127,8 +127,8 @@ def _next_tests(fitted: Fitted, low: LowPairs, planes: int) -> list[PairTest]:
     alone, single = slow_alone(fitted), unexplained(fitted)
     reasons = [
         *(
-            (one.samples, f"tells about {fitted.components.names[one.component]}: slow samples share it")
-            for one in shared_parts(fitted, alone, planes)
+            (mine, f"tells about {fitted.components.names[component]}: slow samples share it")
+            for component, mine in shared_parts(fitted, alone, planes).items()
         ),
         (np.flatnonzero(low.once), "below the limit once, beside good samples of the pair"),
         (np.flatnonzero(alone & ~low.once), "slow once, and nothing explains it"),

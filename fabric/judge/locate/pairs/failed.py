@@ -18,6 +18,7 @@ from fabric.judge.locate.pairs.findings import pair_suspect, some
 from fabric.judge.locate.pairs.fitted import DOUBTFUL
 from fabric.judge.locate.pairs.samples import rail_name
 from fabric.judge.locate.search import MOST_NAMED, SURE
+from fabric.judge.normal.keys import grouped
 from fabric.model.diagnosis import PairFailure, PairRow, PairTest
 from fabric.model.outcome import Outcome
 from fabric.model.topology import Topology
@@ -117,10 +118,7 @@ def _by_rail(
     """The failures with a host by rail; all together where one does not say its rail."""
     mine = [one for one in failures if host in (one.a, one.b)]
     known = all(one.rail is not None for one in mine)
-    found: dict[str | None, list[PairFailure]] = {}
-    for one in mine:
-        found.setdefault(rail_name(one.rail, (host,), topology) if known else None, []).append(one)
-    return found
+    return grouped(mine, lambda one: rail_name(one.rail, (host,), topology) if known else None)
 
 
 def _host(
@@ -165,9 +163,7 @@ def _texts(failures: Sequence[PairFailure]) -> list[str]:
 
 def _paths(failures: Sequence[PairFailure]) -> list[tuple[Suspect, str]]:
     """Pairs whose tool blames the fabric, and nothing says which of the two, or what between them."""
-    pairs: dict[tuple[str, str], list[PairFailure]] = {}
-    for one in failures:
-        pairs.setdefault((min(one.a, one.b), max(one.a, one.b)), []).append(one)
+    pairs = grouped(failures, lambda one: (min(one.a, one.b), max(one.a, one.b)))
     found = []
     for (a, b), mine in list(pairs.items())[:MOST_NAMED]:
         evidence = (f"{len(mine)} pair tests between these two failed", *_texts(mine))

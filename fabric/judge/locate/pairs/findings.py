@@ -8,7 +8,7 @@ from math import exp, floor, log, log10
 
 import numpy as np
 
-from fabric.judge.locate.pairs.components import DIRECTIONS, LINKS, Components
+from fabric.judge.locate.pairs.components import LINKS, Components
 from fabric.judge.locate.pairs.fitted import DOUBTFUL, Blamed, Fitted
 from fabric.judge.locate.structure import HEAVY, UNKNOWN, Bools, Ints
 from fabric.model.outcome import Outcome
@@ -211,7 +211,7 @@ def _by_direction(blamed: Blamed, fitted: Fitted) -> list[str]:
     components, said = fitted.components, []
     for one in np.flatnonzero(components.part == components.part[blamed.component]).tolist():
         kind, name = components.kinds[one], components.names[one]
-        if kind not in DIRECTIONS:
+        if one == components.part[one]:  # no direction, but both
             continue
         if kind in LINKS:
             lower, upper = name.split("--")

@@ -151,9 +151,10 @@ class Fitted:
         good, samples = self.explained == 0, self.samples
         return np.bincount(np.concatenate([samples.a[good], samples.b[good]]), minlength=len(samples.hosts))
 
-    def needed(self, floor: float) -> int:
-        """So many good samples of a host rule out that it is slow by *floor*: three times the error of their mean."""
-        return int(np.ceil((SIGMAS * self.noise / floor) ** 2))
+    @property
+    def needed(self) -> int:
+        """So many good samples of a host rule out that it is slow by the floor: three times the error of their mean."""
+        return int(np.ceil((SIGMAS * self.noise / self.floor) ** 2))
 
 
 def fit(samples: PairSamples, *, floor: float = FLOOR) -> Fitted:
@@ -244,7 +245,7 @@ def _described(
             if (normal.top < normal.top.max() + _LOST).any():  # where all is lost nothing is normal
                 continue
             far = (normal.level + normal.noise[:, None] < normal.top.max() - NEAR) & (normal.weight > 0)
-            if beside is not None and far.any():
+            if joint.beside is not None and far.any():
                 continue  # half of what others reach is a cable that is shared, and no place
             priced = replace(normal, cost=normal.cost + cost)
             found = describe(y, priced, joint.cells, floor=least, beside=beside, told=False, best=best)
@@ -357,7 +358,7 @@ def _named(effect: FaultyPart, joint: Joint) -> tuple[int, tuple[int, ...]]:
     part, rivals = effect.part, tuple(part for part, _ in effect.rivals)
     if joint.family[part] == FAMILY["uplinks"] and all(loss.rho < ALWAYS for loss in effect.losses):
         same = any(np.array_equal(joint.cells.of(one), joint.cells.of(part)) for one in rivals)
-        spines = [one for one in rivals if joint.bundle[one] and joint.family[one] == FAMILY[SPINES]]
+        spines = [one for one in rivals if joint.cells.entries.drawn[one] and joint.family[one] == FAMILY[SPINES]]
         if same and spines:
             return spines[0], (part, *(one for one in rivals if one != spines[0]))
     return part, rivals
@@ -446,12 +447,12 @@ def _is_large_leaf(effect: FaultyPart, joint: Joint) -> bool:
 def _is_one_way(effect: FaultyPart, joint: Joint) -> bool:
     """Whether it is one of several ways that samples draw: those that do are few, and all as slow as each other."""
     (loss,) = effect.losses
-    return bool(joint.bundle[effect.part]) and loss.spread <= _ALIKE
+    return bool(joint.cells.entries.drawn[effect.part]) and loss.spread <= _ALIKE
 
 
 def _may_be_drawn(effect: FaultyPart, joint: Joint, behind: Floats) -> bool:
     """Whether all that a host or a leaf seems to hold down left the leaf over a way that may be what is bad."""
-    if joint.family[effect.part] not in _UNDER_A_LEAF or joint.bundle[effect.part]:
+    if joint.family[effect.part] not in _UNDER_A_LEAF or joint.cells.entries.drawn[effect.part]:
         return False
     mine = joint.cells.of(effect.part)
     slow = mine[behind[mine] > effect.loss / 2]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from fabric.judge.locate.pairs.fitted import Fitted
-from fabric.judge.locate.pairs.rounds import FIRST_ROUNDS, next_round, targeted, verifying
+from fabric.judge.locate.pairs.rounds import FIRST_ROUNDS, further_round, targeted, verifying
 from fabric.judge.locate.pairs.run_planes import Measured, RunPlane, fitted_planes, lids_of, measured_in, run_planes
 from fabric.judge.normal.interval import tests_that_tell
 from fabric.model.change import ChangeSettings
@@ -17,7 +17,7 @@ from fabric.model.scenario import LocaliseSettings
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan
 from fabric.probes import pairwise, routes
-from fabric.probes.pairwise import NO_LEAF, PairwiseSpec, Plane, planes_of
+from fabric.probes.pairwise import NO_LEAF, PairwiseSpec, Plane, across_leaves, planes_of
 
 ASKERS_MOST = 3
 """Hosts that are asked for the same table (a choice: what three hosts cannot read is not the host's trouble)."""
@@ -86,12 +86,8 @@ def _asked(measured: Measured, plane: Plane, lid: int) -> list[tuple[Probe, bool
 
 def _askers(plane: Plane, first: str | None, topology: Topology) -> list[str]:
     """The one that the inventory names, if it has an RNIC on this rail, then hosts of one leaf after the other."""
-    there = (
-        first is not None
-        and first in topology.hosts
-        and any(r.rail == plane.rail for r in topology.hosts[first].platform.rnics)
-    )
-    named = [first] if first is not None and there else []
+    via = topology.hosts.get(first or "")
+    named = [via.name] if via is not None and plane.rail in via.platform.rnic_by_rail else []
     return list(dict.fromkeys([*named, *(hosts[0] for hosts in plane.leaves.values()), *plane.hosts]))
 
 
@@ -108,6 +104,14 @@ The least ways that ECMP draws from each leaf, and to it, before all its uplinks
 A choice: of two uplinks one stays undrawn in 1 of 128. In the box of twelve hosts, where the first rounds draw four a
 leaf, one direction of an uplink stayed unseen in 1 of 16, and the run passed. Of more uplinks it takes more.
 """
+
+
+def draws_of(plane: Plane, topology: Topology) -> int:
+    """How many ways are drawn from each leaf until a connection has crossed each of its uplinks with 95 %."""
+    leaves = set(plane.leaves)
+    uplinks = max((len(up.upper) * up.count for up in topology.uplinks if leaves & set(up.lower)), default=1)
+    return max(DRAWS, tests_that_tell(1 / uplinks)) if uplinks > 1 else DRAWS
+
 
 PROBES_MOST = 100_000
 """In all further rounds of a phase (a choice: eight rounds of 2,048 hosts with 8 RNICs are 65,536)."""
@@ -149,28 +153,25 @@ class FurtherRounds:
                 return asked
         specs = {spec.name: spec for spec in phase.probes if isinstance(spec, PairwiseSpec)}
         planes = run_planes(phase.name, measured, self.topology)
-        first = all(one.state.rounds < FIRST_ROUNDS for one in planes)
+        first = all(one.rounds < FIRST_ROUNDS for one in planes)
         said = [None] * len(planes) if first else fitted_planes(planes)
         return [
             probe
             for found, fitted in zip(planes, said, strict=True)
-            for test in _tests(self._drawing(found, planes), fitted, settings)
+            for test in _tests(found, fitted, settings, self._draws(found, planes))
             for probe in self._probes(test, found, specs[found.name])
         ]
 
-    def _drawing(self, found: RunPlane, planes: Sequence[RunPlane]) -> RunPlane:
+    def _draws(self, found: RunPlane, planes: Sequence[RunPlane]) -> int:
         """
-        Where switches draw a way per connection, all are to be drawn; adaptive routing takes every way.
+        So many ways are to be drawn where switches draw one per connection; adaptive routing takes every way.
 
         Rails that hang on the same leaves draw from the same ways.
         """
         if not self.topology.draws_ways:
-            return found
+            return 0
         alike = sum(one.plane.leaves.keys() == found.plane.leaves.keys() for one in planes)
-        leaves = set(found.plane.leaves)
-        count = max((len(up.upper) * up.count for up in self.topology.uplinks if leaves & set(up.lower)), default=0)
-        draws = max(DRAWS, tests_that_tell(1 / count)) if count > 1 else DRAWS
-        return replace(found, state=replace(found.state, draws=-(-draws // alike)))
+        return -(-draws_of(found.plane, self.topology) // alike)
 
     def _probes(self, test: PairTest, found: RunPlane, spec: PairwiseSpec) -> Iterator[Probe]:
         """
@@ -180,24 +181,26 @@ class FurtherRounds:
         those after them the first host is to send.
         """
         leaf = {host: leaf for leaf, hosts in found.plane.leaves.items() for host in hosts}
-        number = found.state.rounds
+        number = found.rounds
         reverse = number < FIRST_ROUNDS and number % 2 == 1 and leaf[test.a] == leaf[test.b]
         return spec.probes_of(
             test, found.plane, phase=found.phase, topology=self.topology, number=number, reverse=reverse
         )
 
 
-def _tests(found: RunPlane, fitted: Fitted | None, settings: LocaliseSettings) -> Sequence[PairTest]:
+def _tests(found: RunPlane, fitted: Fitted | None, settings: LocaliseSettings, draws: int) -> Sequence[PairTest]:
     """
     The next round of a plane; at the end those that are blamed once more. The last round is kept for that.
 
     What that round brought up, or left open, is gone after while rounds are left; and in the last round what is open,
     where nobody is blamed.
     """
-    if found.state.rounds >= settings.rounds:
+    if found.rounds >= settings.rounds:
         return ()
-    most = settings.rounds - (0 if found.verified else 1)
-    tests = next_round(replace(found.state, most_rounds=most), fitted)
-    if tests or found.verified or fitted is None:
+    if found.rounds < FIRST_ROUNDS or fitted is None:
+        return across_leaves(found.plane.leaves, (), found.rounds - 1)
+    left = settings.rounds - found.rounds - (0 if found.verified else 1)
+    tests = further_round(fitted, left=left, draws=draws)
+    if tests or found.verified:
         return tests
     return verifying(fitted) if fitted.blamed else targeted(fitted)

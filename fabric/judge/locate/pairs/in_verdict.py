@@ -18,7 +18,7 @@ from fabric.judge.locate.pairs.judged import DRAW_AGAIN, LEAST_HOSTS, Said, judg
 from fabric.judge.locate.pairs.rounds import not_crossed, targeted
 from fabric.judge.locate.pairs.run_planes import fitted_planes, measured_in, run_planes
 from fabric.judge.locate.pairs.uplinks import down, look_at, unused
-from fabric.judge.locate.structure import FLOOR
+from fabric.judge.normal.keys import begun, ends_of, grouped
 from fabric.model.outcome import Outcome, Reason, note
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
@@ -77,7 +77,7 @@ def pair_findings(
     if not every:
         return PairFindings((), {}, (), ())
     enough = [_judged_by(one, verdicts) for one in fitted_planes(every) if len(one.samples.hosts) >= LEAST_HOSTS]
-    found = judged(enough, FLOOR, limit_alone=False)
+    found = judged(enough, limit_alone=False)
     within = Inside(inside, probes, results, topology)
     losses = {one.components.names[b.component]: b.loss for one in enough for b in one.blamed}
     suspects = [
@@ -124,14 +124,11 @@ def classes_said(planes: Sequence[Fitted]) -> tuple[str, ...]:
 
     Nothing where all is one class.
     """
-    found: dict[str, list[tuple[float, int]]] = {}
-    for plane in planes:
-        for one in plane.classes:
-            label = one.test if one.name == ALL else f"{one.test}, {one.name}"
-            found.setdefault(label, []).append((one.gbps, one.samples))
+    every = (one for plane in planes for one in plane.classes)
+    found = grouped(every, lambda one: one.test if one.name == ALL else f"{one.test}, {one.name}")
     said = [
-        f"{label} {gbps_text(median(gbps for gbps, _ in levels))} Gb/s ({sum(count for _, count in levels)} samples)"
-        for label, levels in found.items()
+        f"{label} {gbps_text(median(one.gbps for one in alike))} Gb/s ({sum(one.samples for one in alike)} samples)"
+        for label, alike in found.items()
     ]
     if len(said) < 2:
         return ()
@@ -194,22 +191,22 @@ def _loopback_ratios(
     probes: Sequence[Probe], results: Mapping[str, ProbeResult], topology: Topology
 ) -> dict[tuple[str, str], float]:
     """By host and RNIC: the median of its loopbacks, each over the median of its link class on hosts of its make."""
-    by_class: dict[tuple[object, ...], list[tuple[tuple[str, str], float]]] = {}
-    for probe in probes:
-        result = results.get(probe.probe_id)
-        if probe.kind != "loopback" or result is None or result.outcome is not None or not result.measurements:
-            continue
-        host = probe.hosts[0]
-        platform = topology.hosts[host].platform.name
-        key = (platform, probe.params["link_class"], probe.params["size_bytes"])
-        end = (host, str(probe.params["rnic"]))
-        by_class.setdefault(key, []).append((end, result.measurements[0].value))
+
+    def alike(one: tuple[Probe, float]) -> tuple[object, ...]:
+        params = one[0].params
+        return topology.hosts[one[0].hosts[0]].platform.name, params["link_class"], params["size_bytes"]
+
+    measured = [
+        (probe, result.measurements[0].value)
+        for probe, result in begun((probe for probe in probes if probe.kind == "loopback"), results)
+        if result.outcome is None and result.measurements
+    ]
     ratios: dict[tuple[str, str], list[float]] = {}
-    for measured in by_class.values():
-        normal = median(value for _, value in measured)
-        if len(measured) >= _LEAST_PEERS and normal > 0:
-            for end, value in measured:
-                ratios.setdefault(end, []).append(value / normal)
+    for peers in grouped(measured, alike).values():
+        normal = median(value for _, value in peers)
+        if len(peers) >= _LEAST_PEERS and normal > 0:
+            for probe, value in peers:
+                ratios.setdefault(ends_of(probe)[0], []).append(value / normal)
     return {end: median(found) for end, found in ratios.items()}
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
+from math import inf
 
 import numpy as np
 
@@ -17,7 +18,16 @@ from fabric.judge.locate.candidates import CORES, SPINES
 from fabric.judge.locate.cells import Cells, Entries
 from fabric.judge.locate.company import as_shares
 from fabric.judge.locate.levels import FIFTH, Groups, are_classes, group_cost, moved
-from fabric.judge.locate.pairs.components import BUNDLES, EXTRA, FAMILY, NO_PAIRS, WHOLE_HOST, Components, components_of
+from fabric.judge.locate.pairs.components import (
+    BUNDLES,
+    EXTRA,
+    FAMILY,
+    NO_PAIRS,
+    ONE_WAY,
+    WHOLE_HOST,
+    Components,
+    components_of,
+)
 from fabric.judge.locate.pairs.samples import PairSamples
 from fabric.judge.locate.structure import UNKNOWN, Bools, Description, Floats, Ints
 
@@ -46,7 +56,6 @@ class Joint:
     beside: Floats | None
     cells: Cells
     family: Ints
-    bundle: Bools
     places: tuple[tuple[tuple[int, int], ...], ...]
     sides: tuple[Ints, Ints]
 
@@ -110,9 +119,9 @@ class Joint:
         """Which samples took one of several ways between leaves, nobody knows which."""
         return np.concatenate([one.drawn for one in self.planes])
 
-    def beside_of(self, own: Floats) -> Floats | None:
+    def beside_of(self, own: Floats) -> Floats | float:
         """What those in the way of each sample reached, as its *y* is where planes have their *own* levels."""
-        return None if self.beside is None else self.beside - own[self.plane]
+        return inf if self.beside is None else self.beside - own[self.plane]
 
     def has_neighbours(self, part: int) -> bool:
         """Whether a part is of leaves, or of hosts, under which hosts can be measured without leaving them."""
@@ -192,14 +201,15 @@ class _Numbers:
         number = np.full(len(mine.names) + 1, UNKNOWN, dtype=np.int64)  # the last: no part
         for component in np.argsort(mine.part != np.arange(len(mine.part)), kind="stable").tolist():
             kind, whole = mine.kinds[component], int(mine.part[component])
-            of = UNKNOWN if whole == component else int(number[whole])
+            thing, apart = mine.kinds[whole], whole != component
+            extra, of = (EXTRA[thing] + ONE_WAY, int(number[whole])) if apart else (EXTRA[thing], UNKNOWN)
             # What is above the same leaves is the same.
             name = f"{mine.names[component]}{samples.where if kind == 'path' else ''}"
             if name in (SPINES, CORES):
                 name += f" above {sorted(set(samples.pods.values())) or samples.leaves}"
-            above = samples.leaves[mine.leaf[component]] if FAMILY[kind] == FAMILY["uplinks"] else kind
+            above = samples.leaves[mine.leaf[component]] if thing == "uplinks" else kind
             share = samples.shares.get(above)
-            number[component] = self._of((kind, name), FAMILY[kind], EXTRA.get(kind, 0.0), of, share)
+            number[component] = self._of((kind, name), FAMILY[thing], extra, of, share)
             self.places[number[component]].append((place, component))
         self.sides.append(number[mine.host_sides])
         if not self._several:
@@ -216,8 +226,8 @@ class _Numbers:
         self.places[every].append((place, spines))
         return np.column_stack([found, np.where((mine.paths == spines).any(axis=1), every, UNKNOWN)])
 
-    def cells(self, paths: Ints) -> tuple[Cells, Ints, Bools]:
-        """For the locator, with the family of each part, and whether it is a bundle."""
+    def cells(self, paths: Ints) -> tuple[Cells, Ints]:
+        """For the locator, with the family of each part."""
         family, extra, whole, bundle, share = (np.array(column) for column in zip(*self._rows, strict=True))
         many = {FAMILY["path"]: self._pairs}
-        return Cells(Entries.of_paths(paths, family, extra, whole, bundle, share, many)), family, bundle
+        return Cells(Entries.of_paths(paths, family, extra, whole, bundle, share, many)), family

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log
 
@@ -21,6 +21,7 @@ from fabric.judge.locate.pairs.findings import possible, some, suspects_of, unex
 from fabric.judge.locate.pairs.fitted import Fitted
 from fabric.judge.locate.search import CHANCE, MOST_NAMED
 from fabric.judge.locate.structure import UNKNOWN, Bools, Ints
+from fabric.judge.normal.keys import grouped
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.verdict import Suspect
@@ -43,7 +44,11 @@ Said = tuple[Outcome, str]
 
 @dataclass(frozen=True)
 class Judged:
-    """*suspects* of all planes; *open*: what else was found; by plane what is *below* its limits, and *pairs* so."""
+    """
+    *suspects* of all planes; *open*: what else was found; by plane what is *below* its limits.
+
+    *pairs*, by plane: those below it, where no sample was judged by its limit before.
+    """
 
     suspects: tuple[Suspect, ...]
     open: tuple[Said, ...]
@@ -51,7 +56,7 @@ class Judged:
     pairs: tuple[LowPairs, ...]
 
 
-def judged(planes: Sequence[Fitted], floor: float, *, limit_alone: bool, more: Sequence[Suspect] = ()) -> Judged:
+def judged(planes: Sequence[Fitted], *, limit_alone: bool, more: Sequence[Suspect] = ()) -> Judged:
     """
     Suspects of every plane: parts, always slow pairs, and what is below the limit.
 
@@ -67,15 +72,17 @@ def judged(planes: Sequence[Fitted], floor: float, *, limit_alone: bool, more: S
         found = suspects_of(one) if compared else []
         found += [as_a_whole(one, low, well, one_leaf=len(leaves) == 1)] if low.classes else []
         found += low.hosts
-        single = low_pairs(one, found if limit_alone else (), named_parts=compared)
+        told: Bools = np.zeros(len(one.ratio), dtype=np.bool_)
         if limit_alone:
+            single = low_pairs(one, found, named_parts=compared)
+            pairs.append(single)
             found += single.suspects
             open_ += [(Outcome.INCONCLUSIVE, text) for text in low.near] + said_once(one, single.once)
-        pairs.append(single)
+            told = single.low
         if compared:
             shared = shared_parts(one, slow_alone(one), len(planes))
-            found += [possible(each.component, each.samples, one) for each in shared]
-            open_ += doubts(one, floor, shared, single.low if limit_alone else None)
+            found += [possible(component, samples, one) for component, samples in shared.items()]
+            open_ += doubts(one, shared.values(), told)
         suspects += found
     return Judged(tuple(merged([*suspects, *more], rails_of(planes))), tuple(open_), below, tuple(pairs))
 
@@ -100,11 +107,8 @@ def merged(suspects: Sequence[Suspect], rails: Mapping[str, int]) -> list[Suspec
     for suspect in suspects:
         known = by_name.get(suspect.component)
         by_name[suspect.component] = suspect if known is None else _joined(known, suspect)
-    of_host: dict[str, list[Suspect]] = {}
-    for suspect in by_name.values():
-        if suspect.kind == "rnic":
-            of_host.setdefault(suspect.hosts[0], []).append(suspect)
-    for host, parts in of_host.items():
+    of_rnics = [suspect for suspect in by_name.values() if suspect.kind == "rnic"]
+    for host, parts in grouped(of_rnics, lambda suspect: suspect.hosts[0]).items():
         if len({Part.of(part.component).both_ways for part in parts}) >= max(rails.get(host, 0), _LEAST_RAILS):
             others = {name: one for name, one in by_name.items() if one not in parts}
             by_name = {host: _host(host, parts), **others}
@@ -138,13 +142,13 @@ def _host(host: str, parts: Sequence[Suspect]) -> Suspect:
     )
 
 
-def doubts(fitted: Fitted, floor: float, shared: Sequence[SlowTogether], told: Bools | None) -> list[Said]:
-    """What keeps a plane from being clean beside suspects and *shared* parts; *told* of are samples already."""
+def doubts(fitted: Fitted, shared: Iterable[Ints], told: Bools) -> list[Said]:
+    """What keeps a plane from being clean beside suspects and slow samples that *shared* a part, or are *told* of."""
     samples, where, found = fitted.samples, fitted.samples.where, list[Said]()
     count, slow = len(samples.a), slow_alone(fitted)
-    for one in shared:
-        slow[one.samples] = False
-    single = slow if told is None else slow & ~told
+    for mine in shared:
+        slow[mine] = False
+    single = slow & ~told
     odd, lost = int(single.sum()), int((single & (samples.gbps == 0)).sum())
     drawn = bool(odd and samples.drawn[single].all())
     again = DRAW_AGAIN if drawn else "test again"
@@ -156,19 +160,18 @@ def doubts(fitted: Fitted, floor: float, shared: Sequence[SlowTogether], told: B
         found.append((Outcome.INCONCLUSIVE, f"{text}; {again}" if drawn else text))
     elif odd:
         found.append((Outcome.MARGINAL, f"{odd} of {count} samples are slow once{where}: transient, {again}"))
-    return found + _not_cleared(fitted, floor)
+    return found + _not_cleared(fitted)
 
 
-def _not_cleared(fitted: Fitted, floor: float) -> list[Said]:
+def _not_cleared(fitted: Fitted) -> list[Said]:
     """Hosts with too few good samples, or with none."""
-    samples, found, count, needed = fitted.samples, list[Said](), fitted.good, fitted.needed(floor)
+    samples, found, count, needed = fitted.samples, list[Said](), fitted.good, fitted.needed
     blamed = {int(fitted.components.hosts[one.component]) for one in fitted.blamed}
     weak = [samples.hosts[host] for host in np.flatnonzero((count > 0) & (count < needed))]
     hidden = [samples.hosts[host] for host in np.flatnonzero(count == 0) if host not in blamed]
     if weak:
-        text = (
-            f"{len(weak)} hosts have too few samples to rule out {floor:.0%}{samples.where}: {needed} each are needed"
-        )
+        ruled_out = f"to rule out {fitted.floor:.0%}{samples.where}"
+        text = f"{len(weak)} hosts have too few samples {ruled_out}: {needed} each are needed"
         found.append((Outcome.INCONCLUSIVE, f"{text} at a noise of {fitted.noise:.1%} ({some(weak)})"))
     if hidden:
         text = f"not cleared{samples.where}, measured only over parts that are bad: {some(hidden)}"
@@ -188,24 +191,16 @@ _LEAST = 2  # slow samples that share a part
 _PARTS_MOST = 4
 
 
-@dataclass(frozen=True, slots=True)
-class SlowTogether:
-    """A *component*, and the indexes of the slow *samples* through it."""
-
-    component: int
-    samples: Ints
-
-
-def shared_parts(fitted: Fitted, odd: Bools, planes: int = 1) -> tuple[SlowTogether, ...]:
+def shared_parts(fitted: Fitted, odd: Bools, planes: int = 1) -> dict[int, Ints]:
     """
-    The parts that *odd* samples share beyond chance, the least likely first; a sample counts for one part only.
+    The components that *odd* samples share beyond chance, the least likely first, each with the indexes of these.
 
-    *planes* is how many are looked at for one verdict, this one among them.
+    A sample counts for one of them only. *planes* is how many are looked at for one verdict, this one among them.
     """
     components, left = fitted.components, odd.copy()
     least = log(len(set(components.part.tolist())) * planes / CHANCE)
     through = _through(components.paths, np.ones(len(odd), dtype=np.bool_), len(components.names))
-    found: list[SlowTogether] = []
+    found: dict[int, Ints] = {}
     while left.sum() >= _LEAST and len(found) < _PARTS_MOST:
         slow = _through(components.paths, left, len(components.names))
         nats = np.where(slow >= _LEAST, beyond_chance(slow, through, int(left.sum()), len(odd)), 0.0)
@@ -213,9 +208,9 @@ def shared_parts(fitted: Fitted, odd: Bools, planes: int = 1) -> tuple[SlowToget
         if nats[best] < least:
             break
         mine = left & (components.paths == best).any(axis=1)
-        found.append(SlowTogether(best, np.flatnonzero(mine)))
+        found[best] = np.flatnonzero(mine)
         left &= ~mine
-    return tuple(found)
+    return found
 
 
 def _through(paths: Ints, which: Bools, components: int) -> Ints:

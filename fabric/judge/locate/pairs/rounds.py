@@ -1,8 +1,8 @@
 """
 Which pairs to measure next, round by round, until the bad part is named or no more can be learnt.
 
-``next_round(state)`` is a pure function: whoever measures (an engine, a person, the benchmark) runs the tests it
-returns, adds the results with ``PairState.with_results`` and asks again. No tests: it is over.
+``further_round`` is a pure function: whoever measures (an engine, a person, the benchmark) runs the tests that it
+returns, and asks again with all that was measured. No tests: it is over.
 
 After the first rounds each suspect is tested with another partner that is cleared, over parts that are cleared. The
 first host of a test sends. What a test would pass through is known before it is made, from the same components that
@@ -11,24 +11,18 @@ samples have: of all tests that go through a suspect the one is made on which th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from fabric.judge.locate.pairs.components import BUNDLES, LINKS
-from fabric.judge.locate.pairs.fitted import MEASURED_AGAIN, Fitted, fit
-from fabric.judge.locate.pairs.samples import PairSamples, Routes
+from fabric.judge.locate.pairs.fitted import MEASURED_AGAIN, Fitted
 from fabric.judge.locate.search import CERTAIN
-from fabric.judge.locate.structure import FLOOR, UNKNOWN, Bools, Ints
+from fabric.judge.locate.structure import UNKNOWN, Bools, Ints
 from fabric.model.diagnosis import PairTest
-from fabric.probes.pairwise import across_leaves, under_leaves
 
 FIRST_ROUNDS = 3
 """One under the leaves, two across them; the rest goes after suspects."""
-
-MOST_ROUNDS = 9
-"""Then what is not localised is reported as ambiguous (a choice; 300 simulated runs need 4 in the mean)."""
 
 VERIFY = "once more"
 """Why the tests of the last round are made."""
@@ -41,74 +35,14 @@ _MOST = 1 << 16  # tests that are looked at for one switch
 _NEVER = 1 << 20  # a count that no path reaches
 
 
-@dataclass(frozen=True)
-class PairState:
+def further_round(fitted: Fitted, *, left: int, draws: int) -> list[PairTest]:
     """
-    Hosts by leaf, the spines that a test can be sent over (none: paths cannot be chosen), and what was measured.
+    The host-disjoint tests of a round after the first, when so many are *left* with it; none when the verdict stands.
 
-    *results* holds one bandwidth a sample, Gb/s; a test that was repeated is there as often. A test that gave no number
-    is left out, for it is evidence for nothing, unless packets were lost between its hosts: that is 0 Gb/s. *routes*:
-    paths are static, and this is the spine that a leaf sends over to a host; then a test names the spine that it will
-    cross. *draws*: so many ways are drawn from each leaf, and to it, before its uplinks count as crossed. *shares* and
-    *pods* as ``PairSamples`` has them.
+    Until everything was measured no verdict stands: a direction that no test went through is not cleared. *draws*: so
+    many ways are drawn from each leaf, and to it, before its uplinks count as crossed.
     """
-
-    leaves: Mapping[str, Sequence[str]]
-    spines: tuple[str, ...] = ()
-    rounds: int = 0
-    results: tuple[tuple[PairTest, float], ...] = ()
-    routes: Routes = field(default_factory=dict)
-    rail: str | None = None
-    directed: bool = False
-    most_rounds: int = MOST_ROUNDS
-    draws: int = 0
-    shares: Mapping[str, float] = field(default_factory=dict)
-    pods: Mapping[str, str] = field(default_factory=dict)
-
-    def with_results(self, results: Iterable[tuple[PairTest, float]]) -> PairState:
-        """After one more round."""
-        return replace(self, rounds=self.rounds + 1, results=(*self.results, *results))
-
-    def samples(self) -> PairSamples:
-        """What was measured, as arrays."""
-        hosts = tuple(host for group in self.leaves.values() for host in group)
-        at = {host: number for number, host in enumerate(hosts)}
-        spine = {name: number for number, name in enumerate(self.spines)}
-        names = tuple(self.leaves)
-        return PairSamples(
-            hosts=hosts,
-            a=np.array([at[test.a] for test, _ in self.results], dtype=np.int64),
-            b=np.array([at[test.b] for test, _ in self.results], dtype=np.int64),
-            gbps=np.array([gbps for _, gbps in self.results]),
-            leaves=names if len(names) > 1 else (),
-            leaf=np.array([n for n, group in enumerate(self.leaves.values()) for _ in group], dtype=np.int64),
-            spines=self.spines,
-            via=np.array([spine[test.via] if test.via else UNKNOWN for test, _ in self.results], dtype=np.int64),
-            directed=self.directed,
-            one_way=self.directed,
-            placed=True,
-            rail=self.rail,
-            routes=self.routes,
-            only_leaf=(names[0] or None) if len(names) == 1 else None,
-            shares=self.shares,
-            pods=self.pods,
-        )
-
-
-def next_round(state: PairState, fitted: Fitted | None = None) -> tuple[PairTest, ...]:
-    """
-    The host-disjoint tests of the next round; none when the verdict stands or *most_rounds* were run.
-
-    Until everything was measured no verdict stands: a direction that no test went through is not cleared. *fitted* is
-    what the results say beside those of other planes; without it, by themselves.
-    """
-    if state.rounds == 0:
-        return tuple(under_leaves(state.leaves))
-    if state.rounds < FIRST_ROUNDS:
-        return tuple(across_leaves(state.leaves, () if state.routes else state.spines, state.rounds - 1))
-    if state.rounds >= state.most_rounds or not any(gbps > 0 for _, gbps in state.results):
-        return ()
-    return tuple(_Round(fitted or fit(state.samples())).covering(state.draws, state.most_rounds - state.rounds))
+    return _Round(fitted).covering(draws, left) if left > 0 else []
 
 
 def targeted(fitted: Fitted) -> list[PairTest]:
@@ -327,7 +261,7 @@ class _Round:
     def _over(self, a: Ints, b: Ints) -> tuple[Ints, Ints, Ints]:
         """With the spine that each test would cross: as routes say, else any that can be chosen."""
         samples = self.fitted.samples
-        across = (samples.leaf[a] != samples.leaf[b]) & (samples.leaf[a] != UNKNOWN) & (samples.leaf[b] != UNKNOWN)
+        across = samples.apart(a, b)
         if samples.routes or not samples.spines:
             return a, b, np.where(across, samples.route[samples.leaf[a], b], UNKNOWN)
         count = np.where(across, len(samples.spines), 1)
@@ -416,7 +350,7 @@ def not_crossed(fitted: Fitted) -> list[int]:
 
 def seldom_good(fitted: Fitted, left: int) -> list[int]:
     """Sides of hosts, nothing bad known of them, that up to *left* samples more clear; those with the fewest first."""
-    components, count, needed = fitted.components, fitted.good, fitted.needed(FLOOR)
+    components, count, needed = fitted.components, fitted.good, fitted.needed
     blamed = {int(components.part[one.component]) for one in fitted.blamed}
     short = np.flatnonzero((count > 0) & (count < needed) & (count + left >= needed))
     sides = components.host_sides[short[np.argsort(count[short], kind="stable")]]

@@ -10,9 +10,9 @@ import numpy as np
 
 from fabric.judge.locate.company import slowest_beside
 from fabric.judge.locate.pairs.fitted import Fitted, fit_together
-from fabric.judge.locate.pairs.rounds import VERIFY, PairState
-from fabric.judge.locate.pairs.samples import OVER, PairSamples, Routes, pods_of, shares_above
-from fabric.judge.locate.structure import Floats
+from fabric.judge.locate.pairs.rounds import VERIFY
+from fabric.judge.locate.pairs.samples import OVER, PairSamples, Routes, pods_of, samples_under, shares_above
+from fabric.judge.normal.keys import ends_of, grouped, leaf_of
 from fabric.model.diagnosis import PairTest
 from fabric.model.part import Part
 from fabric.model.probe import AGAIN, FailureKind, Probe, ProbeResult
@@ -29,25 +29,18 @@ Measured = Sequence[tuple[Probe, ProbeResult]]
 @dataclass(frozen=True)
 class RunPlane:
     """
-    The tests of one name on one plane of one phase; *kind* as evidence calls them, with the line rate of several.
+    The tests of one name on one plane of one phase.
 
-    *state* holds those that measured something, and with 0 Gb/s those whose packets were lost; *probe_ids* are theirs,
-    in the same order, *beside* what those that may have been in their way reached, Gb/s. *verified*: the last round was
-    run.
+    *samples* are those that measured something, and with 0 Gb/s those whose packets were lost. So many *rounds* were
+    run; *verified*: the last one, too.
     """
 
     phase: str
     name: str
-    kind: str
     plane: Plane
-    state: PairState
-    probe_ids: tuple[str, ...]
+    samples: PairSamples
+    rounds: int
     verified: bool
-    beside: Floats
-
-    def samples(self) -> PairSamples:
-        """What was measured, as arrays."""
-        return replace(self.state.samples(), kind=self.kind, probe_ids=self.probe_ids, beside=self.beside)
 
 
 def measured_in(phase: str, probes: Iterable[Probe], results: Mapping[str, ProbeResult]) -> Measured:
@@ -65,18 +58,20 @@ def run_planes(phase: str, measured: Measured, topology: Topology) -> list[RunPl
     pairs = [(probe, result) for probe, result in measured if probe.kind == pairwise.KIND]
     known = routes_of(measured, topology)
     planes = planes_of(dict.fromkeys(host for probe, _ in pairs for host in probe.hosts), topology)
-    by_key: dict[tuple[object, object, float], list[tuple[Probe, ProbeResult]]] = {}
-    for probe, result in pairs:
-        rnic = topology.hosts[probe.hosts[0]].platform.rnic_by_device[str(probe.params["rnic"])]
-        by_key.setdefault((probe.params["name"], rnic.rail, rnic.line_rate_gbps), []).append((probe, result))
-    by_key = {key: mine for key, mine in by_key.items() if any(_gbps(result) > 0.0 for _, result in mine)}
-    rates = Counter(key[:2] for key in by_key)
-    of_key: dict[tuple[object, float], Plane] = {(one.rail, one.line_rate_gbps): one for one in planes}
+    at = {(host, one.rail, one.line_rate_gbps): n for n, one in enumerate(planes) for host in one.hosts}
+
+    def of_test(pair: tuple[Probe, ProbeResult]) -> tuple[str, int]:
+        host, device = ends_of(pair[0])[0]
+        rnic = topology.hosts[host].platform.rnic_by_device[device]
+        return str(pair[0].params["name"]), at[host, rnic.rail, rnic.line_rate_gbps]
+
+    tests = {key: mine for key, mine in grouped(pairs, of_test).items() if any(_gbps(one) > 0.0 for _, one in mine)}
+    rates = Counter(key[:2] for key in {(name, planes[n].rail, planes[n].line_rate_gbps) for name, n in tests})
     ways = {
         probe.probe_id: way
-        for (_, rail, rate), mine in by_key.items()
+        for (_, n), mine in tests.items()
         for probe, _ in mine
-        if (way := _switches(probe, of_key[rail, rate], known))
+        if (way := _switches(probe, planes[n], known))
     }
     slowest = slowest_beside([probe for probe, _ in pairs], {one.probe_id: one for _, one in pairs}, topology, ways)
     beside = {probe.probe_id: gbps for (probe, _), gbps in zip(pairs, slowest.tolist(), strict=True)}
@@ -86,27 +81,25 @@ def run_planes(phase: str, measured: Measured, topology: Topology) -> list[RunPl
             name,
             f"{name} {plane.line_rate_gbps:g}G" if rates[name, plane.rail] > 1 else name,
             plane,
-            by_key[name, plane.rail, plane.line_rate_gbps],
+            tests[name, n],
             known.get(plane.name, {}),
             ways,
             beside,
             topology,
         )
-        for name in dict.fromkeys(str(name) for name, _, _ in by_key)
-        for plane in planes
-        if (name, plane.rail, plane.line_rate_gbps) in by_key
+        for name in dict.fromkeys(name for name, _ in tests)
+        for n, plane in enumerate(planes)
+        if (name, n) in tests
     ]
 
 
 def fitted_planes(planes: Sequence[RunPlane]) -> list[Fitted]:
     """What each plane says beside those of its kind of test and line rate."""
-    alike: dict[tuple[str, str, float], list[int]] = {}
-    for number, one in enumerate(planes):
-        alike.setdefault((one.phase, one.name, one.plane.line_rate_gbps), []).append(number)
+    alike = grouped(enumerate(planes), lambda each: (each[1].phase, each[1].name, each[1].plane.line_rate_gbps))
     found = {
         number: fitted
-        for numbers in alike.values()
-        for number, fitted in zip(numbers, fit_together([planes[n].samples() for n in numbers]), strict=True)
+        for mine in alike.values()
+        for (number, _), fitted in zip(mine, fit_together([one.samples for _, one in mine]), strict=True)
     }
     return [found[number] for number in range(len(planes))]
 
@@ -131,26 +124,25 @@ def _plane(
 ) -> RunPlane:
     good = [(probe, _gbps(result)) for probe, result in measured if _gbps(result) > 0.0 or is_lost(result)]
     plane = plane.only(host for probe, _ in good for host in probe.hosts)
-    tests = []
-    for probe, gbps in good:
-        via = OVER.join(ways.get(probe.probe_id, ())[1:-1]) or None
-        tests.append((PairTest(probe.hosts[0], probe.hosts[-1], via, str(probe.params.get("why", ""))), gbps))
+    vias = (OVER.join(ways.get(probe.probe_id, ())[1:-1]) or None for probe, _ in good)
+    tests = [PairTest(probe.hosts[0], probe.hosts[-1], via) for (probe, _), via in zip(good, vias, strict=True)]
     # What several queue pairs reach beside each other over ways that differ tells of no one way.
     one_way = all(probe.params.get("queue_pairs") == 1 for probe, _ in measured)
-    state = PairState(
-        leaves=plane.leaves,
-        spines=tuple(sorted(set(known.values()))),
-        rounds=1 + max(pairwise.round_of(probe) for probe, _ in measured),
-        results=tuple(tests),
-        routes=known,
+    samples = replace(
+        samples_under(plane.leaves, tuple(sorted(set(known.values()))), tests, [gbps for _, gbps in good]),
+        kind=kind,
         rail=str(good[0][0].params["rnic"]),
         directed=True,
+        one_way=True,
+        routes=known,
+        probe_ids=tuple(probe.probe_id for probe, _ in good),
+        beside=np.array([beside[probe.probe_id] for probe, _ in good]),
         shares=shares_above(plane.leaves, topology) if one_way else {},
         pods=pods_of(plane.leaves, topology),
     )
     verified = any(probe.params.get("why") == VERIFY for probe, _ in measured)
-    names = tuple(probe.probe_id for probe, _ in good)
-    return RunPlane(phase, name, kind, plane, state, names, verified, np.array([beside[one] for one in names]))
+    rounds = 1 + max(pairwise.round_of(probe) for probe, _ in measured)
+    return RunPlane(phase, name, plane, samples, rounds, verified)
 
 
 def _gbps(result: ProbeResult) -> float:
@@ -185,7 +177,7 @@ def routes_of(measured: Measured, topology: Topology) -> dict[str, dict[tuple[st
     tables = [(probe, result) for probe, result in read if probe.kind == routes.KIND and probe.params["lid"]]
     for plane in dict.fromkeys(str(probe.params["plane"]) for probe, _ in tables):
         ends = {lid: Part.of(name).place for name, lid in lids_of(measured, plane).items() if "/" in name}
-        leaf_of = {host: _leaf_of(host, device, topology) for host, device in ends.values()}
+        under = {host: leaf_of(topology.hosts[host], device) or "" for host, device in ends.values()}
         peers = peers_of(measured, plane)
         above: dict[str, set[str]] = {}
         for (switch, _), peer in peers.items():
@@ -197,16 +189,9 @@ def routes_of(measured: Measured, topology: Topology) -> dict[str, dict[tuple[st
                 lid, port = int(m.metric.split(" ")[1]), (switch, int(m.value))
                 if lid in ends and port in peers:
                     sends[switch, ends[lid][0]] = peers[port]
-        ways = {key: _way(*key, leaf_of[key[1]], sends, above) for key in sends if key[0] in leaf_of.values()}
+        ways = {key: _way(*key, under[key[1]], sends, above) for key in sends if key[0] in under.values()}
         found[plane] = {key: OVER.join(way) for key, way in ways.items() if way}
     return found
-
-
-def _leaf_of(name: str, device: str, topology: Topology) -> str:
-    """The leaf of an RNIC; empty where the inventory does not say."""
-    host = topology.hosts[name]
-    rail = host.platform.rnic_by_device[device].rail
-    return host.leaves[rail] if rail < len(host.leaves) else ""
 
 
 def _way(

@@ -13,7 +13,7 @@ import numpy as np
 
 from fabric.judge.locate.candidates import CORES, SPINES, spines_above
 from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Ints
-from fabric.model.diagnosis import PairRow
+from fabric.model.diagnosis import PairRow, PairTest
 from fabric.model.text import fold
 from fabric.model.topology import Host, Topology
 
@@ -93,9 +93,13 @@ class PairSamples:
     @cached_property
     def crosses(self) -> Bools:
         """Which samples are known to leave their leaf switch."""
-        known = (self.leaf[self.a] != UNKNOWN) & (self.leaf[self.b] != UNKNOWN)
-        crossing: Bools = known & (self.leaf[self.a] != self.leaf[self.b])
-        return crossing
+        return self.apart(self.a, self.b)
+
+    def apart(self, a: Ints, b: Ints) -> Bools:
+        """Which of the hosts *a* and *b* are known to be under two leaf switches."""
+        here, there = self.leaf[a], self.leaf[b]
+        found: Bools = (here != there) & (here != UNKNOWN) & (there != UNKNOWN)
+        return found
 
     def pairs_of(self, a: Ints, b: Ints) -> Ints:
         """The number of each pair of hosts (indexes), whichever of the two sends."""
@@ -200,20 +204,17 @@ def unknown_names(rows: Sequence[PairRow], topology: Topology) -> list[tuple[int
 def _samples(rows: Sequence[PairRow], kind: str, rail: str | None, topology: Topology | None) -> PairSamples:
     a, b, via = [row.a for row in rows], [row.b for row in rows], [row.via for row in rows]
     hosts = tuple(sorted({*a, *b}, key=natural))
-    at: dict[str | None, int] = {host: number for number, host in enumerate(hosts)}
     spines = tuple(sorted({name for name in set(via) if name is not None}, key=natural))
-    spine: dict[str | None, int] = {None: UNKNOWN}
-    spine.update({name: number for number, name in enumerate(spines)})
     leaves, leaf = _leaves(hosts, rail, topology)
     return PairSamples(
         hosts=hosts,
-        a=_numbers(at, a),
-        b=_numbers(at, b),
+        a=_numbers(hosts, a),
+        b=_numbers(hosts, b),
         gbps=np.array([row.gbps for row in rows]),
         leaves=leaves,
         leaf=leaf,
         spines=spines,
-        via=_numbers(spine, via),
+        via=_numbers(spines, via),
         directed=all(row.directed for row in rows),
         rail=rail_name(rail, hosts, topology),
         placed=topology is not None and all(_leaf(topology.hosts.get(host), rail) is not None for host in hosts),
@@ -221,7 +222,29 @@ def _samples(rows: Sequence[PairRow], kind: str, rail: str | None, topology: Top
     )
 
 
-def _numbers(number: Mapping[str | None, int], names: Sequence[str | None]) -> Ints:
+def samples_under(
+    leaves: Mapping[str, Sequence[str]], spines: tuple[str, ...], tests: Sequence[PairTest], gbps: Sequence[float]
+) -> PairSamples:
+    """What *tests* between hosts of which all *leaves* are known measured; a leaf without a name is not known."""
+    names, hosts = tuple(leaves), tuple(host for group in leaves.values() for host in group)
+    return PairSamples(
+        hosts=hosts,
+        a=_numbers(hosts, [test.a for test in tests]),
+        b=_numbers(hosts, [test.b for test in tests]),
+        gbps=np.array(gbps),
+        leaves=names if len(names) > 1 else (),
+        leaf=np.array([n for n, group in enumerate(leaves.values()) for _ in group], dtype=np.int64),
+        spines=spines,
+        via=_numbers(spines, [test.via for test in tests]),
+        placed=True,
+        only_leaf=(names[0] or None) if len(names) == 1 else None,
+    )
+
+
+def _numbers(known: Sequence[str], names: Sequence[str | None]) -> Ints:
+    """The place of each of *names* among those that are *known*."""
+    number: dict[str | None, int] = {None: UNKNOWN}
+    number.update({name: place for place, name in enumerate(known)})
     return np.fromiter(map(number.__getitem__, names), dtype=np.int64, count=len(names))
 
 
@@ -231,8 +254,7 @@ def _leaves(hosts: Sequence[str], rail: str | None, topology: Topology | None) -
     leaves = tuple(dict.fromkeys(name for name in names if name is not None))
     if len(leaves) < 2:  # one leaf under everything cannot be told from the fleet
         return (), np.full(len(hosts), UNKNOWN, dtype=np.int64)
-    number = {name: position for position, name in enumerate(leaves)}
-    return leaves, np.array([UNKNOWN if name is None else number[name] for name in names], dtype=np.int64)
+    return leaves, _numbers(leaves, names)
 
 
 def _leaf(host: Host | None, rail: str | None) -> str | None:

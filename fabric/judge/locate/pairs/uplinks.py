@@ -93,7 +93,7 @@ def unused(planes: Sequence[RunPlane], topology: Topology) -> list[str]:
     listed: dict[Uplink, int] = {}
     used: set[Uplink] = set()
     for one in planes:
-        known, leaves = one.state.routes, one.plane.leaves
+        known, leaves = one.samples.routes, one.plane.leaves
         if not known or {leaf for leaf, _ in known} < set(leaves):
             continue
         listed |= _listed(topology, leaves)

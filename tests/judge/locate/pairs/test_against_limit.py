@@ -132,7 +132,7 @@ def below(limit_gbps, samples=SAMPLES):
 
 def suspects(*planes):
     """Of several planes that a run has judged."""
-    return judged(planes, 0.03, limit_alone=False).suspects
+    return judged(planes, limit_alone=False).suspects
 
 
 def test_all_pairs_below_the_limit_are_one_suspect_for_all_hosts():

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from benchmarks.measured_rack import dgx_platform, one_number
+from benchmarks.pair_fabric import PairState, next_round
 from fabric.judge.locate.candidates import CORES, SPINES
 from fabric.judge.locate.pairs.components import BUNDLES
 from fabric.judge.locate.pairs.findings import suspects_of
 from fabric.judge.locate.pairs.fitted import TWICE, Fitted, fit
-from fabric.judge.locate.pairs.rounds import PairState, next_round, to_settle
+from fabric.judge.locate.pairs.further_rounds import draws_of
+from fabric.judge.locate.pairs.rounds import to_settle
 from fabric.judge.locate.pairs.samples import PairSamples, pods_of, shares_above
 from fabric.judge.locate.structure import UNKNOWN
 from fabric.judge.verdict.conclude import conclude
@@ -220,6 +222,14 @@ def test_each_leaf_draws_until_all_of_its_uplinks_are_likely_crossed(draws: int)
     least = min(sum(way[end] == leaf and way[0] != way[1] for way in ways) for end in (0, 1) for leaf in range(3))
     assert (least >= 7) is (draws == 7), ways
     assert tests == ()
+
+
+@pytest.mark.parametrize(("cables", "draws"), [(1, 7), (2, 11), (6, 35)])
+def test_the_more_uplinks_a_leaf_has_the_more_ways_are_drawn(cables: int, draws: int) -> None:
+    """To two spines; (1 - 1/12) ** 35 < 0.05."""
+    topology = replace(box(), uplinks=(Uplinks(("l1", "l2"), ("s1", "s2"), cables, 100.0),))
+    (plane,) = planes_of(tuple(topology.hosts), topology)
+    assert draws_of(plane, topology) == draws
 
 
 TWO_OF_SEVEN = (

@@ -9,10 +9,11 @@ from hashlib import sha256
 import pytest
 
 from benchmarks.measured_rack import one_number
+from benchmarks.pair_fabric import PairState, next_round
 from fabric.judge.locate.pairs.fitted import fit
 from fabric.judge.locate.pairs.further_rounds import FurtherRounds
 from fabric.judge.locate.pairs.in_verdict import Inside
-from fabric.judge.locate.pairs.rounds import PairState, next_round, verifying
+from fabric.judge.locate.pairs.rounds import verifying
 from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.probes import Judge
 from fabric.model.change import ChangeSettings
@@ -374,3 +375,16 @@ def test_two_slow_samples_make_neither_their_part_nor_the_run_fail(bad: str, rou
     verdict = ran(World(POD, {bad: 0.3}), localise=LocaliseSettings(rounds=rounds, paths="static")).verdict
     assert [(s.component, s.outcome) for s in verdict.suspects] == [(bad, Outcome.INCONCLUSIVE)]
     assert verdict.outcome is Outcome.INCONCLUSIVE
+
+
+def test_a_rail_of_two_parts_is_two_planes() -> None:
+    """Leaves that no switch joins are measured apart, and judged so: a slow RNIC of one part is found."""
+    whole = pod(4, 4)
+    apart = tuple(
+        replace(
+            whole.uplinks[0], lower=tuple(f"u{unit}-leaf{rail}" for unit in units for rail in (0, 1)), upper=(spine,)
+        )
+        for units, spine in (((0, 1), "spine0"), ((2, 3), "spine1"))
+    )
+    found = ran(World(replace(whole, uplinks=apart), {"gpu009/mlx5_1": 0.3}), localise=LocaliseSettings())
+    assert [(s.component, s.outcome) for s in found.verdict.suspects] == [("gpu009/mlx5_1", Outcome.FAIL)]

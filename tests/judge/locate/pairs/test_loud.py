@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.pair_fabric import PairState
 from fabric.judge.locate.pairs.findings import suspects_of
 from fabric.judge.locate.pairs.fitted import fit
-from fabric.judge.locate.pairs.rounds import PairState
 from fabric.model.diagnosis import PairTest
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect

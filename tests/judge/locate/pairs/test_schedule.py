@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.pair_fabric import Fabric, Scene, Score, localised, screened
+from benchmarks.pair_fabric import MOST_ROUNDS, Fabric, PairState, Scene, Score, localised, next_round, screened
 from fabric.judge.locate.pairs.diagnose import diagnose
 from fabric.judge.locate.pairs.fitted import DOUBTFUL, fit
 from fabric.judge.locate.pairs.judged import shared_parts
-from fabric.judge.locate.pairs.rounds import MOST_ROUNDS, PairState, next_round, seldom_good
+from fabric.judge.locate.pairs.rounds import seldom_good
 from fabric.model.outcome import Outcome
 from tests.judge.locate.pairs.made import GOOD_GBPS, all_pairs, hosts, row
 from tests.judge.locate.pairs.test_findings import measured
@@ -141,9 +141,9 @@ def test_slow_samples_that_share_an_uplink_name_it():
     through = np.flatnonzero((samples.via == 1) & (samples.leaf[samples.a] == 2))[:4]
     samples.gbps[through] *= 0.6
     fitted = fit(samples)
-    (found,) = shared_parts(fitted, fitted.ratio < 0.8)
-    assert fitted.components.names[found.component] == "leaf2--spine1"
-    assert found.samples.tolist() == through.tolist()
+    ((component, samples),) = shared_parts(fitted, fitted.ratio < 0.8).items()
+    assert fitted.components.names[component] == "leaf2--spine1"
+    assert samples.tolist() == through.tolist()
 
 
 def test_slow_samples_of_one_host_are_inconclusive_and_tested_again():
@@ -228,7 +228,7 @@ def test_a_noisy_fabric_is_measured_until_nobody_has_too_few_samples():
     while tests := next_round(state):
         state = state.with_results((test, 390.0 * (1 + 0.025 * random.normal())) for test in tests)
     found = fit(state.samples())
-    assert found.good.min() >= found.needed(0.03) > 3
+    assert found.good.min() >= found.needed > 3
     noisier = replace(found, noise=0.05)
-    assert len(seldom_good(noisier, noisier.needed(0.03))) == 24
+    assert len(seldom_good(noisier, noisier.needed)) == 24
     assert seldom_good(noisier, 3) == []

@@ -8,8 +8,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from benchmarks.pair_fabric import PairState, next_round
 from fabric.judge.locate.pairs.fitted import Fitted, fit
-from fabric.judge.locate.pairs.rounds import PairState, next_round, not_crossed, to_settle
+from fabric.judge.locate.pairs.rounds import not_crossed, to_settle
 from fabric.judge.locate.pairs.run_planes import routes_of
 from fabric.judge.locate.pairs.samples import OVER
 from fabric.judge.locate.structure import UNKNOWN
