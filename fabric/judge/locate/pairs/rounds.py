@@ -28,6 +28,7 @@ VERIFY = "once more"
 """Why the tests of the last round are made."""
 
 _CLEARED = 2  # good samples that clear a host of each dip: what is slow in half of its samples is not
+_ENOUGH = 6  # samples of a blamed part, which two that others disturb do not outweigh (a choice)
 _ODD = 4.0  # sigmas below what is expected
 _TESTS_A_SWITCH = 2  # of an uplink, leaf or spine in one round: it has many hosts, a suspected host only itself
 _HOSTS_A_LEAF = 2  # from which tests through a switch are sought: more say the same
@@ -118,9 +119,14 @@ class _Round:
         return self._found
 
     def _meanwhile(self) -> None:
-        """What is blamed for certain, by whoever is free: that takes no time."""
-        for component in self._hosts_first([one.component for one in self.fitted.blamed if one.certain]):
-            if not self._crossed[component]:
+        """
+        What is blamed for certain by a few samples, by whoever is free: that takes no time.
+
+        Not more of it: samples of a bad part that are many look like a class of their own.
+        """
+        certain = [one.component for one in self.fitted.blamed if one.certain]
+        for component in self._hosts_first(certain):
+            if not self._crossed[component] and len(self.fitted.through(component)) < _ENOUGH:
                 self._test(component, 0)
 
     def verifying(self) -> list[PairTest]:
