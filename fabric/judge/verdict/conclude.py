@@ -454,7 +454,7 @@ def _component(
 ) -> ComponentVerdict:
     """The verdict of a part by what it took part in: by phase and part, the different outcomes."""
     inside = (f"{part}/", f"{part}-", f"{part}:")
-    own = [suspect for name, suspect in blamed.items() if name.startswith(inside)] if blamed else []
+    own = [suspect for name, suspect in blamed.items() if name.startswith(inside)]
     if own:
         worst = Outcome.worst(suspect.outcome for suspect in own)
         return ComponentVerdict(part, worst, f"because of {', '.join(s.component for s in own)}")

@@ -98,8 +98,8 @@ class Judge:
         probe, get = one.probe, one.probe.params.get
         key: Hashable = one.layout
         if len(probe.hosts) > 1:
-            key = (*_asked(one), *(id(self.topology.hosts[name].platform) for name in probe.hosts))
-            key = (*key, get("rnic"), get("peer_rnic"), get(SHARE))
+            make = tuple([id(self.topology.hosts[name].platform) for name in probe.hosts])
+            key = (_asked(one), make, get("rnic"), get("peer_rnic"), get(SHARE))
         known = self._required.get(key)
         if known is None:
             limit = most_specific(self._baselines[self._baseline_of(probe)].limits, _asked(one))

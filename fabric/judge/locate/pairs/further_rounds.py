@@ -107,7 +107,7 @@ leaf, one direction of an uplink stayed unseen in 1 of 16, and the run passed. O
 
 
 def draws_of(plane: Plane, topology: Topology) -> int:
-    """How many ways are drawn from each leaf until a connection has crossed each of its uplinks with 95 %."""
+    """How many ways are drawn from each leaf: after as many, any one of its uplinks was crossed with 95 %."""
     leaves = set(plane.leaves)
     uplinks = max((len(up.upper) * up.count for up in topology.uplinks if leaves & set(up.lower)), default=1)
     return max(DRAWS, tests_that_tell(1 / uplinks)) if uplinks > 1 else DRAWS

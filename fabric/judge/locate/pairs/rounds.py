@@ -38,7 +38,7 @@ _NEVER = 1 << 20  # a count that no path reaches
 
 def further_round(fitted: Fitted, *, left: int, draws: int) -> list[PairTest]:
     """
-    The host-disjoint tests of a round after the first, when so many are *left* with it; none when the verdict stands.
+    The host-disjoint tests of the next of the rounds that are *left*; none when the verdict stands.
 
     Until everything was measured no verdict stands: a direction that no test went through is not cleared. *draws*: so
     many ways are drawn from each leaf, and to it, before its uplinks count as crossed.
@@ -277,9 +277,10 @@ class _Round:
     def _add(self, a: int, b: int, via: int, why: str) -> None:
         samples = self.fitted.samples
         self._free[[a, b]] = False
-        if UNKNOWN not in (*samples.leaf[[a, b]],) and samples.leaf[a] != samples.leaf[b]:
-            self._drawn_from[samples.leaf[a]] += 1
-            self._drawn_to[samples.leaf[b]] += 1
+        sender, receiver = samples.leaf[[a, b]].tolist()
+        if sender != receiver and UNKNOWN not in (sender, receiver):
+            self._drawn_from[sender] += 1
+            self._drawn_to[receiver] += 1
         name = samples.spines[via] if via != UNKNOWN else None
         self._found.append(PairTest(samples.hosts[a], samples.hosts[b], name, f"tells about {why}"))
 
