@@ -11,7 +11,6 @@ of the probes of a fleet a hundred thousand wait at each instant, and a few can 
 fell free, and with who went out, whatever waits elsewhere.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush, heapreplace
@@ -31,8 +30,8 @@ from fabric.probes import pairwise, routes, tor_all_reduce
 from fabric.runs.events import Progress
 from fabric.runs.run_directory import RunDirectory
 
-_Group = deque[tuple[int, Probe]]
-"""Probes alike, each with its place in the order."""
+_Group = list[tuple[int, Probe]]
+"""Probes alike, each with its place in the order: few, and of most there is one (an empty deque takes 600 bytes)."""
 
 _Queue = list[tuple[int, object]]
 """
@@ -79,12 +78,12 @@ class Waiting:
         key = _alike(probe)
         if key not in self._groups:
             self._begin(key, probe)
-        self._groups[key].appendleft((self._first, probe))
+        self._groups[key].insert(0, (self._first, probe))
         self._park(_NO_CLAIM, self._first, key)
         self._asked = None
 
     def _begin(self, key: object, probe: Probe) -> None:
-        self._groups[key] = deque()
+        self._groups[key] = []
         for name in (*probe.hosts, *probe.claims):
             self._naming.setdefault(name, []).append(key)
 
@@ -120,7 +119,7 @@ class Waiting:
         started = []
         claims = group[0][1].claims
         if held.keys().isdisjoint(claims):
-            _, probe = group.popleft()
+            _, probe = group.pop(0)
             held.update(dict.fromkeys(claims, now_s + probe.duration_s))
             started.append(probe)
         if group:

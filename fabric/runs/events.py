@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 from fabric.errors import StoreError
@@ -130,7 +131,12 @@ def _from_event(event: Event) -> ProbeResult:
     return ProbeResult(
         probe_id=probe_id,
         attempt=event["attempt"],
-        measurements=tuple([Measurement(probe_id, *row) for row in event.get("measurements", ())]),
+        measurements=tuple(
+            [
+                Measurement(probe_id, intern(metric), value, intern(unit), size_bytes)
+                for metric, value, unit, size_bytes in event.get("measurements", ())
+            ]
+        ),
         outcome=None if event["outcome"] == "measured" else Outcome(event["outcome"]),
         reason=event.get("reason", ""),
         started_s=event["started_s"],
