@@ -143,17 +143,15 @@ def _certify(run: Path, key: Path | None) -> int:
 def show(run: ShownRun, *, as_json: bool) -> int:
     """Print a judged run and give its exit code; of a post-repair validation the decision."""
     from fabric.app.analyze import decided
-    from fabric.report.decision import OUTCOMES, acceptance_document, acceptance_text
+    from fabric.report.decision import acceptance_document, acceptance_text, decided_exit_code
     from fabric.report.told import print_coloured, verdict_text
-    from fabric.report.verdict_json import EXIT_CODES, MAY_BE_LIVE, exit_code, verdict_document
+    from fabric.report.verdict_json import verdict_document
 
-    judged, decision, more = run.judged, decided(run), {}
-    code = exit_code(judged.verdict)
-    if decision is not None:
-        code = code if code == MAY_BE_LIVE else EXIT_CODES[OUTCOMES[decision.decision]]
-        more = {"exit_code": code, "acceptance": acceptance_document(decision)}
+    judged, decision = run.judged, decided(run)
+    code = decided_exit_code(judged.verdict, decision)
     if as_json:
-        print_json({**verdict_document(judged), **more})
+        more = {} if decision is None else {"acceptance": acceptance_document(decision)}
+        print_json({**verdict_document(judged), "exit_code": code, **more})
     elif decision is not None:
         say(acceptance_text(decision, judged.verdict.suspects, path=judged.path))
     else:

@@ -9,7 +9,7 @@ from fabric.errors import StoreError
 from fabric.model.outcome import Outcome
 from fabric.model.repair import Acceptance, Decision, Weighed
 from fabric.model.text import fold
-from fabric.model.verdict import Suspect
+from fabric.model.verdict import Suspect, Verdict
 from fabric.probes.again import because_of
 from fabric.report import templates
 from fabric.report.output import columns, jsonable
@@ -114,12 +114,16 @@ def decision_of(run: ShownRun) -> ShownDecision | None:
 
 
 def run_exit_code(run: ShownRun) -> int:
+    """What the end of a run is to the shell, by the decision that was made of it."""
+    return decided_exit_code(run.judged.verdict, decision_of(run))
+
+
+def decided_exit_code(verdict: Verdict, decided: Acceptance | ShownDecision | None) -> int:
     """What the end of a run is to the shell: of a post-repair validation its decision, once that is made."""
-    code = exit_code(run.judged.verdict)
-    found = decision_of(run)
-    if code == MAY_BE_LIVE or found is None or found.decision is None:
+    code = exit_code(verdict)
+    if code == MAY_BE_LIVE or decided is None or decided.decision is None:
         return code
-    return EXIT_CODES[OUTCOMES[found.decision]]
+    return EXIT_CODES[OUTCOMES[decided.decision]]
 
 
 def _cut(reason: str) -> str:
