@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import orjson
+from jinja2 import UndefinedError
 
 from fabric.app.analyze import decided, reopened, write_decision
 from fabric.app.diagnose import read_input
@@ -354,7 +355,7 @@ def _page(document: Mapping[str, Any]) -> bytes:
         return b""
     try:
         return certificate_html(document).encode()
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):
+    except (UndefinedError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):
         return b""
 
 

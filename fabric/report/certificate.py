@@ -12,7 +12,6 @@ from dataclasses import asdict
 from typing import Any
 
 import orjson
-from jinja2 import UndefinedError
 
 from fabric.model.outcome import Outcome
 from fabric.model.repair import Acceptance
@@ -121,17 +120,19 @@ def _tested(run: ShownRun) -> list[dict[str, Any]]:
 
 def _limits(run: ShownRun) -> list[dict[str, Any]]:
     """Every limit of the baselines that the run was judged by, with its source."""
-    baselines = run.past.document.get("baselines", {})
-    found = []
-    for name, body in baselines.items():
-        kinds = {row.probe.kind for row in run.rows}
-        limits = [
-            {key: value for key, value in limit.items() if value not in (None, False, 0)}
-            for limit in body["limits"]
-            if limit["kind"] in kinds
-        ]
-        found.append({"baseline": name, "file": body["source"], "limits": limits})
-    return found
+    kinds = {row.probe.kind for row in run.rows}
+    return [
+        {
+            "baseline": name,
+            "file": body["source"],
+            "limits": [
+                {key: value for key, value in limit.items() if value not in (None, False, 0)}
+                for limit in body["limits"]
+                if limit["kind"] in kinds
+            ],
+        }
+        for name, body in run.past.document.get("baselines", {}).items()
+    ]
 
 
 def _coverage(run: ShownRun) -> dict[str, Any]:
@@ -154,14 +155,11 @@ _MOST_ROWS = 200
 
 
 def certificate_html(document: Mapping[str, Any]) -> str:
-    """One page; says the SHA-256 of the certificate.json that it was made from. LookupError where one is missing."""
-    try:
-        return _page(document)
-    except UndefinedError as exc:  # as for any other document that is none
-        raise LookupError(str(exc)) from exc
+    """
+    One page; says the SHA-256 of the certificate.json that it was made from.
 
-
-def _page(document: Mapping[str, Any]) -> str:
+    Raises UndefinedError of jinja2, or LookupError, where something is missing in the document.
+    """
     hall, links = document["hall"], document["coverage"].get("links")
     return page(
         "certificate.html.j2",
