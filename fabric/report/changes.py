@@ -1,7 +1,7 @@
 """What was expected, changed and taken back, as a person reads it: one line each, with what explains it below."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import fsum
 from typing import Any
 
@@ -195,14 +195,12 @@ class Restored:
 
 def restored_lines(found: Iterable[Restored]) -> Iterator[str]:
     """One line for each answer, however many hosts gave it."""
-    hosts: dict[tuple[bool, str, str, str], list[str]] = {}
+    hosts: dict[Restored, list[str]] = {}
     for one in found:
-        names = hosts.setdefault((one.certain, one.run, one.change, one.said), [])
-        if one.host:
-            names.append(one.host)
-    for (certain, _, change, said), names in sorted(hosts.items(), key=lambda item: item[0][0]):
-        text = ": ".join(filter(None, (change, fold(names) if names else "", said)))
-        yield visible(f"{'ok  ' if certain else 'LIVE'}  {text}")
+        hosts.setdefault(replace(one, host=""), []).append(one.host)
+    for one, names in sorted(hosts.items(), key=lambda item: item[0].certain):
+        folded = replace(one, host=fold(filter(None, names)) if any(names) else "")
+        yield visible(f"{'ok  ' if one.certain else 'LIVE'}  {folded.text}")
 
 
 def restored_json(found: Iterable[Restored]) -> list[dict[str, Any]]:
