@@ -130,8 +130,8 @@ def junit_xml(run: ShownRun) -> str:
         suite.add_testcases(cases)  # one by one it counts all again each time
         document.add_testsuite(suite)
     document.update_statistics()  # type: ignore[no-untyped-call]
-    text = document.tostring()  # type: ignore[no-untyped-call]
-    return text.decode() if isinstance(text, bytes) else str(text)
+    text: bytes = document.tostring()  # type: ignore[no-untyped-call]
+    return text.decode()
 
 
 def _suites(run: ShownRun) -> Iterator[tuple[str, list[TestCase]]]:

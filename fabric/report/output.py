@@ -31,10 +31,8 @@ def say(text: str) -> None:
 
 def warn(text: str) -> None:
     """Print to standard error; whoever closed it does not want to know."""
-    try:
+    with suppress(OSError, ValueError, AttributeError):
         print(text, file=sys.stderr, flush=True)  # noqa: T201 - the one place
-    except (OSError, ValueError, AttributeError):
-        return
 
 
 class _MayGoAway:

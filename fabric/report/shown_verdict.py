@@ -52,7 +52,6 @@ class ShownVerdict:
     what did not pass and *notes*, what a measured failure rate means for *training*, or why that is not known.
     """
 
-    judged: JudgedRun
     means: str
     faults: str
     kept: str
@@ -80,7 +79,6 @@ def shown_verdict(judged: JudgedRun) -> ShownVerdict:
     clock = " of simulated time" if judged.backend == "mock" else ""
     tally = ", ".join(f"{number:,} {name}" for name, number in counts(verdict).items())
     return ShownVerdict(
-        judged=judged,
         means=meaning(judged),
         faults=faults_line(verdict),
         kept=kept_line(judged),

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
-from importlib.resources import files
 from typing import Any, NamedTuple
 
 import orjson
@@ -13,6 +12,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.verdict import Hall, JudgedRun, Suspect, Verdict
 from fabric.report.output import columns, jsonable
 from fabric.report.plan import change_document
+from fabric.report.templates import text_of
 from fabric.runs.told_verdict import FORMAT, KEY
 
 BOUND = "the most that RNICs' lines and the cables between switches carry, by the inventory, whatever the routing"
@@ -137,8 +137,7 @@ def verdict_bytes(judged: JudgedRun) -> bytes:
 
 def verdict_schema() -> dict[str, Any]:
     """Draft 2020-12; says what there always is, in which type, and what the words mean."""
-    text = files("fabric.report").joinpath("templates", "verdict.schema.json").read_bytes()
-    found: dict[str, Any] = orjson.loads(text)
+    found: dict[str, Any] = orjson.loads(text_of("verdict.schema.json"))
     return found
 
 
