@@ -13,6 +13,7 @@ from fabric.judge.normal.keys import floor_of, key_of
 from fabric.judge.normal.kinds import KINDS as CONGESTED
 from fabric.judge.normal.series import number_of
 from fabric.model.fields.wording import nearest, quoted
+from fabric.model.gathered import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.recorded import Key, KeyChange, Recorded, key_words
@@ -64,10 +65,7 @@ def record_runs(paths: Sequence[Path], *, name: str | None, out: Path | None) ->
         text = f"the runs hold {len(classes)} hardware classes ({', '.join(classes)}): say --as with one of them"
         raise ConfigError.at("--as", text if name is None else f"expected one of {', '.join(classes)}, got {name!r}")
     wanted = name if name in classes else classes[0]
-    samples: dict[Key, list[RecordedNumber]] = {}
-    for run in runs:
-        for key, sampled in _samples(run, wanted):
-            samples.setdefault(key, []).append(sampled)
+    samples = gathered(sample for run in runs for sample in _samples(run, wanted))
     candidate, too_few = _candidate(name or wanted, runs[0].backend, samples)
     file = out or paths[0].resolve().parent / f"{candidate.name}{CANDIDATE}"
     if file.exists():

@@ -14,6 +14,7 @@ import orjson
 from fabric.app.analyze import made_again
 from fabric.errors import ConfigError, Problem, StoreError, ToolError
 from fabric.model.fields.wording import nearest
+from fabric.model.gathered import gathered
 from fabric.model.history import QUANTILE, SIGNALS, HostSignals, PartHistory, RunLine
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
@@ -218,22 +219,21 @@ def _names(text: str, part: str) -> bool:
 def _signals(judged: Sequence[ToldVerdict], records: Sequence[tuple[str, Record]]) -> list[HostSignals]:
     """Of every host that took part, and every component that has a record, the most troubled first."""
     counts, kinds = _counted(judged, records)
-    rows, alike = {}, defaultdict[str, list[tuple[float, ...]]](list)
+    rows = {}
     for name, count in counts.items():
         rate = count["single_fails"] / max(1, count["runs"] + count["jobs"])
         values = {**count, "troubles": len(kinds[name]), "single_fail_rate": rate}
         rows[name] = tuple(float(values.get(signal, 0)) for signal in SIGNALS)
-        alike[_class_of(name)].append(rows[name])
+    alike = gathered((_class_of(name), row) for name, row in rows.items())
     limits = {one: [_quantile(column) for column in zip(*of, strict=True)] for one, of in alike.items()}
-    told_by = defaultdict[str, list[str]](list)
-    for file, record in records:
-        for name in record.names if record.signal != "jobs" else ():
-            told_by[name].append(f"{file}:{record.line}")
+    told = ((file, record) for file, record in records if record.signal != "jobs")
+    told_by = gathered((name, f"{file}:{record.line}") for file, record in told for name in record.names)
     found = []
     for name, row in rows.items():
         of_class, count = zip(SIGNALS, row, limits[_class_of(name)], strict=True), counts[name]
         high = tuple(signal for signal, value, limit in of_class if value > 0 and value >= limit)
-        found.append(HostSignals(name, count["runs"], count["troubled"], row, high, tuple(told_by[name][-MOST_TOLD:])))
+        places = tuple(told_by.get(name, ())[-MOST_TOLD:])
+        found.append(HostSignals(name, count["runs"], count["troubled"], row, high, places))
     return sorted(found, key=lambda one: (-one.troubled, one.host))
 
 

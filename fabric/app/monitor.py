@@ -19,6 +19,7 @@ from fabric.engine.interruption import listening
 from fabric.engine.watching import Watch
 from fabric.judge.ports.health import port_health
 from fabric.judge.ports.traffic import WINDOW_S, PortTraffic, Shift
+from fabric.model.gathered import gathered
 from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
@@ -225,12 +226,8 @@ class Fleet:
 
 def shown_parts(parts: Sequence[str]) -> str:
     """Many parts in few words: ``gpu[001-032]/mlx5_[0-7]:port``."""
-    inside: dict[str, list[str]] = {}
-    for part in map(Part.of, parts):
-        inside.setdefault(part.inside, []).append(part.host)
-    alike: dict[str, list[str]] = {}
-    for rest, hosts in inside.items():
-        alike.setdefault(fold(hosts), []).append(rest)
+    inside = gathered((part.inside, part.host) for part in map(Part.of, parts))
+    alike = gathered((fold(hosts), rest) for rest, hosts in inside.items())
     return ", ".join(f"{hosts}/{fold(rests)}" if any(rests) else hosts for hosts, rests in alike.items())
 
 

@@ -17,6 +17,7 @@ from fabric.judge.repair.accept import Same, same
 from fabric.judge.repair.identity import differing
 from fabric.judge.repair.needs import Measured, needs_of, through
 from fabric.model.fields.wording import nearest, quoted
+from fabric.model.gathered import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.repair import Because, Evidence, Need
@@ -375,13 +376,9 @@ def _evidence(row: Row, past_gbps: Sequence[float]) -> Evidence:
 
 def _past(failed: ShownRun, wanted: set[Same]) -> Mapping[Same, Sequence[float]]:
     """What earlier runs beside this one measured for the same probes."""
-    found: dict[Same, list[float]] = {}
-    for run in _earlier(failed):
-        for probe in run.probes:
-            number = number_of(run.results.get(probe.probe_id)) if same(probe) in wanted else None
-            if number is not None:
-                found.setdefault(same(probe), []).append(number[0])
-    return found
+    again = ((run, probe) for run in _earlier(failed) for probe in run.probes if same(probe) in wanted)
+    numbers = ((same(probe), number_of(run.results.get(probe.probe_id))) for run, probe in again)
+    return gathered((what, number[0]) for what, number in numbers if number is not None)
 
 
 def _earlier(failed: ShownRun) -> Iterator[PastRun]:

@@ -13,13 +13,14 @@ from typing import Any
 
 import orjson
 
+from fabric.model.gathered import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.repair import Acceptance
 from fabric.model.text import fold
 from fabric.model.verdict import LinkCoverage
 from fabric.report.decision import OUTCOMES, acceptance_document
 from fabric.report.output import jsonable
-from fabric.report.shown_run import Row, ShownRun
+from fabric.report.shown_run import ShownRun
 from fabric.report.templates import page
 from fabric.report.verdict_json import hall_document, hall_from, shown_hall
 from fabric.runs.manifest import SourceFile, digest
@@ -103,9 +104,7 @@ def encoded(document: Mapping[str, Any]) -> bytes:
 
 def _tested(run: ShownRun) -> list[dict[str, Any]]:
     """By phase and kind: how many probes, for how long, and how they ended."""
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in run.rows:
-        groups.setdefault((row.probe.phase, row.probe.kind), []).append(row)
+    groups = gathered(((row.probe.phase, row.probe.kind), row) for row in run.rows)
     return [
         {
             "phase": phase,

@@ -6,6 +6,7 @@ from math import fsum
 from typing import Any
 
 from fabric.model.change import ChangeResult, When
+from fabric.model.gathered import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.text import fold
 from fabric.model.verdict import ChangeEffect, ExpectationVerdict, JudgedRun
@@ -145,9 +146,8 @@ def _times(effect: ChangeEffect) -> list[str]:
 
 def _counters(found: Sequence[Mapping[str, float]]) -> str:
     """Those that grew, by name over all ends of the links, the most first."""
-    grew: dict[str, list[float]] = {}
-    for name, value in ((name, value) for counters in found for name, value in counters.items() if value > 0):
-        grew.setdefault(name.rpartition(".")[2], []).append(value)
+    counted = (pair for counters in found for pair in counters.items())
+    grew = gathered((name.rpartition(".")[2], value) for name, value in counted if value > 0)
     said = []
     for name, values in sorted(grew.items(), key=lambda item: (fsum(item[1]), item[0]), reverse=True)[:_COUNTERS]:
         total = fsum(values)
@@ -195,9 +195,7 @@ class Restored:
 
 def restored_lines(found: Iterable[Restored]) -> Iterator[str]:
     """One line for each answer, however many hosts gave it."""
-    hosts: dict[Restored, list[str]] = {}
-    for one in found:
-        hosts.setdefault(replace(one, host=""), []).append(one.host)
+    hosts = gathered((replace(one, host=""), one.host) for one in found)
     for one, names in sorted(hosts.items(), key=lambda item: item[0].certain):
         folded = replace(one, host=fold(filter(None, names)) if any(names) else "")
         yield visible(f"{'ok  ' if one.certain else 'LIVE'}  {folded.text}")

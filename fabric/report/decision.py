@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fabric.errors import StoreError
+from fabric.model.gathered import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.repair import Acceptance, Decision, Weighed
 from fabric.model.text import fold
@@ -54,10 +55,7 @@ def acceptance_text(found: Acceptance, suspects: Sequence[Suspect] = (), *, path
 
 def _decided(each: Iterable[tuple[str, str]]) -> list[str]:
     """``REJECT gpu003``, ``ACCEPT gpu[001,004]``: names that are decided alike in one."""
-    names: dict[str, list[str]] = {}
-    for decision, name in each:
-        names.setdefault(decision, []).append(name)
-    return [f"{decision} {fold(alike)}" for decision, alike in names.items()]
+    return [f"{decision} {fold(alike)}" for decision, alike in gathered(each).items()]
 
 
 def _table(weighed: tuple[Weighed, ...]) -> list[str]:

@@ -14,6 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from fabric.model.change import ChangeResult
+from fabric.model.gathered import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.text import fold
 from fabric.report.decision import OUTCOMES, decision_of, run_exit_code
@@ -137,10 +138,8 @@ def junit_xml(run: ShownRun) -> str:
 def _suites(run: ShownRun) -> Iterator[tuple[str, list[TestCase]]]:
     """The name of each and its cases."""
     scenario = run.judged.scenario.name
-    phases: dict[str, dict[tuple[str, str], list[Row]]] = {}
-    for row in run.rows:
-        phases.setdefault(row.probe.phase, {}).setdefault((_who(row), row.probe.kind), []).append(row)
-    for phase, cases in phases.items():
+    for phase, measured in gathered((row.probe.phase, row) for row in run.rows).items():
+        cases = gathered(((_who(row), row.probe.kind), row) for row in measured)
         yield phase, [_measured(f"{scenario}.{phase}", who, kind, rows) for (who, kind), rows in cases.items()]
     decided, verdict = decision_of(run), run.judged.verdict
     if decided is not None and decided.decision is not None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from fabric.model.gathered import gathered
 from fabric.model.inventory import Inventory
 from fabric.model.text import fold
 from fabric.model.topology import Platform, Topology
@@ -65,10 +66,8 @@ def _platform_document(platform: Platform, hosts: Sequence[str]) -> dict[str, An
 
 def _platforms(topology: Topology) -> list[tuple[Platform, list[str]]]:
     """Each platform in use, with its hosts."""
-    found: dict[str, tuple[Platform, list[str]]] = {}
-    for host in topology.hosts.values():
-        found.setdefault(host.platform.name, (host.platform, []))[1].append(host.name)
-    return list(found.values())
+    found = gathered((host.platform.name, host) for host in topology.hosts.values())
+    return [(alike[0].platform, [host.name for host in alike]) for alike in found.values()]
 
 
 def _tiers(topology: Topology) -> list[tuple[str, list[str]]]:

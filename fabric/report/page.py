@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup
 
+from fabric.model.gathered import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.topology import Topology
@@ -110,11 +111,8 @@ def _hall(run: ShownRun) -> Iterator[Picture]:
 
 def racks_of(topology: Topology, hosts: Sequence[str]) -> dict[str, list[str]]:
     """Hosts by rack, in inventory order; where no rack is written, by their leaves."""
-    racks: dict[str, list[str]] = {}
-    for name in hosts:
-        host = topology.hosts[name]
-        racks.setdefault(host.rack or (host.leaves[0] if host.leaves else "hosts"), []).append(name)
-    return racks
+    named = ((name, topology.hosts[name]) for name in hosts)
+    return gathered((host.rack or (host.leaves[0] if host.leaves else "hosts"), name) for name, host in named)
 
 
 def _hosts(run: ShownRun) -> Iterator[Picture]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from fabric.changes.rails import at_once
 from fabric.model.change import Change, ChangeSettings
+from fabric.model.gathered import gathered
 from fabric.model.scenario import DRILLS, Scenario
 from fabric.model.text import duration_text, fold
 from fabric.plan.plan import PhasePlan, Plan
@@ -78,10 +79,7 @@ def folded_rounds(phases: Sequence[PhasePlan]) -> Iterator[tuple[PhasePlan, ...]
     stages of a round each by themselves. The first stands for all.
     """
     for _, block in groupby(phases, key=lambda one: (one.phase.written, one.phase.where, _stage(one) is not None)):
-        by_stage: dict[str, list[PhasePlan]] = {}
-        for one in block:
-            by_stage.setdefault(_stage(one) or one.phase.name, []).append(one)
-        for stage in by_stage.values():
+        for stage in gathered((_stage(one) or one.phase.name, one) for one in block).values():
             for _, alike in groupby(stage, key=_shape):
                 yield tuple(alike)
 

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fabric.model.found import FoundFabric, FoundHost, FoundRnic
+from fabric.model.gathered import gathered
 from fabric.model.text import fold
 from fabric.model.topology import Gpu, PcieSwitch, Platform, Rnic
 from fabric.report import templates
@@ -47,11 +48,8 @@ def inventory_text(found: FoundFabric, *, name: str, backend: str, address: str 
 
 def _unread(found: FoundFabric) -> Iterator[str]:
     """What nobody answered, equal reasons with all their hosts."""
-    reasons: dict[str, list[str]] = defaultdict(list)
-    for host in found.hosts.values():
-        for reason in host.unread:
-            reasons[reason].append(host.name)
-    for reason, hosts in reasons.items():
+    told = ((reason, host.name) for host in found.hosts.values() for reason in host.unread)
+    for reason, hosts in gathered(told).items():
         yield f"{fold(hosts)}: {_comment(reason)}"
     yield from (_comment(reason) for reason in found.unread)
 
@@ -125,12 +123,9 @@ def _pcie_switches(host: FoundHost, rnics: Sequence[FoundRnic]) -> tuple[tuple[P
         if distance in NEAR and one in group and other in group:
             first, second = group[one], group[other]
             group = {part: first if at == second else at for part, at in group.items()}
-    members: dict[str, list[str]] = defaultdict(list)
-    for part, at in group.items():
-        members[at].append(part)
     switches: list[PcieSwitch] = []
     of: dict[str, str] = {}
-    for parts in members.values():
+    for parts in gathered((at, part) for part, at in group.items()).values():
         if len(parts) > 1:
             known = [node for part in parts if (node := numa.get(part)) is not None]
             switches.append(PcieSwitch(f"pcie{len(switches)}", known[0] if known else 0))
@@ -175,9 +170,7 @@ def _hosts(
     platforms: Mapping[str, str], leaves: Mapping[str, tuple[str, ...]]
 ) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Hosts folded: one entry for those of one platform on the same leaves."""
-    alike: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
-    for host, platform in platforms.items():
-        alike[platform, leaves[host]].append(host)
+    alike = gathered(((platform, leaves[host]), host) for host, platform in platforms.items())
     for (platform, on), hosts in alike.items():
         yield fold(hosts), platform, on
 

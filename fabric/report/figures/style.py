@@ -17,6 +17,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path as Outline
 from matplotlib.patheffects import withStroke
 
+from fabric.model.gathered import gathered
 from fabric.report.output import visible
 
 COLOURS = {
@@ -115,10 +116,7 @@ def halo() -> withStroke:
 
 def signs(ax: Axes, places: Iterable[tuple[float, float, str]], size: float = 7.0) -> None:
     """The sign of an outcome at each (x, y, outcome): the shape says it without colour; PASS has none."""
-    by_outcome: dict[str, list[tuple[float, float]]] = {}
-    for x, y, outcome in places:
-        by_outcome.setdefault(outcome, []).append((x, y))
-    for outcome, points in by_outcome.items():
+    for outcome, points in gathered((outcome, (x, y)) for x, y, outcome in places).items():
         if outcome in _SIGNS:
             colour = COLOURS["skipped" if outcome == "inconclusive" else outcome]
             xs, ys = zip(*points, strict=True)
@@ -130,11 +128,8 @@ def signs(ax: Axes, places: Iterable[tuple[float, float, str]], size: float = 7.
 
 def cells(ax: Axes, found: Iterable[tuple[float, float, int | None]], width: float = 1.0, height: float = 1.0) -> None:
     """Boxes at (x, y, colour class; None: no number), of each class one outline: thousands are a few kilobytes."""
-    by_class: dict[str, list[tuple[float, float, float, float]]] = {}
-    for x, y, colour in found:
-        by_class.setdefault("none" if colour is None else f"v{colour}", []).append((x, y, x + width, y + height))
-    for name, boxes in by_class.items():
-        spans(ax, boxes, COLOURS[name])
+    for colour, boxes in gathered((colour, (x, y, x + width, y + height)) for x, y, colour in found).items():
+        spans(ax, boxes, COLOURS["none" if colour is None else f"v{colour}"])
 
 
 def spans(outlined: Axes, boxes: Iterable[tuple[float, float, float, float]], colour: str, alpha: float = 1.0) -> None:
