@@ -1,19 +1,17 @@
 """``fabric lab``: a real fabric in a box, of network namespaces of this machine."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from fabric import lab as machine
 from fabric.cli.options import PATH, WholeNumber, answer, json_option
-
-if TYPE_CHECKING:
-    from fabric.lab import BoxStatus
+from fabric.errors import ConfigError
+from fabric.lab.layout import ORCHESTRATOR, Box
 
 _NAME = click.option("--name", default="box", show_default=True, help="Of several boxes, this one.")
 
@@ -36,10 +34,6 @@ def lab_command() -> None:
 @click.option("--inventory", type=PATH, help="The file to write.  [default: inventory/NAME.yaml]")
 def up_command(name: str, hosts: float, leaves: float, spines: float, rate: float, inventory: Path | None) -> int:
     """Make the box and its inventory."""
-    from fabric import lab as machine
-    from fabric.errors import ConfigError
-    from fabric.lab.layout import Box
-
     machine.refuse_where_impossible()
     machine.refuse_name(name)
     if leaves > hosts:
@@ -53,8 +47,6 @@ def up_command(name: str, hosts: float, leaves: float, spines: float, rate: floa
 @_NAME
 def down_command(name: str) -> int:
     """Take the box away, also one that was left half-made."""
-    from fabric import lab as machine
-
     machine.refuse_where_impossible()
     kept = machine.down(name)
     lines = [f"box {name} is gone", *(f"kept, since it was changed: {path}" for path in kept)]
@@ -71,8 +63,6 @@ def break_command(faults: tuple[str, ...], name: str) -> int:
     Kinds: slow, loss, down and flapping (a cable), grey and dead (a switch), hung (a host), one_path (a leaf). Taken
     back: mend.
     """
-    from fabric import lab as machine
-
     machine.refuse_where_impossible()
     for fault in faults:
         machine.break_part(name, fault)
@@ -83,8 +73,6 @@ def break_command(faults: tuple[str, ...], name: str) -> int:
 @_NAME
 def mend_command(name: str) -> int:
     """Take back everything that break made bad."""
-    from fabric import lab as machine
-
     machine.refuse_where_impossible()
     mended = machine.mend(name)
     return answer({}, [f"mended: {text}" for text in mended] or ["nothing was broken"], as_json=False)
@@ -95,10 +83,6 @@ def mend_command(name: str) -> int:
 @json_option
 def status_command(name: str, *, as_json: bool) -> int:
     """What the box is, and what is broken in it."""
-    from dataclasses import asdict
-
-    from fabric import lab as machine
-
     machine.refuse_where_impossible()
     found = machine.status(name)
     return answer(asdict(found), _lines(found), as_json=as_json)
@@ -109,8 +93,6 @@ def status_command(name: str, *, as_json: bool) -> int:
 @click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="SCENARIO [OPTIONS]")
 def run_command(name: str, words: tuple[str, ...]) -> None:
     """The same as "fabric run", from inside the box and on its inventory: fabric lab run scenarios/box.yaml."""
-    from fabric import lab as machine
-
     machine.refuse_where_impossible()
     inventory = machine.status(name).inventory
     program = (sys.executable, sys.argv[0], "run", *words, f"--inventory={inventory}")
@@ -118,9 +100,7 @@ def run_command(name: str, words: tuple[str, ...]) -> None:
     os.execvp(argv[0], argv)
 
 
-def _lines(found: BoxStatus) -> Iterator[str]:
-    from fabric.lab.layout import ORCHESTRATOR
-
+def _lines(found: machine.BoxStatus) -> Iterator[str]:
     box = found.box
     made = f"{box.hosts} hosts, {box.leaves} leaves, {box.spines} spines, every port {box.rate_mbit} Mbit/s"
     yield f"box {box.name}: {made}; {found.namespaces} of {len(box.nodes)} namespaces, {found.processes} processes"

@@ -10,8 +10,7 @@ from fabric.cli.options import (
     Time,
     answer,
     json_option,
-    metrics_address_option,
-    metrics_port_option,
+    metrics_options,
     print_lines,
 )
 from fabric.report.output import jsonable, warn
@@ -24,8 +23,7 @@ from fabric.report.output import jsonable, warn
 @click.option("--fault", "faults", multiple=True, metavar="COMPONENT:KIND[=FACTOR]", help="Mock: break something.")
 @click.option("--every", "every_s", type=Time(1, 3600), default="1s", show_default=True, metavar="TIME")
 @click.option("--for", "lasts_s", type=Time(1, 366 * 86_400), metavar="TIME", help="How long; else until Ctrl-C.")
-@metrics_port_option
-@metrics_address_option
+@metrics_options
 @json_option
 def monitor_command(
     inventory: Path,

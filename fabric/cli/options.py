@@ -144,20 +144,20 @@ reserve_option = click.option(
 )
 """Whether no job may begin on the hosts meanwhile."""
 
-metrics_port_option = click.option(
-    "--metrics-port", "port", type=WholeNumber(1, 65_535), metavar="PORT", help="Also serve it as OpenMetrics."
+metrics_options = taking(
+    click.option(
+        "--metrics-port", "port", type=WholeNumber(1, 65_535), metavar="PORT", help="Also serve it as OpenMetrics."
+    ),
+    click.option(
+        "--metrics-address",
+        "address",
+        default="127.0.0.1",
+        show_default=True,
+        metavar="IP",
+        help="Where; 0.0.0.0 for all interfaces.",
+    ),
 )
 """Where Prometheus may scrape what goes on."""
-
-metrics_address_option = click.option(
-    "--metrics-address",
-    "address",
-    default="127.0.0.1",
-    show_default=True,
-    metavar="IP",
-    help="Where; 0.0.0.0 for all interfaces.",
-)
-"""On which address."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 """One JSON document on stdout and nothing else there."""

@@ -19,8 +19,7 @@ from fabric.cli.options import (
     act_option,
     answer,
     json_option,
-    metrics_address_option,
-    metrics_port_option,
+    metrics_options,
     results_option,
 )
 from fabric.model.text import duration_text
@@ -47,8 +46,7 @@ _GROUP = 8  # hosts between two gaps of the map
 @click.argument("run", required=False, type=PATH)
 @results_option
 @click.option("--every", "every_s", type=WholeNumber(1, 3600), default=2, show_default=True, metavar="SECONDS")
-@metrics_port_option
-@metrics_address_option
+@metrics_options
 def watch_command(run: Path | None, results: Path, every_s: int, port: int | None, address: str) -> int:
     """
     Watch RUN (default: the newest below --results) until it ends: phases, hosts, bad parts, changes, time left.
