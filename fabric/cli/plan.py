@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +18,11 @@ from fabric.cli.options import (
     scenario_options,
 )
 from fabric.errors import ConfigError
-from fabric.model.text import duration_text
+from fabric.model.text import duration_text, fold
 from fabric.runs.run_directory import run_path
 
 if TYPE_CHECKING:
     from fabric.app.prepare import Asked, Given
-    from fabric.plan.plan import Plan
 
 
 @click.command("plan")
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
 def plan_command(given: Given, backend: str | None, *, reserve: bool, as_json: bool, **repair: Any) -> int:
     """Show what SCENARIO would run; touches no host. --schema prints the JSON Schema of scenario files."""
     from fabric.app.prepare import backend_of, refuse_unguarded
+    from fabric.app.scheduler import minutes
     from fabric.report.plan import plan_document, plan_text
     from fabric.report.told import print_coloured
 
@@ -43,7 +42,7 @@ def plan_command(given: Given, backend: str | None, *, reserve: bool, as_json: b
     settings, plan = asked.inventory.changes, asked.plan
     gpus = sum(len(asked.inventory.topology.hosts[name].platform.gpus) for name in asked.scenario.hosts)
     hours = gpus * plan.duration_s / 3600  # nobody else can have them meanwhile
-    reserved = _reserved(plan, asked.scenario.hosts) if reserve else None
+    reserved = {"nodes": fold(asked.scenario.hosts), "minutes": minutes(plan)} if reserve else None
     if as_json:
         document = plan_document(plan, asked.scenario, notes=asked.notes, settings=settings)
         takes = {"duration_s": plan.duration_s, "gpus": gpus, "gpu_hours": hours}
@@ -55,14 +54,6 @@ def plan_command(given: Given, backend: str | None, *, reserve: bool, as_json: b
         if reserved is not None:
             print_lines([f"  reserved in Slurm: {reserved['nodes']} for {reserved['minutes']:,} min, margin included"])
     return 0
-
-
-def _reserved(plan: Plan, hosts: Sequence[str]) -> dict[str, Any]:
-    """What ``run --reserve`` would ask Slurm for."""
-    from fabric.app.scheduler import minutes
-    from fabric.model.text import fold
-
-    return {"nodes": fold(hosts), "minutes": minutes(plan)}
 
 
 def asked_for(given: Given, *, because: Path | None, quick: bool, links: str | None, outline: bool = False) -> Asked:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -164,10 +165,9 @@ def _carried_out(
         raise ConfigError.at("--reserve", "the run is simulated: no real host is reserved")
     if reserve:
         minutes(asked.plan)  # refuses what could not run, before anything is begun
-    with Reservation(_say) as reservation:
+    with Reservation(_say) if reserve else nullcontext() as reservation:
         with ConsoleProgress(quiet=as_json, **_told_of(asked, hook, results)) as progress:
-            taken = reservation if reserve else None
-            found = measure(observer=progress, reports=not no_html, reservation=taken)
+            found = measure(observer=progress, reports=not no_html, reservation=reservation)
         code, judged = show(found, as_json=as_json), found.judged
         act_on(Path(judged.path), nodes)
     if hook is not None and judged.verdict.outcome is Outcome.FAIL:
