@@ -155,7 +155,7 @@ def load_acceptance(path: Path, *, baselines: Path, lower: bool, simulated: bool
     return BaselineUpdate(file, text, touched, len(merged) - len(candidate.recorded))
 
 
-def accept(acceptance: BaselineUpdate) -> Baseline:
+def accept(acceptance: BaselineUpdate) -> None:
     """Write it; the new file is read as a baseline, with the same limits, before it takes the place of the old one."""
     file = acceptance.file
     before = load_baseline(file)
@@ -167,7 +167,6 @@ def accept(acceptance: BaselineUpdate) -> Baseline:
         raise ConfigError.at(file, "its limits would not stay as they are: is 'recorded:' written oddly?")
     with storing(file):
         write_durably(file, acceptance.text.encode())
-    return load_baseline(file)
 
 
 def named_baseline(name: str, *, baselines: Path) -> Baseline:

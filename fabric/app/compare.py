@@ -28,14 +28,19 @@ def compare(first: Path, second: Path) -> tuple[Comparison, tuple[str, ...]]:
     return comparison, tuple(_notes(a, b))
 
 
+def _in_both(a: PastRun, b: PastRun) -> list[str]:
+    """The hosts that both asked for."""
+    hosts = set(b.scenario.hosts)
+    return [name for name in a.scenario.hosts if name in hosts]
+
+
 def _unlike(a: PastRun, b: PastRun) -> Iterator[str]:
     if a.path.resolve() == b.path.resolve():
         yield "the same run"
         return
     if a.backend != b.backend:
         yield f"measured through {a.backend} and {b.backend}: a simulated number is no measure of a real one"
-    hosts = [name for name in a.scenario.hosts if name in set(b.scenario.hosts)]
-    for name in hosts:
+    for name in _in_both(a, b):
         before, after = (run.inventory.topology.hosts[name].platform for run in (a, b))
         if (before.name, before.gpus, before.rnics) != (after.name, after.gpus, after.rnics):
             parts = (
@@ -67,13 +72,12 @@ def _notes(a: PastRun, b: PastRun) -> Iterator[str]:
         if before != after:
             yield f"the second run has another {what}: {after}, not {before}"
     if a.scenario.hosts != b.scenario.hosts:
-        common = len(set(a.scenario.hosts) & set(b.scenario.hosts))
         yield (
             f"the second run ran on other hosts: {len(a.scenario.hosts):,}, then {len(b.scenario.hosts):,}, "
-            f"{common:,} of them in both"
+            f"{len(_in_both(a, b)):,} of them in both"
         )
     yield from not_the_same(
-        [name for name in a.scenario.hosts if name in set(b.scenario.hosts)],
+        _in_both(a, b),
         (a.inventory.topology, b.inventory.topology),
         (read_identity(a.path), read_identity(b.path)),
         files=(a.inventory.source, b.inventory.source),
@@ -92,7 +96,7 @@ def _nothing_in_common(a: PastRun, b: PastRun) -> Iterator[str]:
     if ids[0] & ids[1]:
         return
     kinds = [{probe.kind for probe in run.probes} for run in (a, b)]
-    if not set(a.scenario.hosts) & set(b.scenario.hosts):
+    if not _in_both(a, b):
         yield "they have no host in common"
     elif not kinds[0] & kinds[1]:
         texts = [", ".join(sorted(found)) for found in kinds]
