@@ -272,14 +272,16 @@ def draw_figures(run: ShownRun, folder: Path) -> list[Path]:
 
     ConfigError for one within the run's own where they would be no derived files: a certificate would miss them.
     """
-    from fabric.report.page import save_figures
+    from fabric.report import figures
+    from fabric.report.page import pictures
 
     path, own = folder.resolve(), run.past.path.resolve()
     if own in (path, *path.parents) and path != own / FIGURES:
         text = f"within the run's own folder only {run.past.path / FIGURES} is for figures"
         raise ConfigError.at("--figures", text)
     with storing(folder):
-        return save_figures(run, folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        return [file for one in pictures(run) for file in figures.save(one.figure, folder, one.name)]
 
 
 def raw_output(path: Path, probe_id: str) -> str:

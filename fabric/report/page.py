@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup
@@ -49,12 +48,6 @@ def pictures(run: ShownRun) -> Iterator[Picture]:
     """In the order of the page; one that has nothing to show is left out."""
     for part in (_suspects, _bandwidth, _hall, _hosts, _pairs, _time):
         yield from part(run)
-
-
-def save_figures(run: ShownRun, folder: Path) -> list[Path]:
-    """All of them as PNG and SVG below *folder*, which is made; raises OSError when the disk says no."""
-    folder.mkdir(parents=True, exist_ok=True)
-    return [path for one in pictures(run) for path in figures.save(one.figure, folder, one.name)]
 
 
 def _drawn(section: str, name: str, title: str, words: str, figure: Figure | None) -> Iterator[Picture]:
