@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from fabric.report.figures.style import COLOURS, SERIES, axes, figure, halo, key, said, styled, ticks
+from fabric.report.figures.style import COLOURS, SERIES, axes, halo, key, said, styled, ticks
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
     from fabric.runs.frames import Run
 
@@ -48,7 +48,7 @@ def load(run: Run) -> Figure | None:
     if found.empty:
         return None
     most = found.groupby("leaf")["gbps"].max().sort_values(ascending=False)[:_MOST_LEAVES]
-    made = figure("load of the cables of each leaf", 9.8, 1.05 + 0.26 * len(most))
+    made = Figure((9.8, 1.05 + 0.26 * len(most)), label="load of the cables of each leaf")
     ax = axes(made, left=1.75, right=2.2)
     shown = found[found["leaf"].isin(most.index)]
     shown = shown.assign(row=shown["leaf"].map(list(most.index).index)).sort_values("gbps")
@@ -78,7 +78,7 @@ def light(run: Run, part: str) -> Figure | None:
     frame = frame[frame[names].notna().any(axis=1)]
     if frame.empty:
         return None
-    made = figure(f"{part}: light that each lane receives", 5.2, 2.4)
+    made = Figure((5.2, 2.4), label=f"{part}: light that each lane receives")
     ax = axes(made, bottom=0.4)
     ends = [f"{one.node} {one.port}" for one in frame.itertuples()]
     for number, one in enumerate(frame[[*names, "rx_low_dbm", "rx_high_dbm"]].itertuples(index=False)):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from fabric.report.figures.style import COLOURS, SERIES, axes, figure, key, said, styled, ticks
+from matplotlib.figure import Figure
+
+from fabric.report.figures.style import COLOURS, SERIES, axes, key, said, styled, ticks
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from fabric.runs.frames import Run
 
@@ -94,7 +95,7 @@ def _compared(found: pd.DataFrame, label: str, each_in: float) -> tuple[Figure, 
     order = {name: place for place, name in enumerate(dict.fromkeys(found["rest"]))}
     groups = {key: values for key, values in found.groupby(["rest", "routing"], sort=False)["gbps"]}
     shown = sorted(groups, key=lambda one: (order[one[0]], one[1] == "on"))[:MOST]
-    made = figure(label, max(0.9 + each_in * len(shown), 4.6), 3.0)
+    made = Figure((max(0.9 + each_in * len(shown), 4.6), 3.0), label=label)
     ax = axes(made, top=0.12, bottom=0.65)
     ticks(ax.xaxis, [f"AR {routing or '?'}" for _, routing in shown], range(len(shown)))
     for rest in order:
@@ -119,7 +120,7 @@ def scaling(points: pd.DataFrame) -> Figure | None:
     kinds = [kind for kind, own in known.groupby("kind", sort=False) if own["hosts"].nunique() > 1]
     if not kinds:
         return None
-    made = figure("bandwidth over the number of hosts", 7.6, 3.0)
+    made = Figure((7.6, 3.0), label="bandwidth over the number of hosts")
     ax = axes(made, top=0.4 + 0.2 * (len(kinds) > 3))
     for number, kind in enumerate(kinds):
         own, colour = known[known["kind"].eq(kind)].sort_values("hosts"), SERIES[number % len(SERIES)]

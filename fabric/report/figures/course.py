@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from fabric.model.part import Part
 from fabric.report.figures.samples import peers, through
-from fabric.report.figures.style import COLOURS, axes, figure, hours, key, said, signs, styled
+from fabric.report.figures.style import COLOURS, axes, hours, key, said, signs, styled
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from fabric.runs.frames import Run
 
@@ -49,7 +49,7 @@ def course(run: Run, part: str, probes: Collection[str] = ()) -> Figure:
     """
     own = through(run, part, probes)
     warm = _warmth(run, part)
-    made = figure(f"{part}: its course beside its peers", WIDTH_IN, height_in=3.3 + 1.5 * (len(warm) > 0))
+    made = Figure((WIDTH_IN, 3.3 + 1.5 * (len(warm) > 0)), label=f"{part}: its course beside its peers")
     ax = axes(made, top=0.7, bottom=0.55 if warm.empty else 2.05)
     last_s = float(max(own["ended_s"].max(), own["began_s"].max(), *warm["at_s"][-1:]))
     unit_s = hours(ax, last_s)
@@ -86,7 +86,7 @@ def against_peers(run: Run, part: str, probes: Collection[str] = ()) -> Figure:
     own = own.assign(normal=own["gbps"] / own["of_normal"], name=own["probe"].str.partition("/")[2])
     own["required"] = own["required_gbps"] / own["normal"]
     others = peers(run, own)
-    made = figure(f"{part}: its worst numbers beside its peers", WIDTH_IN, height_in=1.15 + 0.45 * len(own))
+    made = Figure((WIDTH_IN, 1.15 + 0.45 * len(own)), label=f"{part}: its worst numbers beside its peers")
     ax = axes(made, left=0.2, top=0.55)
     seen = [1.0, *own["of_normal"], *own["required"].dropna()]
     for y, one in enumerate(own.itertuples()):

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from math import ceil, sqrt
 from typing import TYPE_CHECKING
 
+from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from fabric.report.figures.samples import SHARING, UPPER, disturbed, with_normal
@@ -18,7 +19,6 @@ from fabric.report.figures.style import (
     axes,
     cells,
     colour_class,
-    figure,
     halo,
     said,
     signs,
@@ -29,7 +29,6 @@ from fabric.report.figures.style import (
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from fabric.runs.frames import Run
 
@@ -118,7 +117,7 @@ def hall(
     columns = max(int((width - left_in - 0.7) / square / (across + 0.5)), 1)
     lines = ceil(len(racks) / columns)
     label = f"{len(racks)} racks, hosts coloured by their worst number"
-    made = figure(label, width, lines * (down + 0.5) * square + 1.0)
+    made = Figure((width, lines * (down + 0.5) * square + 1.0), label=label)
     ax = axes(made, left=left_in, right=0.1, top=0.1, bottom=0.9)
     at = {
         host: (number % columns * (across + 0.5) + index % across, number // columns * (down + 0.5) + index // across)
@@ -246,7 +245,7 @@ def _map(
     deep = 0.3 + above_in + 0.078 * min(max(map(len, columns)), 14)
     width = max(left + across_in * len(columns) + right_in, 7.6 if legend else 0)
     bottom = 0.9 if legend else 0.1
-    made = figure(label, width, deep + down_in * len(rows) + bottom)
+    made = Figure((width, deep + down_in * len(rows) + bottom), label=label)
     ax = axes(made, left=left, right=width - left - across_in * len(columns), top=deep, bottom=bottom)
     values = shares.to_numpy(float)
     cells(ax, ((x, y, colour_class(values[y, x])) for y in range(len(rows)) for x in range(len(columns))), 0.92, 0.92)

@@ -71,13 +71,6 @@ def styled(draw: Callable[P, F]) -> Callable[P, F]:
     return drawn
 
 
-def figure(label: str, width_in: float = 7.6, height_in: float = 3.0) -> Figure:
-    """An empty one; *label* says it to who cannot see it."""
-    made = Figure(figsize=(width_in, height_in))
-    made.set_label(label)
-    return made
-
-
 def axes(
     made: Figure, *, left: float = 0.75, right: float = 0.15, top: float = 0.4, bottom: float = 0.55, height: float = 0
 ) -> Axes:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from fabric.model.text import unfold
 from fabric.report.figures.configurations import collectives
 from fabric.report.figures.samples import SHARING, TOGGLES, UPPER, disturbed
-from fabric.report.figures.style import COLOURS, axes, figure, hours, key, said, spans, styled
+from fabric.report.figures.style import COLOURS, axes, hours, key, said, spans, styled
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from fabric.runs.frames import Run
 
@@ -91,7 +91,7 @@ def timeline(run: Run) -> Figure | None:
         return None
     bands = windows(run)
     lanes = list(dict.fromkeys(bands["kind"]))[:_MOST_BANDS]
-    made = figure("time line: bandwidth kept, and changes in force", 9.8, 3.5 + 0.24 * len(lanes))
+    made = Figure((9.8, 3.5 + 0.24 * len(lanes)), label="time line: bandwidth kept, and changes in force")
     ax = axes(made, left=1.75 if lanes else 0.75, top=0.45 + 0.24 * len(lanes))
     last_s = float(max(found["ended_s"].max(), bands["ended_s"].fillna(0).max() if len(bands) else 0.0))
     unit_s = hours(ax, last_s * 1.005)
@@ -196,7 +196,7 @@ def counters(run: Run, hosts: Collection[str] = ()) -> Figure | None:
         return None
     first = total["part"].astype(str).str.partition("/")[0].isin(set(hosts))
     total = total.assign(first=first, many=total["sum"]).sort_values(["first", "many"], ascending=False)[:_MOST_LANES]
-    made = figure("counters that grew", 9.8, 0.65 + 0.75 * len(total))
+    made = Figure((9.8, 0.65 + 0.75 * len(total)), label="counters that grew")
     last_s = float(frame["at_s"].max())
     for number, one in enumerate(total.itertuples()):
         ax = axes(made, left=0.3, right=0.3, top=0.35 + 0.75 * number, height=0.38)
