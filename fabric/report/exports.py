@@ -76,10 +76,8 @@ def _gauges(run: ShownRun) -> Metrics:
     yield info, [((judged.run_id, judged.backend), 1)]
     many = Counter((row.probe.phase, row.probe.kind, row.verdict.outcome.value) for row in run.rows)
     yield ("fabric_probes", "Probes by phase, kind and outcome", "phase", "kind", "outcome"), many.items()
-    values: dict[tuple[str, ...], list[float]] = {}
-    for row in run.rows:
-        if row.verdict.value_gbps is not None:
-            values.setdefault((row.probe.phase, row.probe.kind), []).append(row.verdict.value_gbps * _BITS_PER_SECOND)
+    measured = ((row.probe, row.verdict.value_gbps) for row in run.rows)
+    values = gathered(((one.phase, one.kind), gbps * _BITS_PER_SECOND) for one, gbps in measured if gbps is not None)
     least = ("fabric_bandwidth_least_bits_per_second", "The least of a phase and kind", "phase", "kind")
     yield least, [(key, min(found)) for key, found in values.items()]
     middle = ("fabric_bandwidth_median_bits_per_second", "The median of a phase and kind", "phase", "kind")

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from statistics import median
 
+from fabric.model.gathered import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
-from fabric.model.scenario import MEAN, ExpectedRatio
+from fabric.model.scenario import MEAN, ExpectedRatio, Where
 from fabric.model.text import counted, duration_text, fold, some
 from fabric.model.verdict import JudgedRun, Suspect, TrainingImpact, Verdict
 
@@ -64,7 +65,6 @@ def commands(judged: JudgedRun) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-_ROUTING = "adaptive_routing"
 _DAY_S = 86_400.0
 _LEAST = 0.005
 
@@ -178,6 +178,10 @@ def _kept(shares: Sequence[float]) -> str:
     return f"{100 * min(shares):.3g} to {100 * max(shares):.3g} %"
 
 
+def _routing(where: Where) -> str:
+    return dict(where).get("adaptive_routing", "")
+
+
 def kept_line(judged: JudgedRun) -> str:
     """
     ``with adaptive routing the job kept 99.9 %, without 31.5 %``: what faults made on purpose left, by routing.
@@ -188,18 +192,15 @@ def kept_line(judged: JudgedRun) -> str:
     verdict, asked = judged.verdict, judged.scenario
     phases = {one.name: one for one in asked.phases}
     faults = {one.change.change_id: phases.get(one.change.phase) for one in verdict.changes if one.change.is_fault}
-    by_routing: dict[str, list[float]] = {}
-    for effect in verdict.effects:
-        if effect.retained is not None and effect.change_id in faults:
-            phase = faults[effect.change_id]
-            by_routing.setdefault(dict(phase.where).get(_ROUTING, "") if phase else "", []).append(effect.retained)
+    made = ((faults[one.change_id], one.retained) for one in verdict.effects if one.change_id in faults)
+    by_routing = gathered((_routing(phase.where) if phase else "", kept) for phase, kept in made if kept is not None)
     faulty = {phase.written for phase in faults.values() if phase is not None}
     expected: dict[str, list[float]] = {}
     for wanted, found in zip(asked.expect, verdict.expectations, strict=False):
         if isinstance(wanted, ExpectedRatio) and wanted.over is not None and found.value is not None:
             of, over = wanted.of, wanted.over
             if of.where == over.where and of.label in faulty and over.label not in faulty and wanted.statistic == MEAN:
-                expected.setdefault(dict(of.where).get(_ROUTING, ""), []).append(found.value)
+                expected.setdefault(_routing(of.where), []).append(found.value)
     kept = {word: _kept(values) for word, values in (by_routing | expected).items()}
     if {"on", "off"} <= kept.keys():
         return f"with adaptive routing the job kept {kept['on']}, without {kept['off']}"

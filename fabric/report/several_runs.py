@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from fabric.model.comparison import WHOLE, Compared, Comparison, Difference
+from fabric.model.gathered import gathered
 from fabric.model.history import LEAST_RUNS, LEAST_SIGNALS, QUANTILE, SIGNALS, HostSignals, PartHistory
 from fabric.model.part import Part
 from fabric.model.recorded import Key, KeyChange, Recorded, key_words
@@ -29,10 +30,8 @@ def folded(rows: Sequence[Compared]) -> tuple[Compared, ...]:
     each part (``gpu003/mlx5_2``) with three or more. The line has the numbers of the worst, which comes first, and says
     how many there are. SAME is never folded, nor is a row of several hosts (a path, an uplink).
     """
-    parts: dict[tuple[str, Difference], set[str]] = {}
-    for row in rows:
-        if _foldable(row):
-            parts.setdefault((_host(row), row.change), set()).add(row.component)
+    changed = gathered(((_host(row), row.change), row.component) for row in rows if _foldable(row))
+    parts = {key: set(names) for key, names in changed.items()}
     lines: dict[tuple[str, Difference], list[Compared]] = {}
     for row in rows:
         names = parts.get((_host(row), row.change), set()) if _foldable(row) else set()

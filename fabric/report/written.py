@@ -1,8 +1,9 @@
 """An inventory file written from what was found: platforms and hosts folded, a comment where something is a guess."""
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import mode
 
 from fabric.model.found import FoundFabric, FoundHost, FoundRnic
 from fabric.model.gathered import gathered
@@ -60,12 +61,9 @@ def _comment(text: str) -> str:
 
 def _usual_gbps(hosts: Iterable[FoundHost]) -> Mapping[str, float]:
     """The usual rate of each device over all hosts: a link that came up slower is not what it is."""
-    rates: dict[str, Counter[float]] = defaultdict(Counter)
-    for host in hosts:
-        for rnic in host.rnics:
-            if rnic.active and rnic.rate_gbps is not None:
-                rates[rnic.device][rnic.rate_gbps] += 1
-    return {device: counts.most_common(1)[0][0] for device, counts in rates.items()}
+    active = (rnic for host in hosts for rnic in host.rnics if rnic.active)
+    rates = gathered((rnic.device, rnic.rate_gbps) for rnic in active if rnic.rate_gbps is not None)
+    return {device: mode(found) for device, found in rates.items()}
 
 
 def _in_use(host: FoundHost, usual: Mapping[str, float]) -> tuple[FoundRnic, ...]:
@@ -184,25 +182,22 @@ def _switches(
     Names, tier, the switches above, cables to each and their rate, and whether that of the hosts, *host_gbps*, is the
     guess because nobody said it.
     """
-    joined: dict[str, Counter[str]] = defaultdict(Counter)
-    rates: dict[tuple[str, str], Counter[float]] = defaultdict(Counter)
-    for cable in found.cables:
-        if "/" not in cable.a.node and {cable.a.node, cable.b.node} <= found.switches:
-            for one, other in ((cable.a.node, cable.b.node), (cable.b.node, cable.a.node)):
-                joined[one][other] += 1
-                rates[one, other][cable.rate_gbps or 0.0] += 1
+    cables = ((one.a.node, one.b.node, one.rate_gbps or 0.0) for one in found.cables if "/" not in one.a.node)
+    between = [(one, other, rate) for one, other, rate in cables if {one, other} <= found.switches]
+    rates = gathered((pair, rate) for one, other, rate in between for pair in ((one, other), (other, one)))
+    joined = gathered(rates)
     tiers, below = [leaves], set(leaves)
     while len(tiers) < 3 and tiers[-1]:
-        upper = {other for one in tiers[-1] for other in joined[one]} - below
+        upper = {other for one in tiers[-1] for other in joined.get(one, ())} - below
         tiers.append(upper)
         below |= upper
     for tier, names in zip(("leaf", "spine", "core"), tiers, strict=False):
         higher = set().union(*tiers[tiers.index(names) + 1 :])
         entries: dict[tuple[tuple[str, ...], int, float], list[str]] = defaultdict(list)
         for name in sorted(names):
-            up = {other: count for other, count in joined[name].items() if other in higher}
-            count = Counter(up.values()).most_common(1)[0][0] if up else 0
-            rate = Counter(rates[name, other].most_common(1)[0][0] for other in up).most_common(1)[0][0] if up else 0.0
+            up = [other for other in joined.get(name, ()) if other in higher]
+            count = mode(len(rates[name, other]) for other in up) if up else 0
+            rate = mode(mode(rates[name, other]) for other in up) if up else 0.0
             entries[tuple(sorted(up)), count, rate].append(name)
         for (uppers, count, rate), lower in entries.items():
             yield fold(lower), tier, uppers, count, rate or host_gbps, not rate
