@@ -20,6 +20,7 @@ from fabric.changes.ports import cable_of
 from fabric.changes.procedure import Procedure, ask, pause_for, plainly
 from fabric.errors import ChangeError, FabricError, Refused
 from fabric.model.change import Alteration, Change
+from fabric.model.text import cut
 from fabric.tools import management
 
 BY_HAND = "manual"
@@ -160,7 +161,7 @@ def take_back(one: Guarded, report: Report) -> Procedure[None]:
 
 def in_words(prior: str) -> str:
     """What was seen before a change, cut to one line."""
-    return prior if len(prior) <= MOST_WORDS else f"{prior[: MOST_WORDS - 1]}…"
+    return cut(prior, MOST_WORDS)
 
 
 def take_off_list(list_was: Unhealthy, report: Report) -> Procedure[None]:

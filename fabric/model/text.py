@@ -41,6 +41,11 @@ def some(names: Sequence[str], most: int = MOST_SAID, apart: str = ", ") -> str:
     return apart.join(names[:most]) + (f"{';' if apart == '; ' else ''} and {rest:,} more" if rest > 0 else "")
 
 
+def cut(text: str, most: int) -> str:
+    """So many characters of it at the most; the last one says where more are left out."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 HOST, ADDRESS = "HOST", "ADDRESS"
 """What stands for the host's own name and address."""
 

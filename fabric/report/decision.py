@@ -9,7 +9,7 @@ from fabric.errors import StoreError
 from fabric.model.gathered import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.repair import Acceptance, Decision, Weighed
-from fabric.model.text import fold
+from fabric.model.text import cut, fold
 from fabric.model.verdict import Suspect, Verdict
 from fabric.probes.again import because_of
 from fabric.report import templates
@@ -104,10 +104,11 @@ def decision_of(run: ShownRun) -> ShownDecision | None:
         return ShownDecision(untold)
     each = told.each or {hosts: told.decision}
     decided = _decided((decision.value, name) for name, decision in each.items())
-    shown = tuple(_cut(reason) for reason in told.reasons[:_MOST_REASONS])
+    shown = tuple(cut(reason, _LONGEST_REASON) for reason in told.reasons[:_MOST_REASONS])
     quick = "; quick: bit errors are not covered" if because.quick else ""
     line = f"{', '.join(decided)} after repair{quick}"
-    beside = [f"but know: {_cut(note)}" for note in told.notes[:_MOST_REASONS] if note not in told.reasons]
+    notes = [note for note in told.notes[:_MOST_REASONS] if note not in told.reasons]
+    beside = [f"but know: {cut(note, _LONGEST_REASON)}" for note in notes]
     return ShownDecision(line, (*shown, *beside), told.decision)
 
 
@@ -122,7 +123,3 @@ def decided_exit_code(verdict: Verdict, decided: Acceptance | ShownDecision | No
     if code == MAY_BE_LIVE or decided is None or decided.decision is None:
         return code
     return EXIT_CODES[OUTCOMES[decided.decision]]
-
-
-def _cut(reason: str) -> str:
-    return reason if len(reason) <= _LONGEST_REASON else f"{reason[: _LONGEST_REASON - 1]}…"

@@ -18,6 +18,7 @@ from matplotlib.path import Path as Outline
 from matplotlib.patheffects import withStroke
 
 from fabric.model.gathered import gathered
+from fabric.model.text import cut
 from fabric.report.output import visible
 
 COLOURS = {
@@ -88,8 +89,7 @@ def axes(
 
 def said(text: object, most: int = 40) -> str:
     """A name as a figure shows it: what hosts or files say is made visible, and cut."""
-    shown = visible(str(text))
-    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+    return cut(visible(str(text)), most)
 
 
 def colour_class(share: float) -> int | None:
