@@ -295,15 +295,16 @@ def with_particulars(run: ShownRun, directories: Iterable[Path]) -> tuple[Suspec
     *directories*: where its hosts said that.
     """
     found, topology = run.judged.verdict.suspects, run.past.inventory.topology
+    if not found:
+        return ()
     probes = {one.component: set(one.probes) for one in found}
     layouts: dict[Hashable, _Passed] = {}
-    for row in run.rows if found else ():
+    for row in run.rows:
         for part in probes.keys() & _passed(row.probe, topology, layouts)[0]:
             probes[part].add(row.probe.probe_id)
-    measured = list(samples(run, _clock(run))) if found else []
-    frame = _only(measured, set().union(*probes.values()))
+    frame = _only(samples(run, _clock(run)), set().union(*probes.values()))
     known: dict[str, HostIdentity] = {}
-    for directory in directories if found else ():
+    for directory in directories:
         with suppress(StoreError):  # without it no serial is known, and the rest stands
             known |= read_identity(directory) or {}
     return tuple(
@@ -316,7 +317,7 @@ def with_particulars(run: ShownRun, directories: Iterable[Path]) -> tuple[Suspec
     )
 
 
-def _only(measured: Sequence[pa.Table], probes: AbstractSet[str]) -> pd.DataFrame:
+def _only(measured: Iterable[pa.Table], probes: AbstractSet[str]) -> pd.DataFrame:
     """The samples of these probes that were not skipped."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -207,12 +207,11 @@ class Fleet:
 
     def parts_of(self, shift: Shift) -> tuple[str, ...]:
         """The ports of a shift, or one way of a port."""
-        ports = list(self._ports)
-        ways = Counter(row // len(TRAFFIC) for row in shift.rows)
-        both = {place for place, number in ways.items() if number == len(TRAFFIC)}
-        names = [f"{'/'.join(ports[place])}:port" for place in sorted(both)]
-        alone = [row for row in shift.rows if row // len(TRAFFIC) not in both]
-        return (*names, *(f"{'/'.join(ports[row // 2])}:{('tx', 'rx')[row % 2]}" for row in alone))
+        names = ["/".join(port) for port in self._ports]
+        ways = gathered(divmod(row, len(TRAFFIC)) for row in shift.rows)
+        both = [f"{names[place]}:port" for place in sorted(ways) if len(ways[place]) == len(TRAFFIC)]
+        alone = [f"{names[place]}:{('tx', 'rx')[own[0]]}" for place, own in ways.items() if len(own) == 1]
+        return (*both, *alone)
 
     def host_gbps(self) -> dict[str, tuple[float, float]]:
         """What each host sent and received in the last window; 0 where that is not known."""
