@@ -13,7 +13,7 @@ from pathlib import Path
 from fabric.config.inventory import load_inventory
 from fabric.errors import ConfigError, Problem, ToolError
 from fabric.judge.hang import judge_hang
-from fabric.model.diagnosis import Diagnosis, PairFailure, PairRow, PairTable
+from fabric.model.diagnosis import Diagnosis, PairRow, PairTable
 from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.hang import Hang, HangSuspect, JobEvidence, Place, RankTrace
 from fabric.model.topology import Topology
@@ -43,23 +43,20 @@ def diagnose_files(
     from fabric.judge.locate.structure import FLOOR
 
     topology = load_inventory(inventory).topology if inventory is not None else None
-    rows: list[PairRow] = []
-    failures: list[PairFailure] = []
-    notes: list[str] = []
+    tables: list[tuple[str, PairTable]] = []
     problems: list[Problem] = []
     for file in files:
         name = shown(str(file))
         table = pairs.read(_decoded(read_input(file, MOST_PAIRS_BYTES)), format_name, file.name)
-        problems += [Problem(name, line, text) for line, text in table.problems]
-        if topology is not None and not table.problems:
-            problems += [Problem(name, line, text) for line, text in unknown_names(_named(table), topology)]
-        rows += table.rows
-        failures += table.failures
-        notes += [f"{name}: {note}" for note in table.notes]
+        tables.append((name, table))
+        unknown = unknown_names(_named(table), topology) if topology is not None and not table.problems else ()
+        problems += [Problem(name, line, text) for line, text in (*table.problems, *unknown)]
     if problems:
         raise ConfigError(problems)
+    rows = [row for _, table in tables for row in table.rows]
+    failures = [one for _, table in tables for one in table.failures]
     found = diagnose(rows, topology=topology, limit_gbps=limit_gbps, floor=floor or FLOOR, failures=failures)
-    return found, tuple(notes)
+    return found, tuple(f"{name}: {note}" for name, table in tables for note in table.notes)
 
 
 def _named(table: PairTable) -> list[PairRow]:

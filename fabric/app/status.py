@@ -295,18 +295,18 @@ def all_runs(results: Path, *, most: int) -> list[RunStatus]:
     Raises ConfigError where the folder is none, or cannot be read itself.
     """
     folders = run_folders(results)
-    found = []
-    for run in sorted((*folders.runs, *folders.closed), key=lambda path: (path.name, path.parent.name), reverse=True)[
-        :most
-    ]:
-        if run in folders.closed:
-            found.append(RunStatus(str(run), run.parent.name, "unreadable", trouble=folders.closed[run]))
-            continue
+    runs = sorted((*folders.runs, *folders.closed), key=lambda path: (path.name, path.parent.name), reverse=True)
+    return [_looked_at(run, folders.closed.get(run, "")) for run in runs[:most]]
+
+
+def _looked_at(run: Path, trouble: str) -> RunStatus:
+    """A run as it is now; *trouble*: why its folder cannot be read, where that is known."""
+    if not trouble:
         try:
-            found.append(Watched(run).look())
+            return Watched(run).look()
         except (FabricError, OSError) as exc:
-            found.append(RunStatus(str(run), run.parent.name, "unreadable", trouble=str(exc)))
-    return found
+            trouble = str(exc)
+    return RunStatus(str(run), run.parent.name, "unreadable", trouble=trouble)
 
 
 _LOOK_S = 0.2

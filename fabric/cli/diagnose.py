@@ -81,4 +81,4 @@ def hang_command(files: tuple[Path, ...], inventory: Path | None, ranks: Path | 
     from fabric.report.verdict_json import EXIT_CODES
 
     hang = hang_files(files, inventory=inventory, ranks=ranks)
-    return answer(hang_document(hang), hang_text(hang), as_json=as_json, code=EXIT_CODES[hang.outcome])
+    return answer(hang_document(hang), [hang_text(hang)], as_json=as_json, code=EXIT_CODES[hang.outcome])

@@ -31,10 +31,10 @@ def hang_document(hang: Hang) -> dict[str, Any]:
     }
 
 
-def hang_text(hang: Hang) -> list[str]:
+def hang_text(hang: Hang) -> str:
     """The same, the verdict first, and the command that tests who is to be tested."""
     tested = {*hang.hosts, *(host for test in hang.next_tests for host in (test.a, test.b))}
-    said = templates.text(
+    return templates.text(
         "hang.txt.j2",
         it=hang,
         tested=quote(fold(sorted(tested))),
@@ -44,7 +44,6 @@ def hang_text(hang: Hang) -> list[str]:
         ranks=_ranks,
         most=_LISTED,
     )
-    return said.splitlines()
 
 
 def _name(one: HangSuspect) -> str:

@@ -72,11 +72,7 @@ def _platforms(topology: Topology) -> list[tuple[Platform, list[str]]]:
 
 def _tiers(topology: Topology) -> list[tuple[str, list[str]]]:
     """Each tier, with its switches."""
-    switches = topology.switches.values()
-    return [
-        (tier, [one.name for one in switches if one.tier == tier])
-        for tier in dict.fromkeys(one.tier for one in switches)
-    ]
+    return list(gathered((one.tier, one.name) for one in topology.switches.values()).items())
 
 
 def _groups(topology: Topology) -> list[tuple[list[str], tuple[str, ...]]]:

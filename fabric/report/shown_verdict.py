@@ -82,7 +82,7 @@ def shown_verdict(judged: JudgedRun) -> ShownVerdict:
         means=meaning(judged),
         faults=faults_line(verdict),
         kept=kept_line(judged),
-        on_purpose=_on_purpose(verdict),
+        on_purpose="; ".join(_on_purpose(verdict)),
         hosts=f"{counted(len(hosts), 'host')} ({fold(hosts)})",
         tally=f"{counted(len(verdict.probes), 'probe')} in {duration_text(judged.elapsed_s)}{clock}: {tally}",
         commands=commands(judged),
@@ -132,14 +132,12 @@ def _reasons(verdict: Verdict, changes: tuple[ChangeRow, ...]) -> Iterator[str]:
         yield said
 
 
-def _on_purpose(verdict: Verdict) -> str:
-    """How much was altered, whether it is back, and what became of the expectations, in one line."""
-    said = []
+def _on_purpose(verdict: Verdict) -> Iterator[str]:
+    """How much was altered, whether it is back, and what became of the expectations."""
     if verdict.changes:
         back = sum(one.state == "reverted" for one in verdict.changes)
         many = len(verdict.changes)
-        said.append(f"{counted(many, 'change')} made on purpose, {'all' if back == many else back} taken back")
+        yield f"{counted(many, 'change')} made on purpose, {'all' if back == many else back} taken back"
     if verdict.expectations:
         met = sum(one.outcome is Outcome.PASS for one in verdict.expectations)
-        said.append(f"{met} of {len(verdict.expectations)} expectations met")
-    return "; ".join(said)
+        yield f"{met} of {len(verdict.expectations)} expectations met"
