@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from fabric.cli.options import PATH, answer, json_option, overrides, print_json
+from fabric.wiring import make_executor
 
 links_option = click.option(
     "--links",
@@ -38,7 +39,6 @@ def check_command(
     from fabric.app.check import check
     from fabric.report.check import check_document, check_text
     from fabric.report.told import print_coloured
-    from fabric.wiring import make_executor
 
     found = check(scenario, inventory_path=inventory, make_executor=make_executor, **asked)
     if as_json:
@@ -99,7 +99,6 @@ def discover_command(hosts: str | None, inventory: Path | None, output: Path | N
     from fabric.app.check import discovered
     from fabric.model.text import fold
     from fabric.report.output import say, warn
-    from fabric.wiring import make_executor
 
     if output is not None and output.exists():
         raise click.UsageError(f"{output} is there already: give --output a new file")

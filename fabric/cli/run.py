@@ -24,9 +24,11 @@ from fabric.cli.options import (
 )
 from fabric.cli.plan import asked_for
 from fabric.cli.report import act_on, nodes_for, show
+from fabric.engine.interruption import interrupt_when_told_to_end
 from fabric.errors import ConfigError
 from fabric.model.outcome import Outcome
 from fabric.report.output import visible, warn
+from fabric.wiring import make_executor
 
 if TYPE_CHECKING:
     from fabric.app.prepare import Asked, Given
@@ -77,8 +79,6 @@ def run_command(
     from fabric.app.prepare import backend_of, refuse_unguarded
     from fabric.app.run import run
     from fabric.config.baselines import out_of_reach_line
-    from fabric.engine.interruption import interrupt_when_told_to_end
-    from fabric.wiring import make_executor
 
     interrupt_when_told_to_end()  # what runs on hosts is ended, what was measured is kept
     asked = asked_for(given, because=because, quick=quick, links=links)
@@ -107,8 +107,6 @@ def resume_command(run: Path, *, force: bool, yes: bool, **how: Any) -> int:
     """
     from fabric.app.resume import look, resume
     from fabric.config.baselines import out_of_reach_line
-    from fabric.engine.interruption import interrupt_when_told_to_end
-    from fabric.wiring import make_executor
 
     interrupt_when_told_to_end()
     past, differs = look(run, force=force)
