@@ -58,10 +58,11 @@ def judged_together(paths: Sequence[Path], *, baseline_path: Path | None = None)
 def _refuse_unlike(parts: Sequence[PastRun]) -> None:
     """ConfigError with everything that keeps them from being one."""
     first, problems, of_host = parts[0], list[Problem](), dict[str, PastRun]()
+    alike = _alike(first)
     for one in parts:
         where = str(one.path)
-        for name, mine, other in zip(_ALIKE, _alike(one), _alike(first), strict=True):
-            if mine != other:
+        for name, mine in _alike(one).items():
+            if mine != alike[name]:
                 problems.append(Problem(where, 0, f"another {name} than {first.path}: they are judged one by one"))
         twice = [host for host in one.scenario.hosts if host in of_host]
         if twice:
@@ -75,18 +76,19 @@ def _refuse_unlike(parts: Sequence[PastRun]) -> None:
         raise ConfigError(problems)
 
 
-_ALIKE = ("scenario", "inventory", "backend", "limits")
+def _alike(one: PastRun) -> dict[str, object]:
+    """
+    What all parts have in common, by its name.
 
-
-def _alike(one: PastRun) -> tuple[object, ...]:
-    """What all parts have in common; of a simulated rack its faults are each part's own, and files may be moved."""
+    Of a simulated rack its faults are each part's own, and files may be moved.
+    """
     mock = replace(one.inventory.mock, faults=(), timed_faults=())
-    return (
-        replace(one.scenario, hosts=(), source="", inventory=""),
-        replace(one.inventory, source="", mock=mock),
-        one.backend,
-        {baseline.name: replace(baseline, source="") for baseline in one.baselines.values()},
-    )
+    return {
+        "scenario": replace(one.scenario, hosts=(), source="", inventory=""),
+        "inventory": replace(one.inventory, source="", mock=mock),
+        "backend": one.backend,
+        "limits": {baseline.name: replace(baseline, source="") for baseline in one.baselines.values()},
+    }
 
 
 def _offsets_s(parts: Sequence[PastRun]) -> list[float]:
