@@ -193,10 +193,9 @@ def check(
     listed, planned = ports_listed(links), blueprint_at(blueprint)
     scenario, inventory, names = _asked_for(scenario_path, inventory_path, hosts, faults)
     name = backend_of(inventory, backend, faults)
-    if scenario is not None:
-        refuse_unguarded(scenario, name)
     found = list(signed(ORCHESTRATOR, installed(version_of)))
     if scenario is not None:
+        refuse_unguarded(scenario, name)
         found += signed(ORCHESTRATOR, told_by_inventory(scenario, inventory))
     needs = host_needs(scenario, names, inventory, backend=name)
     with closing(make_executor(name, inventory)) as executor:

@@ -62,12 +62,12 @@ def watch_command(run: Path | None, results: Path, every_s: int, port: int | Non
         from fabric.app.live_metrics import live_metrics, serve
 
         serve(live_metrics(run), port, address)
-    if not sys.stdout.isatty():
+    if sys.stdout.isatty():
+        _live(watched, every_s)
+    else:
         for _ in _looks(watched, every_s) if port is not None else ():
             pass  # it is served until the run ends
         say(click.unstyle("\n".join(screen(watched.look(), width=100))))
-        return 0
-    _live(watched, every_s)
     return 0
 
 

@@ -34,19 +34,17 @@ def table(run: Run) -> dict[str, Any]:
     frame = _worst_first(run.samples)
     left_out = max(len(frame) - MOST_ROWS, 0)
     frame = frame.iloc[:MOST_ROWS]
-    required = frame["required_gbps"]
     columns = [
         _texts("outcome", frame["outcome"].astype(str).str.upper().astype("category")),
         _numbers("% of normal", (100 * frame["share"]).round(1)),
         _numbers("Gb/s", frame["gbps"].round(1)),
-        _numbers("required", required.round(1)),
+        _numbers("us", frame["us"].round(2)),
+        _numbers("required", frame["required_gbps"].round(1)),
         _texts("host", _hosts(frame)),
         *(_texts(name, frame[name]) for name in ("kind", "series", "phase")),
         _texts("size", _sizes(frame["size_bytes"])),
         _texts("why", _reasons(frame)),
     ]
-    if frame["us"].notna().any():
-        columns.insert(3, _numbers("us", frame["us"].round(2)))
     columns = [one for one in columns if one["values"] or one["name"] in _ALWAYS]
     hosts = next(one["values"] for one in columns if one["name"] == "host")
     members = {place: unfold(name) for place, name in enumerate(hosts) if isinstance(name, str) and "[" in name}

@@ -59,8 +59,6 @@ def with_normal(frame: pd.DataFrame) -> pd.DataFrame:
 def peers(run: Run, own: pd.DataFrame) -> pd.DataFrame:
     """What the same kinds gave on hosts that nobody suspects, of like paths, without a fault made on purpose."""
     frame, suspects = run.samples, {Part.of(one).host for one in run.suspects["part"]}
-    if not len(own):
-        return with_normal(frame.iloc[:0])
     other = (
         frame["kind"].isin(own["kind"].unique()) & ~frame["host"].isin(suspects) & ~frame["peer_host"].isin(suspects)
     )
