@@ -93,7 +93,7 @@ def looked(path: Path, listed: Sequence[PortLine] = ()) -> tuple[Inventory, Foun
     """What the simulated hosts and switches of an inventory say; *listed*: of the hosts only, cables from there."""
     inventory = load_inventory(path)
     with closing(make_executor("mock", inventory)) as executor:
-        return inventory, discover(executor, inventory.topology.hosts, listed=listed)
+        return inventory, discover(executor, inventory.topology.hosts, inventory.changes, listed)
 
 
 def walked(path: Path, mock: FoundFabric) -> tuple[Inventory, FoundFabric]:

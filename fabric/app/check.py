@@ -119,8 +119,7 @@ def _found(
     executor: Executor, inventory: Inventory, hosts: Sequence[str], listed: Sequence[PortLine]
 ) -> FoundFabric:  # fmt: skip
     named = {name: inventory.topology.hosts[name] for name in hosts}
-    changes = inventory.changes
-    return discover(executor, named, m_key=changes.m_key, sudo=changes.sudo, listed=listed)
+    return discover(executor, named, inventory.changes, listed)
 
 
 def wiring_findings(

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fabric.checks.kind import Answers, Argv, HostAnswer, ask_all, parsed, quoted
+from fabric.model.change import ChangeSettings
 from fabric.model.command import MIB
 from fabric.model.fields.scalars import DEVICE, HOST_PATTERN
 from fabric.model.found import FoundCable, FoundEnd, FoundFabric, FoundHost, FoundRnic
@@ -99,8 +100,6 @@ def _files(host: Host) -> Argv:
 
 
 _NODES: Argv = ("cat", "/sys/devices/system/node/online")
-NOT_FOUND = 127
-"""The status of a program that is not there."""
 
 WALK_S = 60.0
 """Deadline of a walk over a whole subnet: 25 to 38 s were seen where a few nodes were mute (docs/hardware.md)."""
@@ -119,33 +118,29 @@ def _is_name(text: str) -> bool:
 
 
 def discover(
-    executor: Executor,
-    hosts: Mapping[str, Host],
-    *,
-    m_key: str | None = None,
-    sudo: bool = False,
-    listed: Sequence[PortLine] = (),
+    executor: Executor, hosts: Mapping[str, Host], settings: ChangeSettings, listed: Sequence[PortLine] = ()
 ) -> FoundFabric:
     """
     Ask every host what it has and hears, then one port of each subnet for all its cables.
 
-    *listed*: ports of InfiniBand subnets as somebody else has listed them; then nobody is asked for them.
+    *settings*: with which M_Key, and whether through sudo. *listed*: ports of InfiniBand subnets as somebody else has
+    listed them; then nobody is asked for them.
     """
     first = ask_all(executor, dict.fromkeys(hosts, (sysfs.DEVICES, _NODES, host_parts.TOPOLOGY)))
     devices = {name: _devices(answers[sysfs.DEVICES]) for name, answers in first.items()}
     further = {
-        name: (sysfs.identity(there), sysfs.places(there), *((interfaces.NEIGHBOURS,) if there else ()))
+        name: (sysfs.identity(there), sysfs.places(there), interfaces.NEIGHBOURS)
         for name, there in devices.items()
         if there
     }
     second = ask_all(executor, further)
     answers = {name: {**first[name], **second.get(name, {})} for name in hosts}
-    no_smi = [name for name in hosts if answers[name][host_parts.TOPOLOGY].exit_status == NOT_FOUND]
+    no_smi = [name for name in hosts if answers[name][host_parts.TOPOLOGY].absent]
     for name, more in ask_all(executor, dict.fromkeys(no_smi, (host_parts.AMD_NUMA,))).items():
         answers[name] |= more
     found = {name: _host(host, answers[name], devices[name]) for name, host in hosts.items()}
     unread: list[str] = []
-    lines = listed or _walked(executor, found, unread, m_key=m_key, sudo=sudo)
+    lines = listed or _walked(executor, found, settings, unread)
     silent: dict[str, list[str]] = {}
     heard = list(_heard(found, second, silent))
     cables, switches, strangers = cables_of(lines, found)
@@ -192,7 +187,7 @@ def _host(host: Host, answers: Answers, devices: Sequence[str]) -> FoundHost:
         return FoundHost(host.name, unread=(quoted(listed.lost or listed.text) if silent else "it has no RDMA device",))
     rnics = tuple(_rnics(answers, devices, unread))
     amd, gpus = answers.get(host_parts.AMD_NUMA), None
-    of_nvidia = amd is None or amd.exit_status == NOT_FOUND
+    of_nvidia = amd is None or amd.absent
     if of_nvidia:
         gpus = parsed(answers[host_parts.TOPOLOGY], host_parts.read_topology, "GPUs (nvidia-smi topo -m)", unread)
     if amd and not gpus:
@@ -217,7 +212,7 @@ def _is_describable(rnic: FoundRnic) -> bool:
 
 
 def _walked(
-    executor: Executor, found: Mapping[str, FoundHost], unread: list[str], *, m_key: str | None, sudo: bool
+    executor: Executor, found: Mapping[str, FoundHost], settings: ChangeSettings, unread: list[str]
 ) -> list[PortLine]:
     """
     The ports of every InfiniBand subnet: a walk begins at the first port that none has seen.
@@ -231,7 +226,8 @@ def _walked(
         is_open = rnic.active and rnic.link_layer == "infiniband" and rnic.guid not in seen
         if not is_open or failed[rnic.device] >= 3 or done >= WALKS_MOST:
             continue
-        argv = as_root(infiniband.all_ports(through=infiniband.through(rnic.device, rnic.port, m_key)), sudo=sudo)
+        through = infiniband.through(rnic.device, rnic.port, settings.m_key)
+        argv = as_root(infiniband.all_ports(through=through), sudo=settings.sudo)
         asked = ask_all(executor, {host: (argv,)}, timeout_s=WALK_S, output_most_bytes=WALK_MOST_BYTES)
         ports = parsed(asked[host][argv], infiniband.read_ports, f"cables as seen from {host}/{rnic.device}", unread)
         if ports is None:

@@ -26,7 +26,7 @@ def looked(path: Path = POD, *faults: str) -> tuple[Inventory, FoundFabric]:
     inventory = load_inventory(path, extra_faults=faults)
     executor = make_executor("mock", inventory)
     try:
-        return inventory, discover(executor, inventory.topology.hosts)
+        return inventory, discover(executor, inventory.topology.hosts, inventory.changes)
     finally:
         executor.close()
 

@@ -160,7 +160,7 @@ def looked(name: str, *faults: str) -> tuple[Inventory, FoundFabric]:
     inventory = load_inventory(INVENTORY / name, extra_faults=faults)
     executor = make_executor("mock", inventory)
     try:
-        return inventory, discover(executor, inventory.topology.hosts)
+        return inventory, discover(executor, inventory.topology.hosts, inventory.changes)
     finally:
         executor.close()
 

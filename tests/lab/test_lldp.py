@@ -157,7 +157,7 @@ class Leaves:
         """The inventory, and what the hosts told by the product's own way of asking."""
         inventory = load_inventory(self.folder / "lldp.yaml")
         with contextlib.closing(make_executor("process", inventory)) as executor:
-            return inventory, discover(executor, inventory.topology.hosts)
+            return inventory, discover(executor, inventory.topology.hosts, inventory.changes)
 
 
 @pytest.fixture(autouse=True)
