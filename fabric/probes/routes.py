@@ -6,6 +6,7 @@ What is read are numbers, kept as measurements: LIDs of RNICs and switches, swit
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from fabric.errors import ToolError, UnreadableOutput
@@ -29,8 +30,20 @@ _LINKS_S, _TABLE_S = 60.0, 30.0  # deadlines; choice: thousands of ports take so
 _CAP_BYTES = 64 * MIB
 
 
-def links_probe(plane: Plane, *, phase: str, asker: str, topology: Topology, settings: ChangeSettings) -> Probe:
-    """Who is where, as *asker* sees it through its RNIC of the plane's rail."""
+@dataclass(frozen=True, slots=True)
+class RouteAsker:
+    """Who reads the routes of a *plane* in a *phase*: the host *asker*, through its RNIC of the plane's rail."""
+
+    plane: Plane
+    phase: str
+    asker: str
+    topology: Topology
+    settings: ChangeSettings
+
+
+def links_probe(by: RouteAsker) -> Probe:
+    """Who is where."""
+    plane, topology = by.plane, by.topology
     rnics = [
         f"{host} {rnic.device}"
         for host in plane.hosts
@@ -38,55 +51,35 @@ def links_probe(plane: Plane, *, phase: str, asker: str, topology: Topology, set
         if rnic.rail == plane.rail
     ]
     above = _below_others(plane, topology)
-    wanted = "\n".join((*plane.leaves, *above, *rnics))
-    params: dict[str, ParamValue] = {"lid": 0, "wanted": wanted, "leaves": "\n".join(plane.leaves)}
-    params["above"] = "\n".join(above)
-    name = f"{plane.name.replace(' ', '-')}.links"
-    return _probe(name, phase, asker, _ways(plane, asker, topology, settings) | params)
+    told = {"wanted": (*plane.leaves, *above, *rnics), "leaves": plane.leaves, "above": above}
+    return _probe(by, "links", {"lid": 0, **{name: "\n".join(nodes) for name, nodes in told.items()}})
 
 
 def _below_others(plane: Plane, topology: Topology) -> list[str]:
     """Switches above the plane's leaves that have others above them: of three levels their tables are needed, too."""
-    below = {lower for uplinks in topology.uplinks for lower in uplinks.lower}
-    upper = (
-        name for links in topology.uplinks if not plane.leaves.keys().isdisjoint(links.lower) for name in links.upper
-    )
-    return [name for name in dict.fromkeys(upper) if name in below]
+    upper = dict.fromkeys(name for leaf in plane.leaves for name in topology.above.get(leaf, ()))
+    return [name for name in upper if name in topology.above]
 
 
-def table_probe(
-    plane: Plane,
-    leaf: str,
-    lid: int,
-    lids: Sequence[int],
-    *,
-    phase: str,
-    asker: str,
-    topology: Topology,
-    settings: ChangeSettings,
-) -> Probe:
+def table_probe(by: RouteAsker, leaf: str, lid: int, lids: Sequence[int]) -> Probe:
     """Out of which port a leaf sends to each of *lids*."""
-    params: dict[str, ParamValue] = {"lid": lid, "leaf": leaf, "lids": tuple(lids)}
-    name = f"{plane.name.replace(' ', '-')}.{leaf}"
-    return _probe(name, phase, asker, _ways(plane, asker, topology, settings) | params)
+    return _probe(by, leaf, {"lid": lid, "leaf": leaf, "lids": tuple(lids)})
 
 
-def _ways(plane: Plane, asker: str, topology: Topology, settings: ChangeSettings) -> dict[str, ParamValue]:
-    rnic = topology.hosts[asker].platform.rnic_by_rail[plane.rail]
-    ways: dict[str, ParamValue]
-    ways = {"plane": plane.name, "device": rnic.device, "device_port": rnic.port, "sudo": int(settings.sudo)}
-    return ways if settings.m_key is None else {**ways, "m_key": settings.m_key}
-
-
-def _probe(name: str, phase: str, asker: str, params: dict[str, ParamValue]) -> Probe:
+def _probe(by: RouteAsker, what: str, own: Mapping[str, ParamValue]) -> Probe:
+    rnic, settings = by.topology.hosts[by.asker].rnic(by.plane.rail), by.settings
+    name = f"{by.plane.name.replace(' ', '-')}.{what}"
+    way: dict[str, ParamValue]
+    way = {"plane": by.plane.name, "device": rnic.device, "device_port": rnic.port, "sudo": int(settings.sudo)}
+    key = {} if settings.m_key is None else {"m_key": settings.m_key}
     return Probe(
-        probe_id=f"{phase}/{asker}/routes.{name}",
+        probe_id=f"{by.phase}/{by.asker}/routes.{name}",
         kind=KIND,
-        phase=phase,
-        hosts=(asker,),
+        phase=by.phase,
+        hosts=(by.asker,),
         claims=(),
-        duration_s=_deadline_s(params) / 10,
-        params={"name": KIND, "series": name, **params},
+        duration_s=_deadline_s(own) / 10,
+        params={"name": KIND, "series": name, **way, **key, **own},
     )
 
 

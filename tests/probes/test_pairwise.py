@@ -114,7 +114,7 @@ def test_routes_are_read_as_numbers() -> None:
     """LIDs of leaf and RNIC, the switch behind a port, and the port by LID; ports that are down have no peer."""
     topology = pod()
     plane = planes_of(topology.hosts, topology)[0]
-    links = routes.links_probe(plane, phase="p", asker="gpu000", topology=topology, settings=ChangeSettings(sudo=True))
+    links = routes.links_probe(routes.RouteAsker(plane, "p", "gpu000", topology, ChangeSettings(sudo=True)))
     assert RoutesSpec.commands(links, topology).client.argv == (
         "sudo",
         "-n",
@@ -132,8 +132,8 @@ def test_routes_are_read_as_numbers() -> None:
         "lid gpu000/mlx5_0": 21,
         "peer u0-leaf0:5 spine0": 5,
     }
-    asked = {"phase": "p", "asker": "gpu000", "topology": topology, "settings": ChangeSettings()}
-    table = routes.table_probe(plane, "u0-leaf0", 1, (21, 22, 23), **asked)  # type: ignore[arg-type]
+    by = routes.RouteAsker(plane, "p", "gpu000", topology, ChangeSettings())
+    table = routes.table_probe(by, "u0-leaf0", 1, (21, 22, 23))
     assert RoutesSpec.commands(table, topology).client.argv == ("ibroute", "-C", "mlx5_0", "-P", "1", "-n", "1")
     text = f"{TABLE}0x0015 001\n0x0016 005\n2 valid lids dumped \n"
     assert {
@@ -146,9 +146,8 @@ def test_routes_that_cannot_be_read_are_inconclusive(stdout: str, status: int) -
     """The tool failed, its output was cut, or rows are missing."""
     topology = pod()
     plane = planes_of(topology.hosts, topology)[0]
-    table = routes.table_probe(
-        plane, "u0-leaf0", 1, (21,), phase="p", asker="gpu000", topology=topology, settings=ChangeSettings()
-    )
+    by = routes.RouteAsker(plane, "p", "gpu000", topology, ChangeSettings())
+    table = routes.table_probe(by, "u0-leaf0", 1, (21,))
     found = RoutesSpec.read(table, topology, answer(table, topology, stdout, status))
     assert (found.outcome, found.measurements) == (Outcome.INCONCLUSIVE, ())
 

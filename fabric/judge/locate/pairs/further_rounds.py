@@ -18,6 +18,7 @@ from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan
 from fabric.probes import pairwise, routes
 from fabric.probes.pairwise import NO_LEAF, PairwiseSpec, Plane, across_leaves, planes_of
+from fabric.probes.routes import RouteAsker
 
 ASKERS_MOST = 3
 """Hosts that are asked for the same table (a choice: what three hosts cannot read is not the host's trouble)."""
@@ -40,7 +41,7 @@ def route_probes(phase: str, measured: Measured, topology: Topology, settings: C
         if not any(good for _, good in links):
             asker = _next(askers, [host for host, _ in links])
             if asker is not None:
-                asked.append(routes.links_probe(plane, phase=phase, asker=asker, topology=topology, settings=settings))
+                asked.append(routes.links_probe(RouteAsker(plane, phase, asker, topology, settings)))
             continue
         lids = lids_of(measured, plane.name)
         ends = [lid for name, lid in lids.items() if "/" in name]
@@ -51,11 +52,8 @@ def route_probes(phase: str, measured: Measured, topology: Topology, settings: C
             tables = _asked(measured, plane, lids[leaf])
             asker = _next(askers, [probe.hosts[0] for probe, _ in tables])
             if asker is not None and not any(good for _, good in tables):
-                asked.append(
-                    routes.table_probe(
-                        plane, leaf, lids[leaf], ends, phase=phase, asker=asker, topology=topology, settings=settings
-                    )
-                )
+                by = RouteAsker(plane, phase, asker, topology, settings)
+                asked.append(routes.table_probe(by, leaf, lids[leaf], ends))
     return asked
 
 
