@@ -58,7 +58,6 @@ ASKED: dict[str, type[ProbeSpec]] = {
 """Every kind that a scenario may ask for."""
 
 UNUSABLE = add_others(ASKED, ProbeSpec, group=GROUP)
-"""Why kinds of other packages cannot be used, by name."""
 """Why kinds of other packages cannot be used; a scenario is not read while there are such."""
 
 KINDS: dict[str, type[ProbeSpec]] = {**ASKED, RoutesSpec.kind: RoutesSpec}

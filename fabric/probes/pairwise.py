@@ -291,11 +291,6 @@ def _claims(ends: Sequence[Host], rnics: Sequence[Rnic], topology: Topology, way
     return tuple(map(intern, claims))
 
 
-def round_of(probe: Probe) -> int:
-    """In which round it was measured, from 0."""
-    return int_param(probe, "round")
-
-
 class BidirectionalSpec(PairSpec):
     """RNIC to RNIC of another host on the same rail, both ways at once, in rounds of pairs (ib_write_bw -b)."""
 

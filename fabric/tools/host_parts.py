@@ -174,13 +174,12 @@ def read_amd_numa(stdout: str, stderr: str = "", exit_status: int = 0) -> GpuTop
     need_success("rocm-smi", stdout, stderr, exit_status)
     try:
         told = json.loads(stdout[stdout.index("{") :])
-        nodes = {int(of[1]): one["(Topology) Numa Node"] for name, one in told.items() if (of := _CARD.fullmatch(name))}
-        numa = {number: int(node) for number, node in nodes.items()}
+        cards = {int(of[1]): one for name, one in told.items() if (of := _CARD.fullmatch(name))}
+        gpus = {f"GPU{number}": int(one["(Topology) Numa Node"]) for number, one in sorted(cards.items())}
+        if not gpus or not all(-1 <= node < 1000 for node in gpus.values()):
+            raise ValueError("no memory nodes")
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         raise UnreadableOutput(f"rocm-smi: not the memory nodes of GPUs: {stdout[:120]!r}") from exc
-    if not numa or not all(-1 <= node < 1000 for node in numa.values()):
-        raise UnreadableOutput(f"rocm-smi: not the memory nodes of GPUs: {stdout[:120]!r}")
-    gpus = {f"GPU{number}": numa[number] for number in sorted(numa)}
     return GpuTopology(tuple(gpus), numa={name: node for name, node in gpus.items() if node >= 0})
 
 

@@ -217,11 +217,9 @@ def read_routes(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[int
     need_success("ibroute", stdout, stderr, exit_status)
     found: dict[int, int] = {}
     for line in whole_lines(stdout):
-        row = _ROUTE.fullmatch(line.rstrip())
-        if row:
+        if row := _ROUTE.fullmatch(line.rstrip()):
             found[int(row["lid"], 16)] = int(row["port"])
-        end = _DUMPED.fullmatch(line)
-        if end:
+        elif end := _DUMPED.fullmatch(line):
             if int(end["count"]) != len(found):
                 raise UnreadableOutput(f"ibroute: {len(found)} routes, and {line.strip()!r} at the end")
             return found

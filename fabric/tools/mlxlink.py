@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.tools.driver import complaint, label, need, need_success, plain, whole, whole_lines, word
-from fabric.tools.infiniband import PortState
+from fabric.tools.infiniband import LIDS_MOST, PortState
 
 _ROW = re.compile(r"(\S.*?)\s*:\s(.*)")
 _COUNTERS = "Physical Counters and BER Info"
@@ -108,7 +108,12 @@ def read(stdout: str, stderr: str = "", exit_status: int = 0) -> MlxlinkState:
 
     Raises ToolError with the tool's own words, UnreadableOutput on anything else.
     """
-    return _link(sections(stdout, stderr, exit_status))
+    found = sections(stdout, stderr, exit_status)
+    operational = found.get("Operational Info", {})
+    state, physical = operational.get("State", ""), operational.get("Physical state", "")
+    if not state or not physical:
+        raise UnreadableOutput("mlxlink: neither state nor physical state of the port was said")
+    return MlxlinkState(state, physical, _counters(found.get(_COUNTERS, {})))
 
 
 def module(device: str) -> tuple[str, ...]:
@@ -148,7 +153,7 @@ def optics_in_band(lid: int, number: int, device: str, port: int) -> tuple[str, 
 
     The port is named ``9/1`` for 17 of a switch with two ports a cage, as nvibt's berquery names those of a QM9790.
     """
-    place = f"lid-{whole(lid, 'LID', at_least=1, at_most=0xBFFF)},{word(device, 'device')},{port}"
+    place = f"lid-{whole(lid, 'LID', at_least=1, at_most=LIDS_MOST)},{word(device, 'device')},{port}"
     label = f"{(whole(number, 'port', at_least=1, at_most=254) + 1) // 2}/{2 - number % 2}"
     return ("mlxlink", "-d", place, "-p", label, *_OPTICS)
 
@@ -250,14 +255,6 @@ def _as_text(value: object) -> str | None:
         return None
     joined, mask = ",".join(map(str, values)), value.get("mask")
     return joined if mask is None else f"{mask} ({joined})"
-
-
-def _link(sections: Mapping[str, Rows]) -> MlxlinkState:
-    operational = sections.get("Operational Info", {})
-    state, physical = operational.get("State", ""), operational.get("Physical state", "")
-    if not state or not physical:
-        raise UnreadableOutput("mlxlink: neither state nor physical state of the port was said")
-    return MlxlinkState(state, physical, _counters(sections.get(_COUNTERS, {})))
 
 
 def _counters(rows: Rows) -> dict[str, int]:

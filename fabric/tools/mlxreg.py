@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.tools.driver import complaint, matching, plain, whole, word
+from fabric.tools.infiniband import LIDS_MOST
 
 TIME_UNIT_S = 0.01
 """``error_injection_time`` of PTER is written in this (and read back in milliseconds left)."""
@@ -36,7 +37,7 @@ Fields = Mapping[str, int]
 def in_band(lid: int, device: str, port: int) -> str:
     """The device of a node in the fabric, reached by subnet management packets through a port of this host."""
     through = f"{word(device, 'device')},{whole(port, 'port', at_least=1, at_most=254)}"
-    return f"iblid-{whole(lid, 'LID', at_least=1, at_most=0xBFFF)},{through}"
+    return f"iblid-{whole(lid, 'LID', at_least=1, at_most=LIDS_MOST)},{through}"
 
 
 def get(device: str, register: str, indexes: Fields) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from fabric.model.probe import AGAIN, FailureKind, Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.probes import pairwise, routes
 from fabric.probes.pairwise import Plane, planes_of
+from fabric.probes.shapes import int_param
 
 _HIGHEST = 2  # switches on the way up from a leaf: three levels
 
@@ -141,7 +142,7 @@ def _plane(
         pods=pods_of(plane.leaves, topology),
     )
     verified = any(probe.params.get("why") == VERIFY for probe, _ in measured)
-    rounds = 1 + max(pairwise.round_of(probe) for probe, _ in measured)
+    rounds = 1 + max(int_param(probe, "round") for probe, _ in measured)
     return RunPlane(phase, name, plane, samples, rounds, verified)
 
 
