@@ -20,8 +20,6 @@ from fabric.model.verdict import JudgedRun, ProbeVerdict, Suspect
 from fabric.ports import Executor
 from fabric.report.progress import ConsoleProgress
 from fabric.tools import nccl, perftest
-from fabric.tools.nccl import failures as nccl_failures
-from fabric.tools.perftest import failures as perftest_failures
 from fabric.wiring import BACKENDS
 from fabric.wiring import make_executor as wired
 
@@ -122,10 +120,8 @@ def accepted(
 
 def failure_in(text: str) -> FailureKind | None:
     """The kind that the readers of nccl-tests or perftest give these words."""
-    log = nccl.parse(text).failures
-    found = [nccl_failures.failure_kind(one.kind, one.text) for one in log]
-    found += [perftest_failures.failure_kind(one.kind, one.text) for one in perftest.parse(text).failures]
-    return next((kind for kind in found if kind is not None), None)
+    found = (*nccl.parse(text).failures, *perftest.parse(text).failures)
+    return next((one.known for one in found if one.known is not None), None)
 
 
 def suspects(

@@ -22,7 +22,6 @@ from fabric.tools import nccl
 from fabric.tools.driver import program, setting
 from fabric.tools.nccl import NcclRank
 from fabric.tools.nccl.collective import WARMUP_ITERATIONS, Collective, mpirun, srun
-from fabric.tools.nccl.failures import blames_fabric, failure_kind
 
 START_S = 4.0
 """Expected time for CUDA and NCCL to start and stop on one host (seconds; for the plan only)."""
@@ -82,10 +81,10 @@ class CollectiveSpec(ProbeSpec):
         host = client.command.host
         log = nccl.parse(client.stdout + ("\n" + client.stderr if client.stderr else ""))
         for failure in log.failures:
-            outcome = Outcome.FAIL if blames_fabric(failure.kind, failure.text) else Outcome.ERROR
+            outcome = Outcome.FAIL if failure.blames_fabric else Outcome.ERROR
             who = failure.host or host
             text = failure.text if failure.text.startswith(who) else f"{who}: {failure.text}"
-            return Reading((), outcome, text, failure=failure_kind(failure.kind, failure.text))
+            return Reading((), outcome, text, failure=failure.known)
         if client.exit_status != 0:
             reason = f"{host}: {client.command.argv[0]} exit {client.exit_status}: {last_line(client)}"
             return Reading((), Outcome.ERROR, reason)
@@ -273,12 +272,8 @@ def payload_gbps(hosts: Sequence[Host]) -> float:
 
 def claims(hosts: Iterable[Host]) -> tuple[str, ...]:
     """Every GPU and RNIC of these hosts."""
-    return tuple(claim for host in hosts for claim in _claims(host))
-
-
-def _claims(host: Host) -> tuple[str, ...]:
-    parts = [gpu.name for gpu in host.platform.gpus] + [rnic.device for rnic in host.platform.rnics]
-    return tuple(f"{host.name}/{part}" for part in parts)
+    makes = ((host.name, host.platform) for host in hosts)
+    return tuple(f"{name}/{part}" for name, make in makes for part in (*make.gpu_by_name, *make.rnic_by_device))
 
 
 class AllReduceSpec(CollectiveSpec):

@@ -4,8 +4,8 @@ import pytest
 
 from fabric.model.probe import FailureKind
 from fabric.tools import nccl, perftest
-from fabric.tools.nccl import failures as nccl_failures
-from fabric.tools.perftest import failures as perftest_failures
+from fabric.tools.nccl.failures import NcclFailure
+from fabric.tools.perftest.failures import PerftestFailure
 from tests.places import GOLDEN
 
 NCCL = GOLDEN / "nccl-tests"
@@ -58,8 +58,9 @@ NCCL_CASES = [
 def test_each_failure_has_its_kind_and_host(line: str, host: str | None, kind: str, fabric: bool) -> None:
     """With or without the launcher's tag, which is no part of the text."""
     for prefix in ("", "3: ", "[1,3]<stderr>:"):
-        assert nccl.parse(prefix + line).failures == (nccl_failures.NcclFailure(host, kind, line.strip()),)
-    assert nccl_failures.blames_fabric(kind, line) is fabric
+        (found,) = nccl.parse(prefix + line).failures
+        assert found == NcclFailure(host, kind, line.strip())
+        assert found.blames_fabric is fabric
 
 
 def test_a_crash_comes_before_what_its_peers_saw() -> None:
@@ -70,7 +71,7 @@ def test_a_crash_comes_before_what_its_peers_saw() -> None:
         ("gpu008", "ib_completion_error"),
         (None, "launcher_error"),
     ]
-    assert nccl_failures.status(log.failures[1].text) == 12
+    assert log.failures[1].known is FailureKind.RETRIES_EXCEEDED
 
 
 def test_information_and_warnings_of_the_launcher_are_no_failures() -> None:
@@ -99,7 +100,7 @@ def test_information_and_warnings_of_the_launcher_are_no_failures() -> None:
     ],
 )
 def test_decisions_know_a_failure_by_its_kind(text: str, kind: FailureKind | None) -> None:
-    assert {nccl_failures.failure_kind(one.kind, one.text) for one in nccl.parse(text).failures} == {kind}
+    assert {one.known for one in nccl.parse(text).failures} == {kind}
 
 
 @pytest.mark.parametrize(
@@ -113,8 +114,7 @@ def test_decisions_know_a_failure_by_its_kind(text: str, kind: FailureKind | Non
     ],
 )
 def test_memory_a_gpu_in_use_and_a_driver_that_is_not_ready_are_not_taken_for_a_gpu(text: str, *, one: bool) -> None:
-    found = {nccl_failures.failure_kind(failure.kind, failure.text) for failure in nccl.parse(text).failures}
-    assert found == {FailureKind.GPU_FAILED if one else None}
+    assert {failure.known for failure in nccl.parse(text).failures} == {FailureKind.GPU_FAILED if one else None}
 
 
 PERFTEST = GOLDEN / "perftest"
@@ -150,7 +150,7 @@ def test_each_complaint_has_its_kind(text: str, kind: str, fabric: bool) -> None
     """And says whether the fabric or the testbench is at fault."""
     first = perftest.parse(text).failures[0]
     assert first.kind == kind
-    assert perftest_failures.blames_fabric(first.kind, first.text) is fabric
+    assert first.blames_fabric is fabric
 
 
 def test_warnings_are_no_failures() -> None:
@@ -164,23 +164,18 @@ def test_warnings_are_no_failures() -> None:
 
 def test_decisions_know_a_perftest_failure_by_its_kind() -> None:
     """A GPU that is not there, packets that vanished, a port that is down; nothing follows from the rest."""
-    assert (
-        perftest_failures.failure_kind("cuda_error", "No such device ID (7) exists in system")
-        is FailureKind.NO_SUCH_GPU
-    )
-    assert perftest_failures.failure_kind("cuda_error", "No such device") is None
-    assert (
-        perftest_failures.failure_kind("completion_error", "Failed status 12: wr_id 0") is FailureKind.RETRIES_EXCEEDED
-    )
-    assert perftest_failures.failure_kind("completion_error", "Failed status 4: wr_id 0") is None
-    assert perftest_failures.failure_kind("port_down", "Port number 1 state is Down") is FailureKind.PORT_DOWN
-    assert perftest_failures.failure_kind("cannot_connect", "Couldn't connect to a:1") is None
+    assert PerftestFailure("cuda_error", "No such device ID (7) exists in system").known is FailureKind.NO_SUCH_GPU
+    assert PerftestFailure("cuda_error", "No such device").known is None
+    assert PerftestFailure("completion_error", "Failed status 12: wr_id 0").known is FailureKind.RETRIES_EXCEEDED
+    assert PerftestFailure("completion_error", "Failed status 4: wr_id 0").known is None
+    assert PerftestFailure("port_down", "Port number 1 state is Down").known is FailureKind.PORT_DOWN
+    assert PerftestFailure("cannot_connect", "Couldn't connect to a:1").known is None
 
 
 def test_a_complaint_of_no_known_kind_is_one_all_the_same() -> None:
     """Beside others it says nothing more; nobody takes it for the fabric's fault."""
     (failure,) = perftest.parse(" Couldn't post send: qp 0 scnt=12\n").failures
-    assert (failure.kind, perftest_failures.blames_fabric(failure.kind, failure.text)) == ("complaint", False)
+    assert (failure.kind, failure.blames_fabric) == ("complaint", False)
     both = perftest.parse(" Port number 1 state is Down\n Couldn't set the link layer\n").failures
     assert [failure.kind for failure in both] == ["port_down"]
 

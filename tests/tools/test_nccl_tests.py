@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fabric.tools import nccl
 from fabric.tools.nccl.collective import Collective
-from fabric.tools.nccl.failures import NcclFailure, blames_fabric
+from fabric.tools.nccl.failures import NcclFailure
 from fabric.tools.nccl.rows import FACTOR, NcclPlace, NcclRow, factor
 from tests.places import CAPTURES, GOLDEN
 
@@ -236,7 +236,7 @@ def test_wrong_results_are_a_problem_and_a_failure() -> None:
     log = nccl.parse((FOLDER / "wrong-results.txt").read_text())
     assert log.tests[0].problems == ["wrong elements at 16M"]
     assert log.failures == (NcclFailure(None, "wrong_result", "wrong elements at 16M"),)
-    assert blames_fabric("wrong_result", log.failures[0].text)
+    assert log.failures[0].blames_fabric
 
 
 def test_out_of_bounds_values_are_wrong_results() -> None:

@@ -3,8 +3,6 @@
 import pytest
 
 from fabric.tools import nccl, perftest
-from fabric.tools.nccl import failures as nccl_failures
-from fabric.tools.perftest import failures as perftest_failures
 from tests.places import CAPTURES
 
 MIB = 8 * (1 << 20) / 1e9  # MiB/s in Gb/s
@@ -154,9 +152,7 @@ def test_nccl_tests(name: str) -> None:
 def test_nccl_tests_failures(name: str) -> None:
     """Host, kind and fault; none where the run ended well."""
     log = nccl.parse(text(f"nccl-tests/{name}"))
-    assert [
-        (seen.host, seen.kind, nccl_failures.blames_fabric(seen.kind, seen.text)) for seen in log.failures
-    ] == NCCL_FAILURES.get(name, [])
+    assert [(seen.host, seen.kind, seen.blames_fabric) for seen in log.failures] == NCCL_FAILURES.get(name, [])
 
 
 @pytest.mark.parametrize("name", sorted(PERFTEST))
@@ -170,7 +166,7 @@ def test_perftest(name: str) -> None:
     for test, (_, _, rows, _) in zip(log.tests, tests, strict=True):
         seen = [(row.size_bytes, row.iterations, row.bw_peak_gbps, row.bw_average_gbps) for row in test.rows]
         assert seen == [pytest.approx(row) for row in rows]
-    assert [(seen.kind, perftest_failures.blames_fabric(seen.kind, seen.text)) for seen in log.failures] == failures
+    assert [(seen.kind, seen.blames_fabric) for seen in log.failures] == failures
 
 
 def test_perftest_of_all_sizes() -> None:

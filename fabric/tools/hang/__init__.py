@@ -19,7 +19,7 @@ from fabric.model.outcome import Outcome
 from fabric.tools.driver import plain
 from fabric.tools.hang import flight_recorder, ras
 from fabric.tools.hang.flight_recorder import MOST_RANKS
-from fabric.tools.nccl.failures import OF_ITS_OWN, Failures, NcclFailure, blames_fabric
+from fabric.tools.nccl.failures import OF_ITS_OWN, Failures, NcclFailure
 
 EXPECTED = "a dump of PyTorch's flight recorder (pickle or JSON), an answer of NCCL RAS, or a log of NCCL or PyTorch"
 
@@ -150,7 +150,7 @@ def _traces(log: _Log) -> Iterator[RankTrace]:
 
 def _accused(failure: NcclFailure, addresses: dict[str, str]) -> Iterator[HangSuspect]:
     """Who printed it, for certain where it is its own part; and the other end, where the connection failed."""
-    if not blames_fabric(failure.kind, failure.text):
+    if not failure.blames_fabric:
         return
     own = failure.kind in OF_ITS_OWN
     rnic, peer = _HCA.search(failure.text), None if own else _PEER.search(failure.text)

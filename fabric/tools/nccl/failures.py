@@ -78,6 +78,40 @@ class NcclFailure:
     kind: str
     text: str
 
+    @property
+    def blames_fabric(self) -> bool:
+        """
+        Whether it says that the fabric is bad, rather than that we could not measure.
+
+        Of the completion errors only status 12, retries exceeded, does; and "a network error" alone never does, since
+        NCCL says the same when a peer process ended. Of the CUDA errors only those of a GPU that is itself broken do.
+        """
+        if self.kind == "ib_completion_error":
+            return self._retries_exceeded
+        if self.kind == "cuda_error":
+            return any(words in self.text for words in _BROKEN_GPU)
+        return self.kind in FABRIC
+
+    @property
+    def known(self) -> FailureKind | None:
+        """What decisions know it by; None where nothing follows from it."""
+        if self.kind == "ib_completion_error":
+            return FailureKind.RETRIES_EXCEEDED if self._retries_exceeded else None
+        if self.kind == "too_few_gpus":
+            found = _TOO_FEW.search(self.text)
+            return FailureKind.TOO_FEW_GPUS if found and 0 < int(found[2]) < int(found[1]) else None
+        if self.kind == "port_down":
+            return FailureKind.PORT_DOWN
+        if self.kind == "nccl_remote_error":
+            return FailureKind.REMOTE_ERROR
+        return FailureKind.GPU_FAILED if any(words in self.text for words in _OF_ONE_GPU) else None
+
+    @property
+    def _retries_exceeded(self) -> bool:
+        """By the work completion status in a "Got completion" text."""
+        found = _STATUS.search(self.text)
+        return found is not None and int(found[1]) == 12
+
 
 class Failures:
     """Gathers what went wrong: the first text for each host and kind."""
@@ -119,40 +153,6 @@ class Failures:
         alone = {(host, "nccl_failure"): text for host, text in self._stacks.items() if host not in hosts}
         listed = [NcclFailure(host, kind, text) for (host, kind), text in (self._found | alone).items()]
         return tuple(sorted(listed, key=lambda failure: _RANK[failure.kind]))
-
-
-def blames_fabric(kind: str, text: str) -> bool:
-    """
-    Whether a failure says that the fabric is bad, rather than that we could not measure.
-
-    Of the completion errors only status 12, retries exceeded, does; and "a network error" alone never does, since
-    NCCL says the same when a peer process ended. Of the CUDA errors only those of a GPU that is itself broken do.
-    """
-    if kind == "ib_completion_error":
-        return status(text) == 12
-    if kind == "cuda_error":
-        return any(words in text for words in _BROKEN_GPU)
-    return kind in FABRIC
-
-
-def failure_kind(kind: str, text: str) -> FailureKind | None:
-    """What decisions know a failure by; None for what none follows from."""
-    if kind == "ib_completion_error":
-        return FailureKind.RETRIES_EXCEEDED if status(text) == 12 else None
-    if kind == "too_few_gpus":
-        found = _TOO_FEW.search(text)
-        return FailureKind.TOO_FEW_GPUS if found and 0 < int(found[2]) < int(found[1]) else None
-    if kind == "port_down":
-        return FailureKind.PORT_DOWN
-    if kind == "nccl_remote_error":
-        return FailureKind.REMOTE_ERROR
-    return FailureKind.GPU_FAILED if any(words in text for words in _OF_ONE_GPU) else None
-
-
-def status(text: str) -> int | None:
-    """The work completion status in a "Got completion" text, None when it names none."""
-    found = _STATUS.search(text)
-    return int(found[1]) if found else None
 
 
 def _host(line: str) -> str | None:

@@ -19,10 +19,9 @@ from collections.abc import Callable, Iterator
 from fabric.model.diagnosis import PairFailure, PairRow, PairTable
 from fabric.tools import nccl, perftest
 from fabric.tools.nccl import NcclLog, NcclTest
-from fabric.tools.nccl.failures import OF_ITS_OWN, blames_fabric
+from fabric.tools.nccl.failures import OF_ITS_OWN
 from fabric.tools.pairs import csv
 from fabric.tools.perftest import PerftestLog
-from fabric.tools.perftest.failures import blames_fabric as perftest_blames
 from fabric.tools.perftest.failures import complains
 
 FORMATS = ("csv", "nccl-tests", "perftest")
@@ -78,7 +77,7 @@ def parse_nccl(text: str) -> PairTable:
 
 def _nccl_failures(log: NcclLog, two: list[NcclTest], unmeasured: list[NcclTest]) -> Iterator[PairFailure]:
     """Every test without a number; else the one that has wrong results, or was the last before the complaint."""
-    bad = next((one for one in log.failures if blames_fabric(one.kind, one.text)), None)
+    bad = next((one for one in log.failures if one.blames_fabric), None)
     why = bad or next(iter(log.failures), None)
     text = "no bandwidth was measured" if why is None else why.text
     tests = unmeasured
@@ -137,7 +136,7 @@ def parse_perftest(text: str, file_name: str) -> PairTable:
 
 def _perftest_failure(said: re.Match[str], log: PerftestLog, text: str, *, nothing: bool) -> PairFailure | None:
     """Why *nothing* was measured, or what the tool says of the fabric although something was."""
-    bad = next((one for one in log.failures if perftest_blames(one.kind, one.text)), None)
+    bad = next((one for one in log.failures if one.blames_fabric), None)
     if bad is None and not nothing:
         return None
     first = bad or next(iter(log.failures), None)

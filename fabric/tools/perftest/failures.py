@@ -77,6 +77,29 @@ class PerftestFailure:
     kind: str
     text: str
 
+    @property
+    def blames_fabric(self) -> bool:
+        """
+        Whether it says that the fabric is bad, rather than that we could not measure.
+
+        Of the completion errors only status 12, transport retries exceeded, does: 4 is local protection, 5 a flush
+        after another error, 13 a receiver that was not ready. Of the CUDA errors only those of a GPU that is broken do.
+        """
+        if self.kind == "completion_error":
+            return _status(self.text) == 12
+        if self.kind == "cuda_error":
+            return _BROKEN_GPU.search(self.text) is not None
+        return self.kind in FABRIC
+
+    @property
+    def known(self) -> FailureKind | None:
+        """What decisions know it by; None where nothing follows from it."""
+        if self.kind == "completion_error":
+            return FailureKind.RETRIES_EXCEEDED if _status(self.text) == 12 else None
+        if self.kind == "cuda_error":
+            return FailureKind.NO_SUCH_GPU if _NO_SUCH_GPU.search(self.text) else None
+        return FailureKind.PORT_DOWN if self.kind == "port_down" else None
+
 
 def complaints(lines: Sequence[str]) -> tuple[PerftestFailure, ...]:
     """The first failure of each kind, in the order printed; empty when the tool did not complain."""
@@ -96,30 +119,7 @@ def complains(text: str) -> bool:
     return any(_PROGRAM.search(line) or not any(words in line for words in _ANYBODYS) for line in complaints)
 
 
-def blames_fabric(kind: str, text: str) -> bool:
-    """
-    Whether a failure says that the fabric is bad, rather than that we could not measure.
-
-    Of the completion errors only status 12, transport retries exceeded, does: 4 is local protection, 5 a flush
-    after another error, 13 a receiver that was not ready. Of the CUDA errors only those of a GPU that is broken do.
-    """
-    if kind == "completion_error":
-        return status(text) == 12
-    if kind == "cuda_error":
-        return _BROKEN_GPU.search(text) is not None
-    return kind in FABRIC
-
-
-def failure_kind(kind: str, text: str) -> FailureKind | None:
-    """What decisions know a failure by; None for what none follows from."""
-    if kind == "completion_error":
-        return FailureKind.RETRIES_EXCEEDED if status(text) == 12 else None
-    if kind == "cuda_error":
-        return FailureKind.NO_SUCH_GPU if _NO_SUCH_GPU.search(text) else None
-    return FailureKind.PORT_DOWN if kind == "port_down" else None
-
-
-def status(text: str) -> int | None:
+def _status(text: str) -> int | None:
     """The work completion status that a text names, None when it names none."""
     found = _STATUS.search(text)
     return int(found[1]) if found else None
@@ -141,6 +141,6 @@ def _kind(line: str) -> str | None:
 
 def _with_status(line: str, following: Sequence[str]) -> str:
     """``Completion with error at client`` has its status on the next line."""
-    if status(line) is None and following and status(following[0]) is not None:
+    if _status(line) is None and following and _status(following[0]) is not None:
         return f"{line.strip()}: {following[0].strip()}"
     return line
