@@ -64,7 +64,7 @@ class LatencySpec(PairSpec):
         }
 
     @classmethod
-    def words(cls, probe: Probe, gpu: int | None, side: CommandSide) -> tuple[str, ...]:
+    def words(cls, probe: Probe, side: CommandSide) -> tuple[str, ...]:
         """As many messages as are asked for; buffers are in host memory."""
         return write_lat(side, iterations=int_param(probe, "iterations"))
 

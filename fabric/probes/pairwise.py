@@ -306,9 +306,9 @@ class BidirectionalSpec(PairSpec):
         return {"direction": "both_ways"}
 
     @classmethod
-    def words(cls, probe: Probe, gpu: int | None, side: CommandSide) -> tuple[str, ...]:
+    def words(cls, probe: Probe, side: CommandSide) -> tuple[str, ...]:
         """As of ``pairwise``, told that both send; the peer's name, with which the client's words end, stays last."""
-        words = super().words(probe, gpu, side)
+        words = super().words(probe, side)
         at = words.index("--report_gbits")
         return *words[:at], "--bidirectional", *words[at:]
 

@@ -13,7 +13,6 @@ from fabric.model.topology import Host, Platform, Rnic, Topology
 from fabric.probes.shapes import InHost, MessageSize, QueuePairs, Seconds, int_param, last_line
 from fabric.tools import perftest
 from fabric.tools.perftest.command import CommandSide, asked, cut, otherwise, write_bw
-from fabric.tools.perftest.failures import blames_fabric, failure_kind
 
 SETUP_S = 2.0
 """Expected time around the transfer itself: start, connection, registration, exit (seconds; for the plan only)."""
@@ -89,10 +88,9 @@ class PerftestSpec(ProbeSpec):
         return rnic.nearest_gpus[0] if on_gpu else None, rnic.numa
 
     @classmethod
-    def words(cls, probe: Probe, gpu: int | None, side: CommandSide) -> tuple[str, ...]:
-        """The tool and its options; *gpu*: on which one the buffers shall be."""
-        duration_s, queue_pairs = int_param(probe, "duration_s"), int_param(probe, "queue_pairs")
-        return write_bw(side, duration_s=duration_s, queue_pairs=queue_pairs, gpu=gpu)
+    def words(cls, probe: Probe, side: CommandSide) -> tuple[str, ...]:
+        """The tool and its options."""
+        return write_bw(side, duration_s=int_param(probe, "duration_s"), queue_pairs=int_param(probe, "queue_pairs"))
 
     @classmethod
     def at_most_s(cls, probe: Probe) -> float:
@@ -113,9 +111,9 @@ class PerftestSpec(ProbeSpec):
             gpu, numa = cls.buffers(probe, platform, rnic)
             size_bytes = int_param(probe, "size_bytes")
             place = CommandSide(
-                platform=platform, rnic=rnic, port=port, peer=peer, size_bytes=size_bytes, numa_node=numa
+                platform=platform, rnic=rnic, port=port, peer=peer, size_bytes=size_bytes, numa_node=numa, gpu=gpu
             )
-            words = cls.words(probe, gpu, place)
+            words = cls.words(probe, place)
             timeout_s = cls.at_most_s(probe) + GRACE_S
             return Command(host.name, (*platform.wrapper, *words), timeout_s, ready_port=None if peer else port)
 
@@ -198,12 +196,11 @@ def _failures(side: AnsweredSide, tool: str) -> Iterator[tuple[str, Reading]]:
     for failure in side.log.failures:
         if failure.kind in _OF_THE_SHELL and result.exit_status == 0 and side.log.tests:
             continue  # a wrapper lacks something, and the test ran all the same
-        outcome = Outcome.FAIL if blames_fabric(failure.kind, failure.text) else Outcome.ERROR
+        outcome = Outcome.FAIL if failure.blames_fabric else Outcome.ERROR
         condition = "unreached" if " to RTR" in failure.text else _CONDITIONS.get(failure.kind)
         named = NamedPart(f"{host}/{side.device}", condition) if condition else None
         text = f"{host}: {tool} on {side.device}: {failure.text}"
-        known = failure_kind(failure.kind, failure.text)
-        yield failure.kind, Reading((), outcome, text, named, failure=known)
+        yield failure.kind, Reading((), outcome, text, named, failure=failure.known)
     if result.exit_status != 0:
         reason = f"{host}: {tool} exit {result.exit_status}: {last_line(result)}"
         yield "exit", Reading((), Outcome.ERROR, reason)

@@ -139,8 +139,8 @@ def test_real_outputs_of_ib_write_bw_answer_their_own_command(
     device, size_bytes, duration_s, queue_pairs, gpu = options
     platform = dgx_platform()
     rnic = replace(platform.rnics[0], device=device)
-    side = CommandSide(platform=platform, rnic=rnic, port=18515, peer="h", size_bytes=size_bytes, numa_node=0)
-    argv = write_bw(side, duration_s=duration_s, queue_pairs=queue_pairs, gpu=gpu)
+    side = CommandSide(platform=platform, rnic=rnic, port=18515, peer="h", size_bytes=size_bytes, numa_node=0, gpu=gpu)
+    argv = write_bw(side, duration_s=duration_s, queue_pairs=queue_pairs)
     (test,) = perftest.parse((CAPTURES / f"{name}.txt").read_text()).tests
     wanted = asked(argv, "Ethernet")
     assert list(otherwise(test, wanted)) == reasons

@@ -21,7 +21,6 @@ from fabric.sim.tools.nccl_tests.model import PLATFORMS, AllReduce, all_reduce_u
 from fabric.sim.world import World
 from fabric.tools import nccl, perftest
 from fabric.tools.perftest.command import CommandSide, write_bw
-from fabric.tools.perftest.failures import blames_fabric
 from tests.checks.asked import EVERYTHING, answer, found
 from tests.places import CAPTURES, INVENTORY
 
@@ -34,9 +33,9 @@ def perftest_pair(kit, *faults, gpu=None):
     for at_s, peer in ((0.0, None), (1.0, "127.0.0.1")):
         platform = dgx_platform()
         side = CommandSide(
-            platform=platform, rnic=platform.rnics[0], port=18600, peer=peer, size_bytes=8 << 20, numa_node=0
+            platform=platform, rnic=platform.rnics[0], port=18600, peer=peer, size_bytes=8 << 20, numa_node=0, gpu=gpu
         )
-        argv = write_bw(side, duration_s=5, queue_pairs=2, gpu=gpu)
+        argv = write_bw(side, duration_s=5, queue_pairs=2)
         lines.append((at_s, "gpu001", " ".join(argv)))
     return kit.played(kit.world(*faults, noise_cv=0.01), lines)
 
@@ -71,7 +70,7 @@ def test_perftest_failures_are_recognised(kit, fault, blamed):
     failures = [failure for ended in exits for failure in perftest.parse(f"{ended.stdout}\n{ended.stderr}").failures]
     assert failures
     if blamed:
-        assert any(blames_fabric(failure.kind, failure.text) for failure in failures)
+        assert any(failure.blames_fabric for failure in failures)
 
 
 @pytest.mark.parametrize("line", [RING, RING.replace("-np", "--tag-output -np"), "alltoall_perf -b 1G -e 8G -f 2 -g 8"])

@@ -28,9 +28,9 @@ def side(device="mlx5_0", ib_port=1, **changed):
     return replace(SIDE, rnic=replace(SIDE.rnic, device=device, port=ib_port), **changed)
 
 
-def write_bw(duration_s=5, queue_pairs=2, gpu=None, **changed):
+def write_bw(duration_s=5, queue_pairs=2, **changed):
     """A client with some values changed."""
-    return command.write_bw(side(**changed), duration_s=duration_s, queue_pairs=queue_pairs, gpu=gpu)
+    return command.write_bw(side(**changed), duration_s=duration_s, queue_pairs=queue_pairs)
 
 
 def write_lat(iterations, **changed):

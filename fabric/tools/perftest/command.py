@@ -17,6 +17,8 @@ class CommandSide:
     """
     Where one side runs: on *rnic* of a host of *platform*, bound to *numa_node*; without *peer* it is the server.
 
+    Buffers are on the *gpu*, where perftest reaches it, else on the memory node.
+
     With the platform's GID index packets carry that entry of the port's GID table: RoCE needs it where the tool's own
     choice is not routed. With its traffic class they are in that class: by the address of each queue pair
     (``--tclass``), or where the site's own options have them made by rdma_cm, by the type of service (``--tos``).
@@ -28,24 +30,24 @@ class CommandSide:
     peer: str | None
     size_bytes: int
     numa_node: int
+    gpu: int | None = None
 
 
-def write_bw(side: CommandSide, *, duration_s: int, queue_pairs: int, gpu: int | None) -> tuple[str, ...]:
+def write_bw(side: CommandSide, *, duration_s: int, queue_pairs: int) -> tuple[str, ...]:
     """
     One side of ib_write_bw. Raises ValueError for a value it cannot carry.
 
-    Only spellings that perftest 4.5 and later take. Buffers are on the *gpu*, where perftest reaches it, else on the
-    memory node. GPU memory is registered by DMA-BUF, where the platform says so, not by nvidia_peermem (an option that
-    perftest takes after ``--use_cuda`` only).
+    Only spellings that perftest 4.5 and later take. GPU memory is registered by DMA-BUF, where the platform says so,
+    not by nvidia_peermem (an option that perftest takes after ``--use_cuda`` only).
     """
     measured = (
         f"--duration={whole(duration_s, 'duration', at_least=1, at_most=7 * 86400)}",
         f"--qp={whole(queue_pairs, 'queue pairs', at_least=1, at_most=16384)}",
     )
     last, how = ["--report_gbits", "--CPU-freq"], side.platform.use_cuda
-    if gpu is not None and how != "no":
+    if side.gpu is not None and how != "no":
         option = "--use_rocm" if side.platform.amd else "--use_cuda"
-        last.append(f"{option}={whole(gpu, 'GPU', at_least=0, at_most=1023)}")
+        last.append(f"{option}={whole(side.gpu, 'GPU', at_least=0, at_most=1023)}")
         last += [f"{option}_dmabuf"] if how == "dmabuf" else []
     return _argv("ib_write_bw", side, measured, last)
 
