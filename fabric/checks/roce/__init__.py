@@ -155,25 +155,29 @@ CABLES_MOST = 4
 _UNLIKE = "ports that are not set alike are not measured alike, and one lossy hop is enough to drop"
 
 
+def _read_host(looked: Looked) -> Iterator[Finding]:
+    """That its settings cannot be read, or which classes it measures in."""
+    ports = told_by(looked)
+    if ports is None:
+        (asked,) = ask_host(looked.host, looked.needs)
+        answer = looked.answers[asked]
+        said = excuse(answer) if answer.exit_status else "the answer is cut"
+        yield _unread(said, "mlnx_qos -i INTERFACE there")
+    else:
+        yield from _classes(looked.host, ports)
+
+
 def roce_check(switches: Mapping[str, Answers]) -> HostCheck:
     """The check, with what switches answered to ``ask_switches``."""
-    return HostCheck("roce", ask_host, compare=lambda hosts: _findings(hosts, switches))
+    return HostCheck("roce", ask_host, _read_host, lambda hosts: _compare_ends(hosts, switches))
 
 
 ROCE = roce_check({})
 """The same of hosts alone."""
 
 
-def _findings(hosts: Mapping[str, Looked], switches: Mapping[str, Answers]) -> Iterator[Finding]:
-    for name, looked in hosts.items():
-        if asked := ask_host(looked.host, looked.needs):
-            ports = told_by(looked)
-            if ports is None:
-                answer = looked.answers[asked[0]]
-                said = excuse(answer) if answer.exit_status else "the answer is cut"
-                yield _unread(said, "mlnx_qos -i INTERFACE there", name)
-            else:
-                yield from (replace(one, hosts=(name,)) for one in _classes(looked.host, ports))
+def _compare_ends(hosts: Mapping[str, Looked], switches: Mapping[str, Answers]) -> Iterator[Finding]:
+    """What is wrong with the ends of cables, and who differs from most."""
     unread: list[tuple[str, str]] = []
     found = ends(hosts, switches, unread)
     for switch, reason in unread:
@@ -199,8 +203,8 @@ def _rows(told: Iterable[tuple[RoceEnd, Finding]]) -> Iterator[Finding]:
         yield replace(one, hosts=nodes, what=f"{ports}{_cables(those, many=len(nodes) > 1)}: {one.what}", advice=advice)
 
 
-def _unread(said: str, advice: str, node: str) -> Finding:
-    return unknown(f"the settings of RoCE cannot be read: {said}", LOSSY, advice, node)
+def _unread(said: str, advice: str, *switch: str) -> Finding:
+    return unknown(f"the settings of RoCE cannot be read: {said}", LOSSY, advice, *switch)
 
 
 def _cables(those: Sequence[RoceEnd], *, many: bool) -> str:
