@@ -110,33 +110,26 @@ class AtOnceSpec(PerftestSpec):
         rail, first = int_param(probe, RAIL), int_param(probe, "port")
         found = []
         for number, ends in enumerate(cls.flows(probe)):
-            rnic, peer = (topology.hosts[name].platform.rnic_by_rail[rail].device for name in ends)
+            rnic, peer = (topology.hosts[name].rnic(rail).device for name in ends)
             own: dict[str, ParamValue] = {"rnic": rnic, "peer_rnic": peer, "port": first + number}
             found.append(replace(probe, hosts=ends, params={**probe.params, **own}))
         return found
 
     @classmethod
-    def each(cls, probe: Probe, topology: Topology, answered: Answered) -> list[Reading]:
-        """What each flow's two sides say."""
+    def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
+        """What the flows reached, and what the counters grew by; or why one of the flows failed."""
         clients = [] if answered.client is None else [answered.client]
         ended = {(one.command.host, one.command.argv): one for one in (*answered.servers, *clients, *answered.beside)}
-        readings = []
+        gbps = []
         for pair in cls.pairs(probe, topology):
             asked = super().commands(pair, topology)
             servers = [one for server in asked.servers if (one := ended.get((server.host, server.argv)))]
             client = ended.get((asked.client.host, asked.client.argv))
-            readings.append(super().read(pair, topology, Answered(servers, client)))
-        return readings
-
-    @classmethod
-    def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
-        """What the flows reached, and what the counters grew by; or why one of the flows failed."""
-        readings = cls.each(probe, topology, answered)
-        failed = next((one for one in readings if not one.measurements), None)
-        if failed is not None:
-            return failed
-        numbers = cls.measured(probe, [one.measurements[0].value for one in readings])
-        return Reading((*numbers, *cls.counted(probe, topology, answered)))
+            reading = super().read(pair, topology, Answered(servers, client))
+            if not reading.measurements:
+                return reading
+            gbps.append(reading.measurements[0].value)
+        return Reading((*cls.measured(probe, gbps), *cls.counted(probe, topology, answered)))
 
     @classmethod
     def measured(cls, probe: Probe, gbps: Sequence[float]) -> Iterator[Measurement]:
@@ -163,9 +156,9 @@ class AtOnceSpec(PerftestSpec):
 
 
 def _counters(name: str, rail: int, topology: Topology) -> Command:
-    platform = topology.hosts[name].platform
-    rnic = platform.rnic_by_rail[rail]
-    return Command(name, (*platform.wrapper, *roce.ask_congestion(rnic.device, rnic.port)), _READ_S)
+    host = topology.hosts[name]
+    rnic = host.rnic(rail)
+    return Command(name, (*host.platform.wrapper, *roce.ask_congestion(rnic.device, rnic.port)), _READ_S)
 
 
 def claims_of(flows: Flows, rail: int, topology: Topology) -> tuple[str, ...]:
@@ -174,7 +167,7 @@ def claims_of(flows: Flows, rail: int, topology: Topology) -> tuple[str, ...]:
     leaves: dict[str, None] = {}
     for name, way in chain.from_iterable(((sender, "down"), (receiver, "up")) for sender, receiver in flows):
         host = topology.hosts[name]
-        rnic = host.platform.rnic_by_rail[rail]
+        rnic = host.rnic(rail)
         claims |= dict.fromkeys(f"{name}/{part}" for part in (rnic.device, *through_switch(rnic, way)))
         leaves |= dict.fromkeys(host.leaves[rail : rail + 1])
     return (*claims, *(f"{leaf}:up" for leaf in leaves if len(leaves) > 1))

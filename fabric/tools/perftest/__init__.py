@@ -247,9 +247,8 @@ def _add_row(table: PerftestTest, found: re.Match[str]) -> None:
     peak, average, gbps = float(found[3]), float(found[4]), _GBPS[str(table.unit)]
     if iterations == 0:
         table.say(f"{size_bytes} bytes: no iteration was completed, so there is no value")
-        table.rows.append(PerftestRow(size_bytes, 0, None, None))
-        return
-    if peak < 0 or average < 0:
+        peak = average = 0.0
+    elif peak < 0 or average < 0:
         table.say(f"{size_bytes} bytes: negative bandwidth {found[3]} and {found[4]}")
     elif average == 0:
         table.say(f"{size_bytes} bytes: average printed as {found[4]} after {iterations} iterations: not measured")
