@@ -296,16 +296,14 @@ def _moved_hosts(left: dict[str, FoundEnd], topology: Topology) -> Iterator[Find
         )
         if len(set(host.leaves)) > 1 and len(ends) == len(host.platform.rnics) and ends in groups:
             at[name] = ends
-    for name, leaves in list(at.items()):
-        if name not in at:
-            continue
+    while at:
+        name, leaves = next(iter(at.items()))
         home = topology.hosts[name].leaves
         other = next((one for one, ends in at.items() if ends == home and topology.hosts[one].leaves == leaves), None)
-        for one in (name, other):
-            if one is not None:
-                at.pop(one)
-                for key in [key for key in left if key.startswith(f"{one}/")]:
-                    del left[key]
+        for one in filter(None, (name, other)):
+            del at[one]
+            for rnic in topology.hosts[one].platform.rnics:
+                del left[f"{one}/{rnic.device}"]
         if other is not None:
             what, advice = f"{name} and {other} are in each other's leaves", f"swap {name} and {other}, or their names"
             yield problem(what, _WHY, advice, name, other)
@@ -350,12 +348,9 @@ def _between_switches(found: FoundFabric, topology: Topology) -> Iterator[Findin
     cables = _by_switches(found, topology)
     if not cables:
         return  # Ethernet: hosts hear their leaves only
-    wanted: Counter[Pair] = Counter()
-    rates: dict[Pair, float] = {}
-    for uplinks in topology.uplinks:
-        for pair in ((lower, upper) for lower in uplinks.lower for upper in uplinks.upper):
-            wanted[pair] += uplinks.count
-            rates[pair] = uplinks.line_rate_gbps
+    uplinks = [link for link in topology.links() if "/" not in link.a]
+    wanted = Counter((link.a, link.b) for link in uplinks)
+    rates = {(link.a, link.b): link.line_rate_gbps for link in uplinks}
     there = Counter({pair: len(have) for pair, have in cables.items()})
     few, many = wanted - there, there - wanted
     yield from _exchanged(few, many, cables)
@@ -424,12 +419,12 @@ def _unlike(found: FoundFabric, topology: Topology, hosts: Sequence[str]) -> Ite
             alike[topology.hosts[name].platform.name, rnic.device][name] = rnic
     for (_, device), rnics in alike.items():
         for what, attribute in (("board (PSID)", "board_id"), ("firmware", "firmware")):
-            values: dict[str, str | None] = {name: getattr(rnic, attribute) for name, rnic in rnics.items()}
-            counts = Counter(value for value in values.values() if value is not None)
-            most = counts.most_common(2)
+            values: dict[str, str]
+            values = {name: value for name, rnic in rnics.items() if (value := getattr(rnic, attribute)) is not None}
+            most = Counter(values.values()).most_common(2)
             if len(most) < 2 or most[0][1] == most[1][1]:
                 continue
             for name, value in values.items():
-                if value is not None and value != most[0][0]:
+                if value != most[0][0]:
                     text = f"{device} has {what} {value}, {most[0][1]} others have {most[0][0]}"
                     yield warning(text, "hosts that are meant to be alike differ", "update it, or say why not", name)
