@@ -198,7 +198,7 @@ class Subnet(View):
                 lanes, lane_gbps = line.lanes
                 state: dict[str, Value] = {"up": int(line.state.active)}
                 state |= {"width": lanes, "lane_gbps": lane_gbps} if line.state.active else {}
-                names = [name for name in infiniband.COUNTED.values() if self.whole or name != "port_xmit_wait"]
+                names = [name for name in infiniband.COUNTED.values() if self.whole or name != infiniband.WAIT]
                 rows[end] = state | {name: read.get(name, 0) for name in names}
                 if (words := _of(sent, line)) is not None:
                     rows[end][infiniband.SENT] = words

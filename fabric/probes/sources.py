@@ -6,21 +6,13 @@ from dataclasses import dataclass
 from fabric.model.sampling import DROPS, JUDGED, NEARLY_FULL, TRAFFIC, SampleSettings
 from fabric.model.topology import Platform
 from fabric.ports import Source
+from fabric.tools.infiniband import COUNTED, WAIT
+from fabric.tools.sysfs import ROOT
 
 SLOWLY = 5
 """What changes all the time, or is dear to ask, is read so many times less often (choice)."""
 
-ROOT = "/sys/class/infiniband"
-
-COUNTERS = (
-    "symbol_error",
-    "link_downed",
-    "link_error_recovery",
-    "port_rcv_errors",
-    "port_xmit_discards",
-    "local_link_integrity_errors",
-    "excessive_buffer_overrun_errors",
-)
+COUNTERS = tuple(name for name in COUNTED.values() if name != WAIT)
 """Files of ``ports/N/counters`` (linux: drivers/infiniband/core/sysfs.c)."""
 
 HARDWARE = ("out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "rnr_nak_retry_err")
@@ -32,8 +24,6 @@ HARDWARE_ETHERNET = (
 )
 NET_DEVICE = ("statistics/rx_crc_errors", "carrier_down_count")
 """What ``ethtool -S`` calls ``rx_crc_errors_phy`` and ``link_down_events_phy``, as files."""
-
-WAIT = "port_xmit_wait"
 
 GPU_FIELDS = "temperature.gpu,clocks.sm"
 

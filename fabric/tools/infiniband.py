@@ -260,15 +260,18 @@ def read_counters(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[s
     return need(found, f"perfquery: no counters in {stdout[:120]!r}")
 
 
+WAIT = "port_xmit_wait"
+"""How long a port had something to send and might not."""
+
 COUNTED = {
     "SymbolErrorCounter": "symbol_error",
-    "LinkErrorRecoveryCounter": "link_error_recovery",
     "LinkDownedCounter": "link_downed",
+    "LinkErrorRecoveryCounter": "link_error_recovery",
     "PortRcvErrors": "port_rcv_errors",
     "PortXmitDiscards": "port_xmit_discards",
     "LocalLinkIntegrityErrors": "local_link_integrity_errors",
     "ExcessiveBufferOverrunErrors": "excessive_buffer_overrun_errors",
-    "PortXmitWait": "port_xmit_wait",
+    "PortXmitWait": WAIT,
 }
 """What the tools call a counter, and the kernel: one name for both ends of a cable."""
 
