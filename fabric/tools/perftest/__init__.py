@@ -197,6 +197,7 @@ _SAYS = {
     "Link": ("Link type", ""),
     "GID ": ("GID index", ""),
     "rdma": ("rdma_cm QPs", ""),
+    "NUMA": ("NUMA node", ""),
 }
 
 
