@@ -85,4 +85,5 @@ class LatencySpec(PairSpec):
         if other:
             return Reading((), Outcome.ERROR, f"{command.host}: {cls.tool} answered for another test: {other}")
         numbers = ((TYPICAL, found.typical_us), (P99, found.p99_us), (LARGEST, found.most_us))
-        return Reading(tuple(Measurement(probe.probe_id, name, us, UNIT, found.size_bytes) for name, us in numbers))
+        size_bytes = int_param(probe, "size_bytes")
+        return Reading(tuple(Measurement(probe.probe_id, name, us, UNIT, size_bytes) for name, us in numbers))

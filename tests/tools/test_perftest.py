@@ -203,10 +203,7 @@ def test_a_real_table_is_read() -> None:
     """From perftest over Soft-RoCE, a slow fabric."""
     found = command.parse_latency(REAL.read_text())
     assert found == command.Latency(
-        device="mlx5_0",
-        link_type="Ethernet",
-        size_bytes=2,
-        iterations=200,
+        told={"Device": "mlx5_0", "Link type": "Ethernet", "size": "2", "iterations": "200"},
         most_us=39769.87,
         typical_us=8005.14,
         p99_us=38984.24,
