@@ -35,9 +35,9 @@ from fabric.model.sampling import CounterCourse, Value
 from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.model.verdict import ONE_LINE, Suspect
-from fabric.probes import link_burn
 from fabric.probes.kinds import PEER_KINDS
 from fabric.probes.latency import UNIT as LATENCY_UNIT
+from fabric.probes.link_burn import LinkBurnSpec
 from fabric.report.shown_run import Row, ShownRun
 from fabric.runs.run_document import read_identity
 from fabric.runs.samples import LinkSamples, read_links
@@ -156,7 +156,7 @@ def _probe_columns(run: ShownRun, rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-_HAVE_PEERS = (PEER_KINDS | ONE_LINE) - {link_burn.KIND}
+_HAVE_PEERS = (PEER_KINDS | ONE_LINE) - {LinkBurnSpec.kind}
 
 
 class _Likes:

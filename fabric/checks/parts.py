@@ -161,7 +161,6 @@ def _read_gpudirect(looked: Looked) -> Iterator[Finding]:
 GPUDIRECT = HostCheck("gpudirect", _ask_gpudirect, _read_gpudirect)
 
 
-LIST = sysfs.DEVICES
 _FILES = ("state", "phys_state", "rate", "link_layer")
 _RATE = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) Gb/sec \(([0-9]{1,2}X)[^)]*\)", re.ASCII)
 _DEVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
@@ -180,12 +179,12 @@ _NO_LOOPBACK = ("No Loopback", "N/A")
 
 def _ask_rnics(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
     """The devices that the kernel has, and four files of each that the inventory has."""
-    return (LIST, _files_argv(host)) if needs.measured and host.platform.rnics else ()
+    return (sysfs.DEVICES, _files_argv(host)) if needs.measured and host.platform.rnics else ()
 
 
 def _read_rnics(looked: Looked) -> Iterator[Finding]:
     """Missing devices and devices of other names; links that are down, slow or of the other kind."""
-    host, listed = looked.host, looked.answers[LIST]
+    host, listed = looked.host, looked.answers[sysfs.DEVICES]
     devices = _devices_there(listed)
     if devices is None:
         what = f"which RDMA devices there are was not said: {excuse(listed)}"
@@ -294,13 +293,13 @@ def _ask_loopback(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
     """Each RNIC; through sudo where changes go through it and use mlxlink anyway."""
     if not needs.measured or not host.platform.rnics:
         return ()
-    return (LIST, *(_show(needs, rnic) for rnic in host.platform.rnics))
+    return (sysfs.DEVICES, *(_show(needs, rnic) for rnic in host.platform.rnics))
 
 
 def _read_loopback(looked: Looked) -> Iterator[Finding]:
     """RNICs in loopback, where they measure well and carry nothing; and, once a host, that it was not looked at."""
     unseen: list[HostAnswer] = []
-    there = _devices_there(looked.answers[LIST])
+    there = _devices_there(looked.answers[sysfs.DEVICES])
     for rnic in looked.host.platform.rnics:
         if there is not None and rnic.device not in there:
             continue  # it is missing: check "rnics" says so

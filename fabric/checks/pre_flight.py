@@ -192,12 +192,13 @@ def _neutral(one: Finding, hosts: Mapping[str, Host]) -> Finding:
 
 ORCHESTRATOR = "orchestrator"
 
-VersionOf = Callable[[str], str | None]
-"""The version of an installed distribution, None when it is not installed."""
 
+def installed(version_of: Callable[[str], str | None]) -> Iterator[Finding]:
+    """
+    What is installed beside fabric-testbench, in the same environment: PyPI's fabric is another project.
 
-def installed(version_of: VersionOf) -> Iterator[Finding]:
-    """What is installed beside fabric-testbench, in the same environment: PyPI's fabric is another project."""
+    *version_of* tells the version of a distribution, None when it is not installed.
+    """
     version = version_of("fabric")
     if version is not None:
         yield problem(

@@ -57,11 +57,10 @@ class EntropySpec(CircleSpec):
     def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
         """As flows at once, and what each switch on the way tells of its ports and of whom they hear."""
         made = super().commands(probe, topology)
-        asks = (nvue.PORTS, nvue.NEIGHBOURS)
         reads = [
             Command(name, argv, _READ_S, output_cap_bytes=_CAP_BYTES)
             for name in switches_of(probe, topology)
-            for argv in asks
+            for argv in (nvue.PORTS, nvue.NEIGHBOURS)
         ]
         return ProbeCommands(made.servers, made.client, made.beside, (*made.counters, *reads))
 

@@ -23,8 +23,6 @@ from fabric.model.topology import Topology
 from fabric.probes.perftest_pair import PerftestSpec
 from fabric.probes.shapes import Name, QueuePairs
 
-KIND = "link_burn"
-
 FIRST_PORT = 31_000
 """TCP ports of these probes' servers, one for each RNIC of a host: above those of ``pairwise``."""
 
@@ -52,11 +50,11 @@ class LinkBurnSpec(PerftestSpec):
     repeated: a longer burn-in is a longer duration.
     """
 
-    kind: ClassVar[str] = KIND
+    kind: ClassVar[str] = "link_burn"
     needs: ClassVar[str] = "another RNIC in the run that a route leads to"
     some: ClassVar[bool] = True
 
-    name: Name = KIND
+    name: Name = kind
     repeat: Annotated[int, NotInFiles()] = 1
     routing: Annotated[str, Choice(("ftree", "updn", "minhop", "ar", "ecmp"))] | None = None
     """How the fabric routes: ftree, updn, minhop (OpenSM's tables), ar or ecmp; as the inventory."""

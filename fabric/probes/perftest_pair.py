@@ -10,7 +10,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Measurement, NamedPart, ParamValue, Probe, ProbeCommands, Reading
 from fabric.model.scenario import LimitKey, ProbeSpec, Uses
 from fabric.model.topology import Host, Platform, Rnic, Topology
-from fabric.probes.shapes import InHost, MessageSize, QueuePairs, Seconds, int_param, last_line
+from fabric.probes.shapes import InHost, Label, MessageSize, QueuePairs, Seconds, int_param, last_line
 from fabric.tools import perftest
 from fabric.tools.perftest.command import CommandSide, asked, cut, otherwise, write_bw
 
@@ -41,14 +41,7 @@ class PerftestSpec(ProbeSpec):
         return {"size_bytes": self.size_bytes, "duration_s": self.duration_s, "queue_pairs": self.queue_pairs}
 
     def probe(
-        self,
-        phase: str,
-        who: str,
-        label: tuple[str, str],
-        *,
-        hosts: tuple[str, ...],
-        claims: tuple[str, ...],
-        **own: ParamValue,
+        self, phase: str, who: str, label: Label, *, hosts: tuple[str, ...], claims: tuple[str, ...], **own: ParamValue
     ) -> Probe:
         """A probe of several hosts: *who* and *label* are its id, as ``repeated`` has it; *own* parameters."""
         text, series = label

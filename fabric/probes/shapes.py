@@ -85,7 +85,11 @@ class InHost(ProbeSpec):
                 yield label, claims, {**own, **port, "series": series}
 
 
-def repeated(label: str, repeat: int) -> Iterator[tuple[str, str]]:
+Label = tuple[str, str]
+"""Of one of the repetitions of a measurement: its own label, and that of its series."""
+
+
+def repeated(label: str, repeat: int) -> Iterator[Label]:
     """Label and series of each repetition; a probe that is not repeated keeps its plain label."""
     if repeat == 1:
         yield label, label

@@ -6,9 +6,10 @@ import pytest
 
 from fabric.checks.kind import Alters, Argv, HostAnswer, HostNeeds
 from fabric.checks.parts import GPU_LIST as LIST_GPUS
-from fabric.checks.parts import GPUS, JOBS, LIST, RNICS
+from fabric.checks.parts import GPUS, JOBS, RNICS
 from fabric.checks.programs import LAUNCHER, PROGRAMS, PYTHON, PYTHON_VERSION, VERSIONS
 from fabric.model.finding import Finding, Severity
+from fabric.tools.sysfs import DEVICES as LIST
 from tests.checks.asked import EVERYTHING, HOST, answer, compared, found
 from tests.places import CAPTURES
 
