@@ -7,7 +7,7 @@ leaf (of another pod, where there are pods); each switch that NVUE tells of is a
 have sent and received, and whom they hear. What that says of the hash: ``judge/normal/entropy.py``.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Annotated, ClassVar
 
@@ -69,9 +69,8 @@ class EntropySpec(CircleSpec):
         """What hosts counted, and by how much both ends of each cable up grew; none where a switch did not tell."""
         yield from super().counted(probe, topology, answered)
         before, after = (_told(answers) for answers in (answered.before, answered.after))
-        asked = switches_of(probe, topology)
-        grown = {(name, port): _grown(before, after, name, port) for name in asked for port in after.get(name, ())}
-        for name in asked:
+        grown = {end: _grown(before[end], after[end]) for end in before.keys() & after.keys()}
+        for name in switches_of(probe, topology):
             for port, (far, far_port) in _heard(answered.after, name, topology).items():
                 sent, received = grown.get((name, port), {}), grown.get((far, far_port), {})
                 for unit, counted in ((SENT, sent), (RECEIVED, received)):
@@ -91,13 +90,14 @@ def switches_of(probe: Probe, topology: Topology) -> list[str]:
     return [name for name, login in logins if login is not None and login.management == "nvue"]
 
 
-def _told(answers: Sequence[CommandResult]) -> dict[str, Mapping[str, nvue.SwitchPort]]:
-    """By switch the ports that it told of; one that cannot be read is not there."""
-    found: dict[str, Mapping[str, nvue.SwitchPort]] = {}
+def _told(answers: Sequence[CommandResult]) -> dict[tuple[str, str], nvue.SwitchPort]:
+    """By switch and port what it told; of a switch that cannot be read none is there."""
+    found: dict[tuple[str, str], nvue.SwitchPort] = {}
     for said in answers:
         if said.command.argv == nvue.PORTS and not said.truncated:
             with suppress(ToolError):
-                found[said.command.host] = nvue.read_ports(said.stdout, said.stderr, said.exit_status)
+                ports = nvue.read_ports(said.stdout, said.stderr, said.exit_status)
+                found |= {(said.command.host, name): port for name, port in ports.items()}
     return found
 
 
@@ -112,16 +112,8 @@ def _heard(answers: Sequence[CommandResult], switch: str, topology: Topology) ->
     return {}
 
 
-def _grown(
-    before: Mapping[str, Mapping[str, nvue.SwitchPort]],
-    after: Mapping[str, Mapping[str, nvue.SwitchPort]],
-    switch: str,
-    port: str,
-) -> dict[str, int]:
+def _grown(first: nvue.SwitchPort, last: nvue.SwitchPort) -> dict[str, int]:
     """By how much a port's bytes grew; nothing of what it did not tell, or somebody cleared meanwhile."""
-    first, last = (told.get(switch, {}).get(port) for told in (before, after))
-    if first is None or last is None:
-        return {}
     pairs = {SENT: (first.sent_bytes, last.sent_bytes), RECEIVED: (first.received_bytes, last.received_bytes)}
     found = {unit: growth("sent_bytes", a, b) for unit, (a, b) in pairs.items() if a is not None and b is not None}
     return {unit: one.by for unit, one in found.items() if not one.reset}
