@@ -53,13 +53,11 @@ def other_pairs(probe: Probe, left: str, planned: Iterable[Probe], topology: Top
     that lost the one between them, each is the other's next. Pairs that were planned anyway are left out.
     """
     pairs = {frozenset(one.hosts) for one in planned}
-    ring = _ring(left, {host for pair in pairs for host in pair}, topology)
-    names = [host.name for host in ring]
     first, second = probe.hosts
     forward = left == first
-    at = names.index(left)
-    for distance in range(1, len(ring)):
-        other = ring[(at + (distance if forward else -distance)) % len(ring)]
+    ring = _ring(left, {host for pair in pairs for host in pair}, topology)[:: 1 if forward else -1]
+    at = [host.name for host in ring].index(left)
+    for other in (*ring[at + 1 :], *ring[:at]):
         if frozenset((left, other.name)) not in pairs:
             hosts = (topology.hosts[first], other) if forward else (other, topology.hosts[second])
             yield moved(probe, [host.name for host in hosts], claims(hosts))
