@@ -41,7 +41,6 @@ def _read_gpus(looked: Looked) -> Iterator[Finding]:
     listed, jobs = looked.answers[GPU_LIST], looked.answers[JOBS]
     rows = _rows(listed, _ROW)
     if rows is None or (not rows and _lines(listed) != [_NONE]):
-        rows = None
         yield _unusable(listed)
     else:
         yield from _gpus_compared(looked.host, {int(row[1]) for row in rows})
