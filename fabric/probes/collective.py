@@ -61,16 +61,9 @@ class CollectiveSpec(ProbeSpec):
     @classmethod
     def asked(cls, probe: Probe) -> Collective:
         """What a probe asks of nccl-tests; one process drives all GPUs of its own host, several have one each."""
-        sizes_bytes = sizes(probe)
         gpus = probe.params.get("gpus")
-        return Collective(
-            op=cls.op,
-            min_bytes=sizes_bytes[0],
-            max_bytes=sizes_bytes[-1],
-            factor=sizes_bytes[1] // sizes_bytes[0] if len(sizes_bytes) > 1 else 2,
-            gpus_per_process=len(gpus) if isinstance(gpus, tuple) else 1,
-            iterations=int_param(probe, "iterations"),
-        )
+        gpus_per_process = len(gpus) if isinstance(gpus, tuple) else 1
+        return Collective(cls.op, sizes(probe), gpus_per_process, int_param(probe, "iterations"))
 
     @classmethod
     def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:

@@ -158,7 +158,7 @@ def _with_pfc(port: RocePort, settings: list[list[str]]) -> RocePort:
         sends=said.get("tx", "enable").startswith("enable"),
         obeys=said.get("rx", "enable").startswith("enable"),
         cable_m=_whole(said.get("cable-length", str(_PROFILE_CABLE_M))),
-        xoff_bytes=_whole(said["xoff-threshold"]) if "xoff-threshold" in said else None,
+        xoff_bytes=_threshold(said, "xoff"),
     )
 
 
@@ -169,11 +169,11 @@ def _with_ecn(port: RocePort, settings: list[list[str]]) -> RocePort:
             said.setdefault(queue, {})[rest[0].removesuffix("-bytes")] = rest[1]
     on = {queue: of for queue, of in said.items() if not of.get("ecn", "enable").startswith("disable")}
     return replace(
-        port, marks={queue: Marking(*(_limit(of, which) for which in ("min", "max"))) for queue, of in on.items()}
+        port, marks={queue: Marking(*(_threshold(of, which) for which in ("min", "max"))) for queue, of in on.items()}
     )
 
 
-def _limit(said: Mapping[str, str], which: str) -> int | None:
+def _threshold(said: Mapping[str, str], which: str) -> int | None:
     return _whole(said[f"{which}-threshold"]) if f"{which}-threshold" in said else None
 
 

@@ -167,7 +167,7 @@ def test_real_outputs_of_nccl_tests_answer_their_own_command(
     """But for an option of theirs that is never given here: each field is where it is looked for, from 2019 on."""
     op, least, most, gpus = asked
     test = nccl.parse((CAPTURES / "nccl-tests" / f"{name}.txt").read_text()).tests[number]
-    wanted = Collective(op, 1 << least, 1 << most, 2, gpus, 20)
+    wanted = Collective(op, tuple(1 << power for power in range(least, most + 1)), gpus, 20)
     assert [word for word in reasons if any(word in found for found in wanted.otherwise(test))] == reasons
     assert len(list(wanted.otherwise(test))) == len(reasons)
     assert list(wanted.cut(test)) == []

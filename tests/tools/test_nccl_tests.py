@@ -27,9 +27,7 @@ def collective(**changed):
     """A command line with one value changed."""
     values = {
         "op": "alltoall",
-        "min_bytes": 1 << 20,
-        "max_bytes": 1 << 30,
-        "factor": 2,
+        "sizes_bytes": tuple(1 << power for power in range(20, 31)),
         "gpus_per_process": 8,
         "iterations": 20,
     }
@@ -59,9 +57,9 @@ def test_the_collective_gives_every_size() -> None:
         {"op": "all-reduce"},
         {"op": "-b"},
         {"op": "all_reduce_perf; reboot"},
-        {"min_bytes": 0},
-        {"max_bytes": 1},
-        {"factor": 1},
+        {"sizes_bytes": (0, 1)},
+        {"sizes_bytes": (2, 1)},
+        {"sizes_bytes": (2, 3)},
         {"gpus_per_process": 0},
         {"iterations": 0},
     ],

@@ -21,22 +21,25 @@ free again within seconds.
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """One collective over sizes from *min_bytes*, each *factor* times the one before, results checked."""
+    """One collective over *sizes_bytes*, each the same multiple of the one before, results checked."""
 
     op: str
-    min_bytes: int
-    max_bytes: int
-    factor: int
+    sizes_bytes: tuple[int, ...]
     gpus_per_process: int
     iterations: int
+
+    @property
+    def factor(self) -> int:
+        """Which multiple; of one size any will do."""
+        return self.sizes_bytes[1] // self.sizes_bytes[0] if len(self.sizes_bytes) > 1 else 2
 
     def argv(self) -> tuple[str, ...]:
         """Its command line; raises ValueError for one that nccl-tests does not have or a value out of range."""
         if self.op not in FACTOR:
             raise ValueError(f"no collective {self.op!r} in nccl-tests; there are {', '.join(sorted(FACTOR))}")
         options = {
-            "-b": whole(self.min_bytes, "smallest size", at_least=1),
-            "-e": whole(self.max_bytes, "largest size", at_least=self.min_bytes),
+            "-b": whole(self.sizes_bytes[0], "smallest size", at_least=1),
+            "-e": whole(self.sizes_bytes[-1], "largest size", at_least=self.sizes_bytes[0]),
             "-f": whole(self.factor, "factor", at_least=2),
             "-g": whole(self.gpus_per_process, "GPUs per process", at_least=1, at_most=1024),
             "-n": whole(self.iterations, "iterations", at_least=1),
@@ -50,8 +53,8 @@ class Collective:
         return {
             "nThread": "1",
             "nGpus": str(self.gpus_per_process),
-            "minBytes": str(self.min_bytes),
-            "maxBytes": str(self.max_bytes),
+            "minBytes": str(self.sizes_bytes[0]),
+            "maxBytes": str(self.sizes_bytes[-1]),
             "step": f"{self.factor}(factor)",
             "warmup iters": str(WARMUP_ITERATIONS),
             "iters": str(self.iterations),

@@ -107,11 +107,6 @@ class PerftestAsked:
     duration_s: int
     both_ways: bool = False  # what is printed is the sum; whether iterations are those of one side is not documented
 
-    @property
-    def queue_pairs(self) -> int:
-        """How many queue pairs were asked for."""
-        return int(self.told["Number of qps"])
-
 
 # What is answered by name to options that are never given; not every release tells all of it.
 _UNASKED = {"Dual-port": "OFF", "Transport type": "IB", "Using SRQ": "OFF", "rdma_cm QPs": "OFF"}
@@ -177,9 +172,10 @@ def cut(test: PerftestTest, wanted: PerftestAsked) -> Iterator[str]:
     if test.test is None:
         yield "no title"
     yield from untold(test.told, wanted.told)
+    queue_pairs = int(wanted.told["Number of qps"])
     for side, addresses in (("local", test.local), ("remote", test.remote)):
-        if len(addresses) != wanted.queue_pairs:
-            yield f"{len(addresses)} {side} addresses of {wanted.queue_pairs} queue pairs"
+        if len(addresses) != queue_pairs:
+            yield f"{len(addresses)} {side} addresses of {queue_pairs} queue pairs"
     if not test.closed:
         yield "no line under the table"
 
