@@ -49,8 +49,8 @@ slow ones, half of it for how often, half for how many shared (chosen with clean
 LOSSY = 10.0
 """The same of a class that loses packets in company: as rare as two pairs that became bad just then."""
 
-EVENNESS = (0.004, 0.05)
-"""How evenly connections share a cable, of the two the likelier: the spread of their parts of it, natural log."""
+EVENNESS = 0.004
+"""How evenly connections share a cable: the spread of their parts of it, natural log."""
 
 _VANISHED = NOTHING / 2  # below it no number was measured
 _AS_USUAL = 2.0  # samples that the usual shares count as
@@ -344,14 +344,11 @@ class Likelihood:
 
     def _divided(self, mine: Ints, loss: Floats, weights: Floats, spread: float = 0.0) -> Floats:
         """The density of samples that have a part of what a cable carries with this *loss*, as often as *weights*."""
-        more = list(zip(weights.tolist(), -np.log(list(SHARED)), strict=True))
-        uneven = (1 - weights.sum()) / DIP_WIDTH
-
-        def parts(even: float) -> Floats:
-            found: Floats = uneven + np.sum([w * self.held(mine, loss + d, max(spread, even)) for w, d in more], axis=0)
-            return found
-
-        return max(map(parts, EVENNESS), key=lambda one: float(np.log(one).sum()))
+        more = zip(weights.tolist(), -np.log(list(SHARED)), strict=True)
+        found: Floats = (1 - weights.sum()) / DIP_WIDTH + np.sum(
+            [weight * self.held(mine, loss + lost, max(spread, EVENNESS)) for weight, lost in more], axis=0
+        )
+        return found
 
     def _dips(self, explained: Floats) -> tuple[float, Floats]:
         """How many samples are dips of nobody, and how likely the depth of each is: of many rounds both are known."""

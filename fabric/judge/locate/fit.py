@@ -39,7 +39,6 @@ _NOT_ALWAYS = 1.6  # nats of a part that does not always show: one in five
 _LEAST_OF_LINE = 3  # samples in each third that a line goes through
 _LEAST_WAYS = 2  # of a bundle: one alone is a part of its own
 _CLEAR = 0.4  # of the loss from which a sample is slow: who lost less was not slowed by a part that loses more
-_LITTLE = 0.35  # of the least loss: a host that is so little low as a whole is no fault, and explains its parts' rest
 
 
 class OtherFaults(NamedTuple):
@@ -96,8 +95,7 @@ class Fit:
         self._grown = data.grown(int(parts[0]), self._sample, follows)
         self._deviation = -matrix.y[self._sample]
         self._slow = slow[within]
-        little = matrix.entries.large[parts][self._place] & (not matrix.rounds) & (not matrix.faint)
-        self._least = np.where(little, _LITTLE, 1.0) * matrix.least[self._of_class]
+        self._least = matrix.least[self._of_class]
         self._noise: Floats | None = None
         if matrix.faint:
             self._noise = np.bincount(local, matrix.normal.noise[matrix.of_class[sample]]) / np.bincount(local)

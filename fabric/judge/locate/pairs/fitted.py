@@ -10,12 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import exp, inf, log
-from typing import NamedTuple
 
 import numpy as np
 
 from fabric.judge.locate.candidates import SPINES
-from fabric.judge.locate.cells import Cells
 from fabric.judge.locate.description import describe, open_parts
 from fabric.judge.locate.levels import (
     FIFTH,
@@ -82,14 +80,8 @@ _Levelled = tuple[Floats, Description]
 """The levels of planes, and the best description with them."""
 
 
-class _Kind(NamedTuple):
-    """Of a description: whether no class has several levels, and whether a part is blamed."""
-
-    plain: bool
-    blames: bool
-
-
-_Tried = dict[_Kind, _Levelled]
+_Tried = dict[bool, _Levelled]
+"""The best description that blames a part, and the best that blames none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +114,7 @@ class Fitted:
 
     *blamed*, most certain first; *open* components may be bad; *explained* is the expected loss of each sample, *ratio*
     of each to what is expected of it, *noise* of one sample, *of_class* its class. *floor*: a smaller loss is not worth
-    naming, however certain it is. *degrees* of freedom of the noise. *together*: slow because of others on the same
-    cable.
+    naming, however certain it is. *together*: slow because of others on the same cable.
     """
 
     samples: PairSamples
@@ -136,7 +127,6 @@ class Fitted:
     explained: Floats
     classes: tuple[LinkClass, ...]
     of_class: Ints
-    degrees: float
     together: Bools
 
     def through(self, component: int) -> Ints:
@@ -171,50 +161,45 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list
     joint = Joint.of(planes)
     least, levels = _OF_FLOOR * floor, _own_levels(joint)
     tried = _tried(joint, levels, least)
-    best, blaming, nobody = _best(tried.values()), [one for kind, one in tried.items() if kind.blames], -inf
-    plain = _best([one for kind, one in tried.items() if kind.plain] or [best])
-    if not best[1].effects and blaming and _best(blaming)[1].score > best[1].score - CERTAIN:
-        nobody = _settled(joint, *best, least)[2].score
-        best = _best(blaming)  # that nobody is bad is not said where it is hardly likelier
-    settled = _settled(joint.with_paths(best[1]), *best, least)
-    # Or a lower level is what is between two hosts each.
-    if best is not plain and (between := joint.with_paths(plain[1])) is not joint:
-        other = _settled(between, *plain, least)
-        settled = other if other[2].score > settled[2].score and between.names_path(other[2]) else settled
-    joint, own, found = settled
+    best, nobody = _best(tried.values()), -inf
+    if not best[1].effects and True in tried and tried[True][1].score > best[1].score - CERTAIN:
+        nobody = _settled(joint, *best, least).score
+        best = tried[True]  # that nobody is bad is not said where it is hardly likelier
+    joint, own = joint.with_paths(best[1]), best[0]
+    found = _settled(joint, *best, least)
     return _split(joint, own, joint.y - own[joint.plane], found, floor, NEARLY if nobody > found.score else "")
 
 
 def _tried(joint: Joint, levels: Sequence[Floats], least: float) -> _Tried:
     """
-    The best description of each kind.
+    The best description that blames a part, and the best that blames none.
 
     What lost more than places differ is a fault, and hides what is normal and where the hosts stand that it slowed:
     both are sought again in what is left, until nothing is better. Or what is faulty of some hosts is where they stand.
     """
     y, left = joint.y - levels[-1][joint.plane], np.ones(len(joint.y), dtype=np.bool_)
     groups = groupings(y, joint.a, joint.b, len(joint.hosts))
-    tried = _best_by_kind(_described(joint, levels, groups, least, left))
+    tried = _best_of_each(_described(joint, levels, groups, least, left))
     for _ in range(_MOST_TURNS):
         best, before = _best(tried.values()), left
         own, found = best
         y, left = joint.y - own[joint.plane], found.explained < NEAR
-        groups = joint.grouped([one.part for one in found.effects], y, found.normal.groups)
+        groups = joint.grouped([one.part for one in found.effects], y)
         if not groups and (left == before).all():
             break
         if not left.all():
             groups += groupings(y[left], joint.a[left], joint.b[left], len(joint.hosts))
-        tried = _best_by_kind(chain(tried.values(), _described(joint, levels, groups, least, left, found.score)))
+        tried = _best_of_each(chain(tried.values(), _described(joint, levels, groups, least, left, found.score)))
         if _best(tried.values()) is best:
             break
     return tried
 
 
-def _best_by_kind(every: Iterable[_Levelled]) -> _Tried:
+def _best_of_each(every: Iterable[_Levelled]) -> _Tried:
     found: _Tried = {}
     for one in every:
-        kind = _Kind(one[1].normal.is_plain, bool(one[1].effects))
-        found[kind] = _best((found.get(kind, one), one))
+        blames = bool(one[1].effects)
+        found[blames] = _best((found.get(blames, one), one))
     return found
 
 
@@ -222,11 +207,11 @@ def _best(of: Iterable[_Levelled]) -> _Levelled:
     return max(of, key=lambda one: one[1].score)
 
 
-def _settled(joint: Joint, own: Floats, found: Description, least: float) -> tuple[Joint, Floats, Description]:
+def _settled(joint: Joint, own: Floats, found: Description, least: float) -> Description:
     """With what is normal as the healthy samples tell it, and rivals."""
     y = joint.y - own[joint.plane]
     again = refitted(found.normal, y, found.explained == 0)
-    return joint, own, describe(y, again, joint.cells, floor=least, known=found, beside=joint.beside_of(own))
+    return describe(y, again, joint.cells, floor=least, known=found, beside=joint.beside_of(own))
 
 
 def _described(
@@ -244,9 +229,6 @@ def _described(
         for normal in sorted(every, key=lambda one: one.cost - likelihood(y, one)):
             if (normal.top < normal.top.max() + _LOST).any():  # where all is lost nothing is normal
                 continue
-            far = (normal.level + normal.noise[:, None] < normal.top.max() - NEAR) & (normal.weight > 0)
-            if joint.beside is not None and far.any():
-                continue  # half of what others reach is a cable that is shared, and no place
             priced = replace(normal, cost=normal.cost + cost)
             found = describe(y, priced, joint.cells, floor=least, beside=beside, told=False, best=best)
             best = max(best, found.score)
@@ -267,7 +249,7 @@ def _own_levels(joint: Joint) -> list[Floats]:
 def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: float, doubt: str) -> list[Fitted]:
     """What was found, plane by plane; *doubt* is of all that is blamed."""
     normal = found.normal
-    blamed = _blamed(joint, y, found, [doubt or one for one in _doubts(joint, found, y)])
+    blamed = _blamed(joint, found, [doubt or one for one in _doubts(joint, found, y)])
     noise = float(np.median(normal.noise[normal.of_class]))
     ratio, explained = np.exp(y - normal.expected(y)), 1 - np.exp(-found.explained)
     maybe = open_parts(found, y, joint.cells, _OF_FLOOR * floor)
@@ -297,7 +279,6 @@ def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: floa
                     for n, count in zip(present.tolist(), np.bincount(of_class), strict=True)
                 ),
                 of_class,
-                normal.degrees,
                 found.together[mine],
             )
         )
@@ -323,25 +304,20 @@ def _rivals(blamed: Blamed, joint: Joint, place: int) -> tuple[int, ...]:
     return tuple(component for component in found if component not in own)
 
 
-def _blamed(joint: Joint, y: Floats, found: Description, doubts: Sequence[str]) -> list[Blamed]:
-    """Every faulty part, with the nats taken off that are explained by how far healthy hosts are apart."""
-    spread = _spread(joint, found, y)
-    sides = np.unique(np.concatenate(joint.sides))
+def _blamed(joint: Joint, found: Description, doubts: Sequence[str]) -> list[Blamed]:
     blamed = []
     for effect, doubt in zip(found.effects, doubts, strict=True):
-        of_host = effect.part in sides or joint.family[effect.part] == WHOLE_HOST
-        healthy = _healthy(effect, y, found.normal, joint.cells, spread if of_host else 0.0)
-        gain, others = effect.gain - healthy, [other for _, other in effect.rivals]
-        odds = exp(-gain) + sum(exp(other - effect.gain) for other in others)
+        others = [other for _, other in effect.rivals]
+        odds = exp(-effect.gain) + sum(exp(other - effect.gain) for other in others)
         part, rivals = _named(effect, joint)
         blamed.append(
             Blamed(
                 part,
                 effect.share_lost,
-                margin=effect.gain - max(*others, healthy, 0.0),
+                margin=effect.gain - max([0.0, *others]),
                 confidence=min(_MOST_SURE.get(doubt, DOUBTFUL), 1 / (1 + odds)),
                 rivals=rivals[:MOST_RIVALS],
-                gain=gain,
+                gain=effect.gain,
                 doubt=doubt,
             )
         )
@@ -362,40 +338,6 @@ def _named(effect: FaultyPart, joint: Joint) -> tuple[int, tuple[int, ...]]:
         if same and spines:
             return spines[0], (part, *(one for one in rivals if one != spines[0]))
     return part, rivals
-
-
-def _spread(joint: Joint, found: Description, y: Floats) -> float:
-    """
-    How far healthy hosts are apart (standard deviation, natural log): by how much more their means differ than noise.
-
-    A sample differs by both its hosts and by noise, s^2 in all; the mean of a host's n samples therefore by its own
-    spread^2 + (s^2 - spread^2) / n.
-    """
-    normal = found.normal
-    good = (found.explained == 0) & ~found.slow
-    away = (y - normal.expected(y))[good]
-    ends = np.concatenate([side[good] for side in joint.sides])
-    count = np.bincount(ends, minlength=1)
-    mean = np.bincount(ends, np.tile(away, 2)) / np.maximum(count, 1)
-    many = count >= _LEAST_OF_HOST
-    if many.sum() < _LEAST_HOSTS:
-        return 0.0
-    n = count[many]
-    excess = (mean[many] ** 2 - (away**2).mean() / n) / (1 - 1 / n)
-    return float(np.sqrt(max(np.average(excess, weights=n), 0.0)))
-
-
-def _healthy(effect: FaultyPart, y: Floats, normal: Normal, cells: Cells, spread: float) -> float:
-    """Nats of an effect that a healthy host explains which is slower by chance, as hosts with this *spread* are."""
-    if spread <= 0:
-        return 0.0
-    mine = cells.of(effect.part)
-    before = np.log(normal.density(y[mine], normal.of_class[mine])).sum()
-    found = (
-        float(np.log(normal.density(y[mine], normal.of_class[mine], spread * step)).sum() - before) - step**2 / 2
-        for step in _STEPS
-    )
-    return max(0.0, *found)
 
 
 def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
@@ -425,8 +367,6 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
             doubts.append(f"{alike} of {things} lose as much: a class (make, wiring, place), not faults")
         elif one in small and family[one.part] in _HOST_FAMILIES and one.loss < least:
             doubts.append(ELSEWHERE if placed else f"{ELSEWHERE}: give an inventory")
-        elif one.loss < _PLACES and _is_large_leaf(one, joint):
-            doubts.append(f"{ELSEWHERE}: measure other rails")
         elif _may_be_drawn(one, joint, behind):
             doubts.append(DRAWN)
         elif shows.mean() < _OFTEN and not _is_one_way(one, joint):
@@ -436,12 +376,6 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
         else:
             doubts.append("")
     return doubts
-
-
-def _is_large_leaf(effect: FaultyPart, joint: Joint) -> bool:
-    """Whether it is a leaf of a fifth of all hosts or more, of which no other rail tells."""
-    large = FIFTH * joint.things(effect.part) <= 1
-    return joint.family[effect.part] == FAMILY["leaf"] and large and len(joint.planes) == 1
 
 
 def _is_one_way(effect: FaultyPart, joint: Joint) -> bool:
@@ -456,7 +390,7 @@ def _may_be_drawn(effect: FaultyPart, joint: Joint, behind: Floats) -> bool:
         return False
     mine = joint.cells.of(effect.part)
     slow = mine[behind[mine] > effect.loss / 2]
-    return bool(joint.drawn[slow].all()) and joint.has_neighbours(effect.part)
+    return bool(joint.drawn[slow].all())
 
 
 _UNDER_A_LEAF = frozenset({FAMILY["host"], WHOLE_HOST, FAMILY["leaf"]})

@@ -17,7 +17,7 @@ import numpy as np
 from fabric.judge.locate.candidates import CORES, SPINES
 from fabric.judge.locate.cells import Cells, Entries
 from fabric.judge.locate.company import as_shares
-from fabric.judge.locate.levels import FIFTH, Groups, are_classes, group_cost, moved
+from fabric.judge.locate.levels import FIFTH, Groups, are_classes, group_cost
 from fabric.judge.locate.pairs.components import (
     BUNDLES,
     EXTRA,
@@ -103,10 +103,6 @@ class Joint:
                 return Joint.of(self.planes, pairs) if any(map(len, pairs)) else self
         return self
 
-    def names_path(self, found: Description) -> bool:
-        """Whether a faulty part is what is between two hosts alone."""
-        return any(self.family[one.part] == FAMILY["path"] for one in found.effects)
-
     @cached_property
     def across(self) -> Bools | None:
         """Which samples leave their leaf; None where not all leaves are known."""
@@ -123,22 +119,11 @@ class Joint:
         """What those in the way of each sample reached, as its *y* is where planes have their *own* levels."""
         return inf if self.beside is None else self.beside - own[self.plane]
 
-    def has_neighbours(self, part: int) -> bool:
-        """Whether a part is of leaves, or of hosts, under which hosts can be measured without leaving them."""
-        for place, component in self.places[part]:
-            samples, mine = self.planes[place], self.components[place]
-            host = int(mine.hosts[component])
-            leaf = int(mine.leaf[component]) if host == UNKNOWN else int(samples.leaf[host])
-            if leaf != UNKNOWN and np.count_nonzero(samples.leaf == leaf) > 1:
-                return True
-        return False
-
-    def grouped(self, faulty: Sequence[int], y: Floats, known: Ints | None) -> list[Groups]:
+    def grouped(self, faulty: Sequence[int], y: Floats) -> list[Groups]:
         """
-        Where the hosts of which parts are said to be *faulty* may just stand: in a group of their own, or another one.
+        Where the hosts of which parts are said to be *faulty* may just stand: in a group of their own.
 
-        *known*: the group of each host that they were compared in. What passes through *faulty* parts that are of no
-        host says nothing of that.
+        What passes through *faulty* parts that are of no host says nothing of that.
         """
         hosts, tells = np.zeros(len(self.hosts), dtype=np.bool_), np.ones(len(y), dtype=np.bool_)
         for part in faulty:
@@ -150,10 +135,7 @@ class Joint:
                     tells[self.cells.of(part)] = False
         alone = hosts.astype(np.int64)
         several = 1 < hosts.sum() < len(hosts) and are_classes(y[tells], self.a[tells], self.b[tells], alone)
-        found = [(alone, group_cost(alone))] if several else []
-        if known is not None:
-            found += moved(known, np.flatnonzero(hosts), y[tells], self.a[tells], self.b[tells])
-        return found
+        return [(alone, group_cost(alone))] if several else []
 
     def things(self, part: int) -> int:
         """Of how many of its family a part is one; both directions of a thing are one."""
@@ -185,7 +167,7 @@ class _Numbers:
         self.sides: list[Ints] = []
         self._number: dict[tuple[str, str], int] = {}
         self._rows: list[tuple[int, float, int, bool, float]] = []
-        self._several, self._apart = len(planes) > 1, len({one.leaves for one in planes}) > 1
+        self._several = len(planes) > 1
 
     def _of(
         self, key: tuple[str, str], family: int, extra: float, whole: int = UNKNOWN, share: float | None = None
@@ -218,13 +200,7 @@ class _Numbers:
         for host, component in zip(hosts.tolist(), mine.host_sides.tolist(), strict=True):
             if (place, component) not in self.places[host]:
                 self.places[host].append((place, component))
-        found = np.column_stack([number[mine.paths], hosts[samples.a], hosts[samples.b]])
-        if SPINES not in mine.names or not self._apart:
-            return found
-        spines = mine.names.index(SPINES)
-        every = self._of((SPINES, "of all planes"), FAMILY[SPINES], EXTRA[SPINES], share=samples.shares.get(SPINES))
-        self.places[every].append((place, spines))
-        return np.column_stack([found, np.where((mine.paths == spines).any(axis=1), every, UNKNOWN)])
+        return np.column_stack([number[mine.paths], hosts[samples.a], hosts[samples.b]])
 
     def cells(self, paths: Ints) -> tuple[Cells, Ints]:
         """For the locator, with the family of each part."""
