@@ -124,7 +124,7 @@ class Fit:
         cells = len(self._cells)
         shows = np.bincount(self._local, self._slow, minlength=cells) > 0
         best = np.where(shows, -NO_FIT, np.where(self._count > 0, -NOT_SHOWN, 0.0))
-        loss, spread, rho = np.zeros(cells), np.zeros(cells), np.zeros(cells)
+        loss, spread, rho, said = np.zeros((4, cells))
         beyond = self._data.least(self._explained, self._sample)
         least = np.where(self._explained > 0, beyond, self._least[self._local])
         shares = self._shares()
@@ -133,24 +133,25 @@ class Fit:
             open_ = at >= least
             for wide in list(SPREADS)[: 1 if self._free else None]:
                 held = np.where(open_, self._data.slowed(self._sample, at, wide)[0] / self._before - 1, 0.0)
-                paid = 0.0 if self._free else price(guess, wide, self._count, self._noise)
-                for often, more in shares:
-                    gain = np.bincount(self._local, np.log1p(often[self._local] * held), minlength=cells) - paid - more
+                of_loss = 0.0 if self._free else price(guess, wide, self._count, self._noise)
+                for often, of_share in shares:
+                    cost = of_loss + of_share
+                    gain = np.bincount(self._local, np.log1p(often[self._local] * held), minlength=cells) - cost
+                    gain += self._well * np.log1p(-often)
                     gain[(guess < self._least) | (often == 0)] = -inf
                     better = gain > best
-                    best[better], loss[better], spread[better], rho[better] = (
-                        gain[better],
-                        guess[better],
-                        wide,
-                        often[better],
-                    )
+                    best[better], loss[better], rho[better] = gain[better], guess[better], often[better]
+                    spread[better], said[better] = wide, cost[better]
         best = np.where(~shows & (rho == 0), -self._clear(loss, rho), best)
-        whole = np.bincount(self._place, best, minlength=len(self._parts)) + self._of_others()
-        whole -= self._costs
+        whole = np.bincount(self._place, best, minlength=len(self._parts)) + self._of_others() - self._costs
+        paid = np.bincount(self._place, np.where(rho > 0, said, -best), minlength=len(self._parts))
         numbers = np.unique(self._place[rho > 0])
         if self._data.matrix.faint:
             numbers = numbers[whole[numbers] > 0]
-        return [self._fault(number, float(whole[number]), loss, spread, rho) for number in numbers.tolist()]
+        return [
+            self._fault(number, float(whole[number]), float(paid[number]), loss, spread, rho)
+            for number in numbers.tolist()
+        ]
 
     def _of_others(self) -> Floats:
         """Of many rounds: what is gained as others dip the less often when the dips of a part are its own."""
@@ -168,7 +169,7 @@ class Fit:
         return found
 
     def _shares(self) -> list[tuple[Floats, Floats]]:
-        """In which share of the samples of each cell its part may show, and what that costs beside those it slowed."""
+        """In which share of the samples of each cell its part may show, and the nats that it takes to say so."""
         cells, matrix = len(self._cells), self._data.matrix
         found: list[Floats] = [np.full(cells, often) for often in ((ALWAYS,) if self._free else (ALWAYS, OFTEN))]
         may = ~matrix.entries.large | self._data.rare_of_large if matrix.rounds else matrix.entries.drawn
@@ -179,11 +180,8 @@ class Fit:
         known = matrix.entries.share[self._parts][self._place]
         if known.any():
             found.append(known)
-        paid = []
-        for share in found:
-            said = np.zeros(cells) if self._free else price_of_share(share, self._count, matrix, known)
-            paid.append(said - self._well * np.log1p(-share))
-        return list(zip(found, paid, strict=True))
+        none = np.zeros(cells)
+        return [(one, none if self._free else price_of_share(one, self._count, matrix, known)) for one in found]
 
     def _clear(self, loss: Floats, rho: Floats) -> Floats:
         """
@@ -201,11 +199,12 @@ class Fit:
         none: Floats = np.where((self._count == 0) | ((level > 0) & (level <= cap[self._place])), 0.0, shown)
         return none
 
-    def _fault(self, number: int, gain: float, loss: Floats, spread: Floats, rho: Floats) -> FaultyPart:
+    def _fault(self, number: int, gain: float, said: float, loss: Floats, spread: Floats, rho: Floats) -> FaultyPart:
         told = [i for i in range(int(self._first[number]), int(self._first[number + 1])) if rho[i] > 0]
         found = FaultyPart(
             int(self._parts[number]),
             gain,
+            said,
             tuple(Loss(int(self._cells[i]), float(loss[i]), float(spread[i]), float(rho[i])) for i in told),
             float(self._since_s[number]),
             float(self._until_s[number]),
@@ -213,7 +212,7 @@ class Fit:
             self._ways.get(number),
         )
         when = self._data.when(found)
-        return replace(found, gain=gain - when) if when else found
+        return replace(found, gain=gain - when, said=said + when) if when else found
 
     def _guesses(self) -> list[Floats]:
         """Where to look for the loss of each cell: quartiles of its slow samples, and the middle of what is open."""

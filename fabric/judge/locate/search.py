@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import exp, inf, log
+from math import inf, log
 
 import numpy as np
 
 from fabric.judge.locate.cells import NOTHING, Cells, Likelihood, SampleMatrix
-from fabric.judge.locate.fit import DEAD, NO_FIT, Fit, OtherFaults, line, price, price_of_share, unshown
+from fabric.judge.locate.fit import DEAD, Fit, OtherFaults, line
 from fabric.judge.locate.structure import ALWAYS, OFTEN, Bools, FaultyPart, Floats, Ints
 
 LEAST_GAIN = 3.0
@@ -81,8 +81,8 @@ class Search(Likelihood):
         density, _ = self.explained(faults)
         parts, entries = [one.part for one in faults], self.matrix.entries
         which = sum(float(entries.costs(parts[:number])[part]) for number, part in enumerate(parts))
-        said = self.matrix.normal.cost + self.cost_of_company
-        return float(np.log(density).sum()) - said - which - sum(map(self._cost, faults))
+        said = self.matrix.normal.cost + self.cost_of_company + sum(one.said for one in faults)
+        return float(np.log(density).sum()) - said - which
 
     def in_company(self, faults: Sequence[FaultyPart]) -> Bools:
         """Which samples are slow because of others on the same cable, and of no part."""
@@ -93,28 +93,6 @@ class Search(Likelihood):
         """Which samples are slow and explained neither by a part nor by others on the same cable."""
         found: Bools = self.matrix.slow & ~self.matrix.together & (self.explained(faults)[1] == 0)
         return found
-
-    def _cost(self, fault: FaultyPart) -> float:
-        told, matrix = {loss.cell: loss for loss in fault.losses}, self.matrix
-        level = matrix.level[self.cells.of_class]
-        cap = min((level[one.cell] * exp(-one.loss) for one in fault.losses), default=0.0)
-        often = max((one.rho for one in fault.losses if level[one.cell] > 0 or one.rho >= OFTEN), default=0.0)
-        dead = fault.loss > DEAD
-        cost, share = self.when(fault), matrix.entries.share[[fault.part]]
-        for cell in self.cells.cells_of(fault.part):
-            mine = self.during(fault, cell)
-            if cell in told:
-                loss, count = told[cell], np.array([len(mine)])
-                noise = matrix.normal.noise[matrix.of_class[mine]].mean(keepdims=True) if matrix.faint else None
-                cost += float(price(np.array([loss.loss]), loss.spread, count, noise)[0])
-                cost += float(price_of_share(np.array([loss.rho]), count, matrix, share)[0])
-            elif len(mine):
-                against = unshown(
-                    np.array([len(mine)]), np.array([often]), np.array([level[cell] > 0]), dead=np.array([dead])
-                )
-                clear = 0.0 if 0 < level[cell] <= cap else float(against[0])
-                cost += NO_FIT if matrix.slow[mine].any() else clear
-        return cost
 
     def _beside(self, faults: Sequence[FaultyPart]) -> OtherFaults:
         return OtherFaults(*self.explained(faults), self.matrix.entries.costs([one.part for one in faults]))

@@ -138,11 +138,13 @@ class FaultyPart:
     """
     A faulty *part* from *since_s* to *until_s*, its losses, its evidence in nats, and what would explain as much.
 
-    *follows*: with what its losses grow. *ways*: of a bundle of things, the ways over the one that is faulty.
+    *said*: the nats that it takes to say what it does, and when. *follows*: with what its losses grow. *ways*: of a
+    bundle of things, the ways over the one that is faulty.
     """
 
     part: int
     gain: float
+    said: float
     losses: tuple[Loss, ...]
     since_s: float = -inf
     until_s: float = inf
