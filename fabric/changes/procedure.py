@@ -2,7 +2,7 @@
 Steps that take time, written one after the other: a generator that asks for commands and is sent their answers.
 
 Whoever runs a procedure (a Conductor over an executor, a test) carries out each step it yields and sends back what came
-of it: for an Ask the CommandResult (or throws the ExecutorError in), for a Pause the time in seconds.
+of it: for a Command the CommandResult (or throws the ExecutorError in), for a Pause the time in seconds.
 """
 
 from __future__ import annotations
@@ -23,33 +23,23 @@ ASK_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """Run a command on a host; the CommandResult comes back, an ExecutorError is thrown in."""
-
-    host: str
-    argv: Argv
-    timeout_s: float = ASK_S
-    output_cap_bytes: int = MIB
-
-
-@dataclass(frozen=True, slots=True)
 class Pause:
     """Wait until *until_s* of the executor's clock, or until told to stop; the time comes back."""
 
     until_s: float
 
 
-Step = Ask | Pause
+Step = Command | Pause
 
 T = TypeVar("T")
 
 Procedure = Generator[Step, Any, T]
-"""Yields Steps, returns T. *Any* is what is sent in: CommandResult for an Ask, float for a Pause."""
+"""Yields Steps, returns T. *Any* is what is sent in: CommandResult for a Command, float for a Pause."""
 
 
 def ask(host: str, argv: Argv, *, timeout_s: float = ASK_S, output_cap_bytes: int = MIB) -> Procedure[CommandResult]:
     """Run one command; a non-zero exit is an answer. Raises ExecutorError when there is none."""
-    answer = yield Ask(host, argv, timeout_s, output_cap_bytes)
+    answer = yield Command(host, argv, timeout_s, output_cap_bytes=output_cap_bytes)
     assert isinstance(answer, CommandResult)
     return answer
 
@@ -243,7 +233,7 @@ class Conductor:
     def _throw(self, task: _Task, error: ExecutorError) -> None:
         self._move(task, lambda: task.procedure.throw(error))
 
-    def _move(self, task: _Task, on: Callable[[], Ask | Pause]) -> None:
+    def _move(self, task: _Task, on: Callable[[], Step]) -> None:
         """Let a procedure go on, and do what it asks for next."""
         try:
             step = on()
@@ -253,10 +243,10 @@ class Conductor:
             task.pause_until_s = step.until_s
             self._pausing.append(task)
         else:
-            task.asked = command = Command(step.host, step.argv, step.timeout_s, output_cap_bytes=step.output_cap_bytes)
+            task.asked = step
             if task.silence is None:
-                task.silence = Silence(task.procedure, command, self._executor.now())
-            self._asked[self._executor.start(command)] = task
+                task.silence = Silence(task.procedure, step, self._executor.now())
+            self._asked[self._executor.start(step)] = task
 
 
 _LOOK_UP_S = 60.0

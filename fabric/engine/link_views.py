@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from fabric.changes.procedure import Ask, Text
+from fabric.changes.procedure import Text
 from fabric.errors import ToolError
-from fabric.model.command import MIB, CommandResult
+from fabric.model.command import MIB, Command, CommandResult
 from fabric.model.inventory import Inventory
 from fabric.model.sampling import Value
 from fabric.model.topology import Rnic, Topology
@@ -72,7 +72,7 @@ class View(ABC):
         return self.askers[self.turn % len(self.askers)]
 
     @abstractmethod
-    def questions(self) -> dict[str, Ask]:
+    def questions(self) -> dict[str, Command]:
         """What is asked in one look."""
 
     def seen(self, answers: Mapping[str, CommandResult]) -> SeenLinks | None:
@@ -95,9 +95,9 @@ class View(ABC):
     def optics(self) -> Iterable[OpticsAsk]:
         """How the light of the ports that it has seen is asked for."""
 
-    def question(self, argv: tuple[str, ...]) -> Ask:
+    def question(self, argv: tuple[str, ...]) -> Command:
         """What whose turn it is runs, as root."""
-        return Ask(self.asker, self.as_root(argv), LOOK_S, _CAP_BYTES)
+        return Command(self.asker, self.as_root(argv), LOOK_S, output_cap_bytes=_CAP_BYTES)
 
     def as_root(self, argv: tuple[str, ...]) -> tuple[str, ...]:
         """With sudo where the inventory says so."""
@@ -144,7 +144,7 @@ class Subnet(View):
         self._lines: tuple[PortLine, ...] = ()
         self._ends: Mapping[tuple[int, int], End] = {}
 
-    def questions(self) -> dict[str, Ask]:
+    def questions(self) -> dict[str, Command]:
         """What grows on a good fabric is asked for seldom."""
         rnic, changes = self._rnics[self.asker], self.inventory.changes
         through = infiniband.through(rnic.device, rnic.port, changes.m_key)
@@ -260,7 +260,7 @@ class SwitchView(View):
         self._wanted = nodes
         self._known: set[str] = set()
 
-    def questions(self) -> dict[str, Ask]:
+    def questions(self) -> dict[str, Command]:
         """Both are read only."""
         return {_PORTS: self.question(nvue.PORTS), _HEARD: self.question(nvue.NEIGHBOURS)}
 
@@ -310,7 +310,7 @@ class HostView(View):
         self._platform = inventory.topology.hosts[name].platform
         self._up: list[tuple[str, str]] = []
 
-    def questions(self) -> dict[str, Ask]:
+    def questions(self) -> dict[str, Command]:
         """The kernel's files of its ports, and lldpd's neighbours."""
         places = sysfs.places([rnic.device for rnic in self._platform.rnics])
         return {_PORTS: self.question(places), _HEARD: self.question(interfaces.NEIGHBOURS)}

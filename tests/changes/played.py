@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from fabric.changes.adaptive_routing import AdaptiveRouting
 from fabric.changes.kind import Context, Kind, kind_of
-from fabric.changes.procedure import Ask, Procedure
+from fabric.changes.procedure import Procedure
 from fabric.model.change import Alteration, Change, ChangeSettings, SubnetManager, When
 from fabric.model.command import Command, CommandResult
 from fabric.model.fields.entry import from_file
@@ -102,7 +102,7 @@ class Played:
         try:
             for _ in range(10_000):
                 step = procedure.send(answer)
-                answer = self.ask(step.host, step.argv) if isinstance(step, Ask) else self.wait(step.until_s)
+                answer = self.ask(step.host, step.argv) if isinstance(step, Command) else self.wait(step.until_s)
         except StopIteration as ended:
             return ended.value
         raise AssertionError("it goes on for ever")

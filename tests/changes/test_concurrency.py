@@ -11,13 +11,14 @@ import pytest
 
 from fabric.changes.hold import Hold
 from fabric.changes.kind import Context
-from fabric.changes.procedure import Ask, Conductor, Pause, Procedure, ask, carry_out, pause
+from fabric.changes.procedure import Conductor, Pause, Procedure, ask, carry_out, pause
 from fabric.changes.rails import HANDOVER_S, Concurrency
 from fabric.changes.restore import intent_of, list_before, take_back, take_off_list
 from fabric.engine.held_changes import Changing, HeldChanges
 from fabric.errors import CommandTimeout, HostUnreachable, Refused, ToolError
 from fabric.hosts.mock import MockExecutor
 from fabric.model.change import BlastRadius, Change, ChangeSettings, When
+from fabric.model.command import Command
 from fabric.model.inventory import Fault, MockSettings
 from fabric.runs.journal import JOURNAL, Journal
 from fabric.sim.world import World
@@ -56,7 +57,7 @@ def alternating(rack: Played, holds: list[Hold], *, most_s: float = 400.0) -> No
             except StopIteration:
                 del running[one]
                 continue
-            if isinstance(step, Ask):
+            if isinstance(step, Command):
                 running[one] = (procedure, rack.ask(step.host, step.argv))
             else:
                 waiting[one] = step.until_s
@@ -339,7 +340,7 @@ def killed(rack: Played) -> Mapping[str, Any]:
     procedure, answer = begun(rack, FAULT).procedure(), None
     while rack.now_s < 80.0:
         step = procedure.send(answer)
-        answer = rack.ask(step.host, step.argv) if isinstance(step, Ask) else rack.wait(step.until_s)
+        answer = rack.ask(step.host, step.argv) if isinstance(step, Command) else rack.wait(step.until_s)
     rack.wait(rack.now_s + 120.0)
     (intent,) = (fields for state, fields in rack.entries if state == "intent")
     return intent

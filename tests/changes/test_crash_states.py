@@ -21,7 +21,7 @@ import pytest
 from benchmarks.measured_rack import rack_topology
 from fabric.changes.hold import Hold
 from fabric.changes.kind import Context
-from fabric.changes.procedure import Ask, carry_out
+from fabric.changes.procedure import carry_out
 from fabric.changes.restore import intent_of, take_back
 from fabric.hosts.mock import MockExecutor
 from fabric.model.change import Change, ChangeSettings, Lease
@@ -67,9 +67,9 @@ class Target:
         self.world = make_world()
         self.executor = MockExecutor(self.world)
 
-    def do(self, ask: Ask) -> CommandResult:
+    def do(self, ask: Command) -> CommandResult:
         """One command."""
-        ticket = self.executor.start(Command(ask.host, ask.argv, ask.timeout_s))
+        ticket = self.executor.start(ask)
         while True:
             for happening in self.executor.wait(self.executor.now() + 100.0):
                 if isinstance(happening, Ended) and happening.ticket == ticket:
@@ -87,7 +87,7 @@ class Target:
         return self.world.rack.ports.of_adapter(HOST, DEVICE).injection is not None
 
 
-def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str = "") -> tuple[Trace, list[Ask | float]]:
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str = "") -> tuple[Trace, list[Command | float]]:
     """Live one life through; the trace, and everything the target was asked, with the pauses between."""
     trace, asked, target = Trace(), [], Target()
     path = tmp_path / "life" / "changes.jsonl"
@@ -110,7 +110,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str = "") -
             step = procedure.send(answer)
         except StopIteration:
             break
-        if isinstance(step, Ask):
+        if isinstance(step, Command):
             answer = target.do(step)
             asked.append(step)
             trace.steps.append(("ask", len(asked)))
@@ -206,18 +206,18 @@ def disks(steps: list[tuple[str, Any]]) -> Iterator[bytes | None]:
         yield synced + cached[:cut]
 
 
-def rebuilt(asked: list[Ask | float], count: int) -> Target:
+def rebuilt(asked: list[Command | float], count: int) -> Target:
     """The target after so many of the steps."""
     target = Target()
     for step in asked[:count]:
-        if isinstance(step, Ask):
+        if isinstance(step, Command):
             target.do(step)
         else:
             target.wait_until(step)
     return target
 
 
-def crash_states(tmp_path: Path, trace: Trace, asked: list[Ask | float]) -> Iterator[str]:
+def crash_states(tmp_path: Path, trace: Trace, asked: list[Command | float]) -> Iterator[str]:
     """What is wrong with each state that a crash can leave; empty for a good one."""
     for cut in range(len(trace.steps) + 1):
         steps = trace.steps[:cut]

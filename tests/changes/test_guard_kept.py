@@ -14,7 +14,6 @@ import pytest
 from benchmarks.lab.lab import SLOWER
 from fabric.changes.guard import Guard, GuardCannotWrite
 from fabric.changes.hold import Leased, Signal
-from fabric.changes.procedure import Ask
 from fabric.errors import Refused
 from fabric.model.change import Alteration, Change, ChangeSettings, Lease
 from fabric.model.command import Command, CommandResult
@@ -274,15 +273,15 @@ def arming(boot_id: str, kept: str, *, allowed: bool = False, outlives: bool = T
     leased.name("x", [what])
     steps = leased.arm("run/1")
     asked = next(steps)
-    assert isinstance(asked, Ask)
+    assert isinstance(asked, Command)
     asked = steps.send(_answered(asked, 1, ""))
-    assert isinstance(asked, Ask)
+    assert isinstance(asked, Command)
     with pytest.raises(StopIteration):
         steps.send(_answered(asked, 0, f"armed x.0 ttl 600.00 boot {boot_id} kept {kept}\n"))
 
 
-def _answered(asked: Ask, status: int, stdout: str) -> CommandResult:
-    return CommandResult(Command(asked.host, asked.argv, 20.0), status, stdout, "", 0.0, 0.0)
+def _answered(asked: Command, status: int, stdout: str) -> CommandResult:
+    return CommandResult(asked, status, stdout, "", 0.0, 0.0)
 
 
 @pytest.mark.parametrize("kept", ["folder", "no"])

@@ -8,12 +8,12 @@ import orjson
 import pytest
 
 from fabric.changes.hold import Hold
-from fabric.changes.procedure import Ask, Pause
+from fabric.changes.procedure import Pause
 from fabric.changes.rails import Concurrency
 from fabric.changes.watching import LOOK_S, Lookout, over, watch_cable, watch_host, watched_ports
 from fabric.errors import CommandTimeout, ExecutorError, FabricError
 from fabric.model.change import Change, ChangeSettings, Lease, When
-from fabric.model.command import CommandResult
+from fabric.model.command import Command, CommandResult
 from tests.changes.played import MANAGED, VIA, Played, change, topology
 
 
@@ -22,7 +22,7 @@ def held(
     asked: Change,
     *,
     on_pause: Callable[[Hold, Pause], float] | None = None,
-    on_ask: Callable[[Hold, Ask], ExecutorError | None] = lambda hold, step: None,
+    on_ask: Callable[[Hold, Command], ExecutorError | None] = lambda hold, step: None,
     due_s: float | None = None,
 ) -> Hold:
     """
@@ -38,7 +38,7 @@ def held(
             step = procedure.send(answer) if error is None else procedure.throw(error)
         except StopIteration:
             return hold
-        error = on_ask(hold, step) if isinstance(step, Ask) else None
+        error = on_ask(hold, step) if isinstance(step, Command) else None
         if isinstance(step, Pause):
             answer = rack.wait(step.until_s if on_pause is None else on_pause(hold, step))
         elif error is None:
@@ -60,7 +60,7 @@ def begun(rack: Played, asked: Change, *, concurrency: Concurrency | None = None
     )
 
 
-def verb(step: Ask) -> str:
+def verb(step: Command) -> str:
     """What a guard is told; empty for any other command."""
     return step.argv[5] if step.argv[3:4] == ("fabric-guard",) else ""
 
@@ -137,7 +137,7 @@ def test_a_lost_setting_anew_of_the_devices_timer_is_tried_once_more(losses: int
     rack = Played(replace(VIA, lease=Lease(60.0, 600.0)))
     lost: list[float] = []
 
-    def lose(hold: Hold, step: Ask) -> ExecutorError | None:
+    def lose(hold: Hold, step: Command) -> ExecutorError | None:
         if verb(step) == "apply" and hold.state == "in_force" and len(lost) < losses:
             lost.append(rack.now_s)
             rack.wait(rack.now_s + step.timeout_s)
@@ -152,7 +152,7 @@ def test_a_lost_setting_anew_of_the_devices_timer_is_tried_once_more(losses: int
 def test_a_setting_anew_that_comes_after_the_devices_own_end_fails() -> None:
     rack = Played(replace(VIA, lease=Lease(300.0, 600.0)))
 
-    def late(hold: Hold, step: Ask) -> ExecutorError | None:
+    def late(hold: Hold, step: Command) -> ExecutorError | None:
         if verb(step) == "apply" and hold.state == "in_force":
             rack.wait(rack.now_s + 500.0)
             return CommandTimeout(step.host, step.timeout_s)
@@ -265,9 +265,9 @@ def test_a_change_that_somebody_took_back_is_failed_and_says_so(asked: Change, s
 
 def test_a_last_look_that_nobody_answers_says_nothing() -> None:
     rack = Played(VIA)
-    lost: list[Ask] = []
+    lost: list[Command] = []
 
-    def lose(hold: Hold, step: Ask) -> ExecutorError | None:
+    def lose(hold: Hold, step: Command) -> ExecutorError | None:
         if hold.state == "in_force" and "PTER" in step.argv and not verb(step):
             lost.append(step)
             return CommandTimeout(step.host, step.timeout_s)
