@@ -227,16 +227,6 @@ class Guard:
             found.append(Listed(host, match["id"], match["owner"], state, float(match["left"]), alive, same))
         return tuple(found)
 
-    def log(self, guard_id: str) -> Argv:
-        """What the guard wrote down."""
-        return self._call("log", _checked_id(guard_id))
-
-    def read_log(self, result: CommandResult) -> str:
-        """Its text, one line an event, led by the target's uptime in seconds."""
-        if result.exit_status != 0:
-            raise _error(result)
-        return result.stdout
-
     def _call(self, verb: str, *words: str) -> Argv:
         for word in words:
             size = len(word.encode("utf-8", "surrogateescape"))

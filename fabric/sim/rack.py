@@ -1,7 +1,7 @@
 """The parts of a simulated rack, put together: what a simulated program finds around it."""
 
 from collections.abc import Callable, Container
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
 
 from fabric.model.change import SubnetManager
@@ -45,7 +45,6 @@ class ChangeFolder:
     boot: int = 0
     state: str = "armed"
     alive: bool = True
-    log: list[str] = field(default_factory=list)
     lock_pid: int | None = None
     lock_until_s: float = -inf
     step_until_s: float = -inf

@@ -51,7 +51,6 @@ class GuardContract:
         assert not target.is_closed()
         (listed,) = target.listed()
         assert (listed.state, listed.alive, listed.left_s) == ("reverted", False, 0.0)
-        assert "undone" in target.guard.read_log(target.run(target.guard.log("one")))
         assert target.guard.read_reverted(target.run(target.guard.revert("one"))) is True
         assert target.listed() == ()
 
@@ -125,7 +124,6 @@ class GuardContract:
             (guard.renew("one", 5.0), guard.read_renewed),
             (guard.lift("one"), guard.read_lifted),
             (guard.revert("one"), guard.read_reverted),
-            (guard.log("one"), guard.read_log),
         ):
             with pytest.raises(UnknownChange, match=HOST):
                 read(target.run(argv))

@@ -146,6 +146,10 @@ class RealTarget(Target):
             "HOME": str(here),
         }
 
+    def log(self) -> str:
+        """What the guard of ``one`` wrote down."""
+        return Path(self.guard.directory, "one", "log").read_text()
+
     def stub(self, name: str, text: str) -> None:
         """Put a program in front of PATH."""
         (self.bin / name).write_text(text)

@@ -234,7 +234,6 @@ def _calls(target: RealTarget) -> tuple[tuple[Argv, Callable[..., object]], ...]
         (guard.renew("one", 5.0), guard.read_renewed),
         (guard.lift("one"), guard.read_lifted),
         (guard.revert("one"), guard.read_reverted),
-        (guard.log("one"), guard.read_log),
     )
 
 

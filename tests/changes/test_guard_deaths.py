@@ -239,7 +239,7 @@ def test_an_undo_that_fails_is_tried_until_it_works(target: RealTarget) -> None:
     target.applied()
     until(lambda: target.listed()[0].state == "reverted", "reverted", 60.0)
     assert not target.is_closed()
-    log = target.guard.read_log(target.run(target.guard.log("one")))
+    log = target.log()
     assert log.count("undo ended with 3: port set up") == 2
     assert "port: no answer" in log
 
@@ -279,7 +279,7 @@ def test_an_undo_that_hangs_is_cut_and_tried_again(target: RealTarget) -> None:
     target.applied()
     until(lambda: target.listed()[0].state == "reverted", "reverted", 15.0)
     assert not target.is_closed()
-    assert "undo ended with 124" in target.guard.read_log(target.run(target.guard.log("one")))
+    assert "undo ended with 124" in target.log()
 
 
 def test_a_tool_that_leaves_a_process_behind_holds_nothing_up(target: RealTarget) -> None:

@@ -359,7 +359,6 @@ list() {
   done
   listed_kept
 }
-log() { opened "$1"; [ -d "$f" ] || answer 72 unknown "$id"; [ ! -e "$f/log" ] || cat "$f/log"; }
 foreign() { answer 74 unwritable "$1: only root and this user may write there, as in /run/fabric-guard"; }
 whole() {
   tree=${1:-$dir}
@@ -401,6 +400,6 @@ case $verb in  # what is kept on disk is not passed over in silence
   arm|list) { [ ! -e "$kept" ] && [ ! -L "$kept" ]; } || whole "$kept" ;;
 esac
 case $verb in
-  arm|apply|renew|lift|revert|list|log|guard|boot) "$verb" "$@" ;;
+  arm|apply|renew|lift|revert|list|guard|boot) "$verb" "$@" ;;
   *) answer 64 usage "no verb $verb" ;;
 esac

@@ -122,10 +122,8 @@ class GuardProcess:
         if not wrong and not locked and not held.applying(now_s):
             held.becomes("reverted")
             held.alive = False
-            held.log.append(f"{now_s:.2f} undone")
             return
         held.becomes("stuck")
-        held.log += [f"{now_s:.2f} {line}" for line in wrong.splitlines()]
         self.watch(now_s + self._backoff_s)
         self._backoff_s = min(2 * self._backoff_s, MOST_BACKOFF_S)
 
@@ -133,7 +131,6 @@ class GuardProcess:
         """What is wrong after the undo; a host that hangs does nothing until it hangs no more."""
         if self._rack.hosts.kind(self._steps.site.host.name) == "hanging":
             return "the host hangs\n"
-        self._held.log.append(f"{now_s:.2f} the lease has run out: undo")
         return self._steps.undone(self._undo, self._checks, now_s)
 
 
@@ -340,10 +337,6 @@ class _Call:
     def _list(self, now_s: float) -> str:
         return "".join(self._held[guard_id].listed(now_s, self._boot) for guard_id in sorted(self._held))
 
-    def _log(self, now_s: float) -> str:
-        del now_s
-        return "".join(f"{line}\n" for line in self._known().log)
-
 
 def held(asked: ToolCall, words: tuple[str, ...]) -> Said:
     """``sh -c TEXT fabric-held DIRECTORY...``: exits 0 where one of them holds a change."""
@@ -364,6 +357,5 @@ _VERBS = {
     "lift": (_Call._lift, 1),
     "revert": (_Call._revert, 1),
     "list": (_Call._list, 0),
-    "log": (_Call._log, 1),
 }
 _LOCKING = frozenset({"apply", "renew", "lift", "revert"})
