@@ -3,7 +3,6 @@ From the name of a cable to the ports at both its ends: how they are looked at a
 the state of one is read until it is up again.
 """
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ from fabric.changes.procedure import ASK_S, Procedure, awaited, plainly
 from fabric.errors import MayBeLive, Refused, ToolError
 from fabric.model.change import AdapterEnd, End, SwitchEnd
 from fabric.model.fields.wording import nearest
+from fabric.model.gathered import gathered
 from fabric.model.part import Part
 from fabric.tools import infiniband, mlxlink, mlxreg, sysfs
 from fabric.tools.infiniband import PortLine, PortState, switch_name
@@ -28,13 +28,13 @@ class CableEnd:
     """
     A cable and its ends; *upper* None: the switch cannot be looked at (no ``via``, or Ethernet).
 
-    *line*: the lower end as the fabric was seen, None where it was not; *fabric*: all that was seen.
+    *ends*: both as the fabric was seen, none where it was not; *fabric*: all that was seen.
     """
 
     component: str
     lower: End
     upper: SwitchEnd | None
-    line: PortLine | None = None
+    ends: tuple[infiniband.End, ...] = ()
     fabric: tuple[PortLine, ...] = ()
 
     def devices_of(self, host: str) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ def _adapter_cable(component: str, context: Context) -> Procedure[CableEnd]:
     if line.peer is None:
         raise Refused(f"{component}: its link is down already ({line.state})")
     upper = SwitchEnd(switch_name(line.peer.description), line.peer.lid, line.peer.port)
-    return CableEnd(component, lower, upper, line, fabric)
+    return CableEnd(component, lower, upper, (line.end, line.peer), fabric)
 
 
 def _switch_cable(component: str, context: Context) -> Procedure[CableEnd]:
@@ -141,7 +141,7 @@ def _switch_cable(component: str, context: Context) -> Procedure[CableEnd]:
         raise Refused(f"{component}: {one} and {other} have cables #0 to #{len(between) - 1}")
     line, peer = between[part.number]
     near = SwitchEnd(one, line.end.lid, line.end.port)
-    return CableEnd(component, near, SwitchEnd(other, peer.lid, peer.port), line, fabric)
+    return CableEnd(component, near, SwitchEnd(other, peer.lid, peer.port), (line.end, peer), fabric)
 
 
 def _switch_guid(name: str, fabric: tuple[PortLine, ...]) -> int:
@@ -197,9 +197,9 @@ def end_to_close(cable: CableEnd, context: Context) -> Procedure[SwitchEnd]:
     if via is None or cable.upper is None:
         raise Refused(f"{cable.component}: its switch cannot be reached (changes: via in the inventory)")
     start = yield from _start(via, cable.fabric, context)
-    guids = {end.lid: end.guid for line in cable.fabric for end in (line.end, line.peer) if end is not None}
+    guids = {end.lid: end.guid for end in cable.ends}
     far = distances(cable.fabric, start, without=cable)
-    ends = [end for end in (cable.lower, cable.upper) if isinstance(end, SwitchEnd) and guids.get(end.lid) in far]
+    ends = [end for end in (cable.lower, cable.upper) if isinstance(end, SwitchEnd) and guids[end.lid] in far]
     if not ends:
         raise Refused(
             f"{cable.component}: {via} reaches its switch only through this very cable, so that it could not be "
@@ -215,10 +215,10 @@ def refuse_our_way(cable: CableEnd, context: Context) -> Procedure[None]:
     Whatever makes it worse may take it down, and then nothing that was done through it can be undone.
     """
     via = context.settings.via
-    if via is None or cable.line is None:
+    if via is None or not cable.ends:
         return
     start = yield from _start(via, cable.fabric, context)
-    if start in {end.guid for end in (cable.line.end, cable.line.peer) if end is not None}:
+    if start in {end.guid for end in cable.ends}:
         raise Refused(
             f"{cable.component}: {via} reaches the switches through this very cable; name another host as via"
         )
@@ -230,28 +230,19 @@ def distances(fabric: Iterable[PortLine], start: int, *, without: CableEnd) -> d
 
     An adapter is no way through: each of its ports has a GUID, and so is a node, of its own.
     """
-    lines = [line for line in fabric if line.peer is not None and line.state.active and not _is(line, without)]
-    beside: dict[int, list[int]] = {}
-    for line in lines:
-        assert line.peer is not None
-        beside.setdefault(line.end.guid, []).append(line.peer.guid)
-    found = {start: 0}
-    queue = deque([start])
-    while queue:
-        guid = queue.popleft()
+    gone = {(end.guid, end.port) for end in without.ends}
+    beside = gathered(
+        (line.end.guid, line.peer.guid)
+        for line in fabric
+        if line.peer is not None and line.state.active and (line.end.guid, line.end.port) not in gone
+    )
+    found, reached = {start: 0}, [start]
+    for guid in reached:  # which grows meanwhile
         for other in beside.get(guid, ()):
             if other not in found:
                 found[other] = found[guid] + 1
-                queue.append(other)
+                reached.append(other)
     return found
-
-
-def _is(line: PortLine, cable: CableEnd) -> bool:
-    """Whether a line is one of the two ends of a cable."""
-    if cable.line is None or cable.line.peer is None or line.peer is None:
-        return False
-    ends = {(end.guid, end.port) for end in (cable.line.end, cable.line.peer)}
-    return {(line.end.guid, line.end.port), (line.peer.guid, line.peer.port)} == ends
 
 
 def _start(via: str, fabric: tuple[PortLine, ...], context: Context) -> Procedure[int]:

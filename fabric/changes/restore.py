@@ -53,8 +53,7 @@ def list_before(change: Change, context: Context) -> Procedure[Unhealthy | None]
         cable = yield from cable_of(change.component, context)
     except Refused:
         return None
-    ends = () if cable.line is None else (cable.line.end, cable.line.peer)
-    names = tuple(sorted(management.port_name(end.guid, end.port) for end in ends if end is not None))
+    names = tuple(sorted(management.port_name(end.guid, end.port) for end in cable.ends))
     return Unhealthy(**asdict(ufm), ends=names, before=tuple(sorted(before))) if names else None
 
 
