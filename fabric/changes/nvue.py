@@ -19,13 +19,13 @@ from shlex import join
 
 from fabric.changes import one_line
 from fabric.changes.kind import Context, Wrong
-from fabric.changes.procedure import Procedure
+from fabric.changes.procedure import Procedure, T
 from fabric.errors import NotInForce, Refused, ToolError
 from fabric.model.change import Alteration, Alterations, Argv, Check
 from fabric.model.fields.folded import some
 from fabric.model.topology import Switch
 from fabric.tools import nvue
-from fabric.tools.nvue import Configured, Setting
+from fabric.tools.nvue import Setting
 
 CONFIRM_MIN = 2
 """A commit that nobody confirms is rolled back after so long (minutes; choice: the guard's usual lease is one)."""
@@ -86,8 +86,8 @@ def confirm_told(alterations: Alterations, context: Context, look: Look, *, on: 
 
 def routing(name: str, context: Context, *, on: bool) -> Procedure[tuple[SwitchKey, ...]]:
     """Whether a switch routes adaptively; Refused where to switch it *on* would change nothing."""
-    before = yield from _seen(name, context)
-    configured = yield from _configured(name, context)
+    before = yield from _asked(name, context, nvue.show(), nvue.read)
+    configured = yield from _asked(name, context, nvue.COMMANDS, nvue.read_commands)
     if on and not configured.interfaces:
         raise Refused(
             f"{name}: no interface has adaptive routing on, so that switching it on would change nothing "
@@ -101,12 +101,12 @@ def confirm_routing(alterations: Alterations, context: Context, *, on: bool) -> 
     """Every switch says so; with it on, every interface that is set to it as well."""
     for alteration in alterations:
         name = alteration.host
-        there = yield from _seen(name, context)
+        there = yield from _asked(name, context, nvue.show(), nvue.read)
         if there.on != on:
             raise NotInForce(f"{name}: adaptive routing is {there}")
-        configured = yield from _configured(name, context)
+        configured = yield from _asked(name, context, nvue.COMMANDS, nvue.read_commands)
         for interface in configured.interfaces if on else ():
-            port = yield from _seen(name, context, interface)
+            port = yield from _asked(name, context, nvue.show(interface), nvue.read)
             if not port.on:
                 raise NotInForce(f"{name}: adaptive routing of {interface} is {port}")
 
@@ -149,23 +149,16 @@ def _need_time(count: int, context: Context) -> None:
         )
 
 
-def _seen(name: str, context: Context, interface: str | None = None) -> Procedure[Setting]:
-    said = yield from context.look(name, nvue.show(interface), timeout_s=LOOK_S)
+def _asked(name: str, context: Context, argv: Argv, read: Callable[..., T]) -> Procedure[T]:
+    """What a switch answers, as *read* understands it."""
+    said = yield from context.look(name, argv, timeout_s=LOOK_S)
     with said_by(name):
-        return nvue.read(*said)
-
-
-def _configured(name: str, context: Context) -> Procedure[Configured]:
-    said = yield from context.look(name, nvue.COMMANDS, timeout_s=LOOK_S)
-    with said_by(name):
-        return nvue.read_commands(*said)
+        return read(*said)
 
 
 def _need_clean(name: str, context: Context) -> Procedure[None]:
     """A commit takes along whatever this account has set; that is somebody's work, not ours."""
-    said = yield from context.look(name, nvue.PENDING, timeout_s=LOOK_S)
-    with said_by(name):
-        lines = nvue.read_pending(*said)
+    lines = yield from _asked(name, context, nvue.PENDING, nvue.read_pending)
     if lines:
         raise Refused(
             f"{name}: this account has edits that were not applied ({' '.join(' '.join(lines).split())[:120]}); apply "

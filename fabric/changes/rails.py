@@ -19,6 +19,7 @@ from fabric.changes.ports import port_states
 from fabric.changes.procedure import Procedure, plainly
 from fabric.errors import Refused
 from fabric.model.change import Alterations, Argv, Change, ChangeSettings
+from fabric.model.gathered import gathered
 from fabric.model.topology import Topology
 from fabric.tools.driver import complaint, word
 
@@ -249,13 +250,10 @@ def _counted(together: tuple[Change, ...], context: Context) -> Iterator[str]:
             yield f"{len(links)} of {total} links at the same time, {share} allowed ({part})"
 
 
-def _altered(together: Iterable[Change]) -> dict[str, set[str]]:
+def _altered(together: Iterable[Change]) -> dict[str, list[str]]:
     """The RNICs of each host that faults alter."""
-    altered: dict[str, set[str]] = {}
-    for change in together:
-        if change.part.item and change.is_fault:
-            altered.setdefault(change.part.host, set()).add(change.part.item)
-    return altered
+    parts = (change.part for change in together if change.is_fault)
+    return gathered((part.host, part.item) for part in parts if part.item)
 
 
 def _cut_off(together: tuple[Change, ...], topology: Topology) -> Iterator[str]:
@@ -263,7 +261,7 @@ def _cut_off(together: tuple[Change, ...], topology: Topology) -> Iterator[str]:
     for name, devices in _altered(together).items():
         host = topology.hosts[name]
         cabled = {rnic.device for rnic in host.platform.rnics if host.leaf(rnic.rail)}
-        if cabled and cabled <= devices:
+        if cabled and cabled.issubset(devices):
             what = "its only RNIC" if len(cabled) == 1 else f"all its {len(cabled)} RNICs"
             yield f"{name} would lose its last path: {what} would be altered at the same time"
 
@@ -311,7 +309,7 @@ class Concurrency:
         if found:
             return found
         host = change.part.host
-        if other_paths is not None and not other_paths - _altered(together).get(host, set()):
+        if other_paths is not None and other_paths.issubset(_altered(together).get(host, ())):
             return f"{host} would lose its last active path (to do it all the same: allow: [{ISOLATE}])"
         return ""
 
