@@ -1,6 +1,7 @@
 """How long repeated work is waited for: a probe by what earlier rounds took, the rounds of a phase by the clock."""
 
 from collections.abc import Callable, Iterable
+from math import inf
 
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import FilledTime, Phase
@@ -29,10 +30,9 @@ class LearnedDeadlines:
     def __init__(self) -> None:
         self._longest_s: dict[_Work, float] = {}
 
-    def limit_s(self, plan: PhasePlan, probe: Probe) -> float | None:
-        """The longest that this probe is worth waiting for, seconds; None where no earlier round says."""
-        longest_s = None if plan.phase.fills is None else self._longest_s.get(_work(plan, probe))
-        return None if longest_s is None else TIMES * longest_s + MARGIN_S
+    def limit_s(self, plan: PhasePlan, probe: Probe) -> float:
+        """The longest that this probe is worth waiting for, seconds; infinite where no earlier round says."""
+        return TIMES * self._longest_s.get(_work(plan, probe), inf) + MARGIN_S
 
     def learn(self, plan: PhasePlan, results: Iterable[ProbeResult]) -> None:
         """After a round: what was measured in it, good or slow; what ended otherwise does not say how long it takes."""

@@ -70,7 +70,7 @@ class ProbeRun:
     topology: Topology
     executor: Executor
     attempt: int = 1
-    limit_s: float | None = None
+    limit_s: float = inf
     names: dict[str, str] = field(default_factory=dict)
     deadline_s: float | None = None
     tickets: list[Ticket] = field(default_factory=list)
@@ -119,15 +119,11 @@ class ProbeRun:
         except Exception as exc:  # noqa: BLE001 - a crash of ours is an ERROR of this probe, never of the run
             self._late = self.probe.hosts[0], f"its command cannot be built: {type(exc).__name__}: {exc}"
             return []
-        client, *beside = (self._within_limit(one) for one in (self._commands.client, *self._commands.beside))
+        clients = (self._commands.client, *self._commands.beside)
+        client, *beside = (replace(one, timeout_s=min(one.timeout_s, self.limit_s)) for one in clients)
         self._commands = replace(self._commands, client=client, beside=tuple(beside))
         self._before = self._start(self._commands.counters)
         return self._before or self._begin()
-
-    def _within_limit(self, client: Command) -> Command:
-        if self.limit_s is None or self.limit_s >= client.timeout_s:
-            return client
-        return replace(client, timeout_s=self.limit_s)
 
     def _begin(self) -> list[Ticket]:
         if not self._commands.servers:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, KeysView, Sequence
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -125,7 +126,7 @@ def took(plan: PhasePlan, seconds: float, outcome: Outcome | None = None) -> lis
     return [ProbeResult(probe.probe_id, 1, numbers, outcome, "", 0.0, seconds) for probe in probes]
 
 
-def limits(learned: LearnedDeadlines, phase: Phase) -> set[float | None]:
+def limits(learned: LearnedDeadlines, phase: Phase) -> set[float]:
     """Of all probes of a phase."""
     plan = planned(phase)
     return {learned.limit_s(plan, probe) for probe in plan.planned}
@@ -133,7 +134,7 @@ def limits(learned: LearnedDeadlines, phase: Phase) -> set[float | None]:
 
 def test_the_longest_that_was_measured_in_earlier_rounds_counts() -> None:
     learned = LearnedDeadlines()
-    assert limits(learned, soak(1, LoopbackSpec())) == {None}
+    assert limits(learned, soak(1, LoopbackSpec())) == {inf}
     for number, seconds in ((1, 5.0), (2, 9.0), (3, 7.0)):
         plan = planned(soak(number, LoopbackSpec()))
         learned.learn(plan, took(plan, seconds))

@@ -1,5 +1,7 @@
 """A probe with several clients, and what hosts call themselves."""
 
+from math import inf
+
 import pytest
 
 from fabric.engine.probe_run import NAME_WORDS, WORDS, ProbeRun, roll_call_problem
@@ -19,7 +21,7 @@ def topology() -> Topology:
     return asked(SCENARIOS / "incast.yaml").inventory.topology
 
 
-def played(topology: Topology, script: Script, limit_s: float | None = None) -> tuple[ProbeRun, ScriptedExecutor]:
+def played(topology: Topology, script: Script, limit_s: float = inf) -> tuple[ProbeRun, ScriptedExecutor]:
     """An incast of three senders, driven to its end."""
     specs = IncastSpec(senders=(3,)).expand(phase="p", topology=topology, hosts=tuple(topology.hosts), ports=iter(()))
     executor = ScriptedExecutor(script)
