@@ -8,11 +8,11 @@ host, tells of its own ports. A look that fails costs nothing but its time: coun
 and raw bit errors of both ends are read seldom: ``mlxlink`` takes its time port by port.
 """
 
-import heapq
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from math import inf
 from pathlib import Path
 from typing import TypeVar
@@ -23,6 +23,7 @@ from fabric.engine.link_views import HostView, OpticsAsk, Subnet, SwitchView, Vi
 from fabric.engine.pauses import PauseStorms
 from fabric.errors import ExecutorError, StoreError, ToolError
 from fabric.model.command import MIB, CommandResult
+from fabric.model.gathered import gathered
 from fabric.model.inventory import Inventory
 from fabric.model.sampling import SampleSettings, Value
 from fabric.model.scenario import Scenario
@@ -107,10 +108,8 @@ class Watch(Beside):
         self._settings = settings
         self._log, self._stop, self._storms = log, stop, PauseStorms()
         self._series: dict[Ticket, _Series] = {}
-        self._again: list[tuple[float, int, _Series]] = []
-        self._tries = 0
+        self._again: deque[tuple[float, _Series]] = deque()  # all wait for as long, so in order of time
         self._kept: dict[tuple[str, Meaning], float] = {}  # of what wavers: as it was last written
-        self._meanings: dict[tuple[str, ...], list[Meaning | None]] = {}
 
     def begin(self, hosts: Sequence[Host]) -> None:
         """Start to sample on each of these hosts."""
@@ -141,7 +140,7 @@ class Watch(Beside):
         self.take_samples()
         now_s = self._inner.now()
         while self._again and self._again[0][0] <= now_s:
-            self._start(heapq.heappop(self._again)[2])
+            self._start(self._again.popleft()[1])
         return found
 
     def take_samples(self) -> None:
@@ -167,13 +166,12 @@ class Watch(Beside):
             for other in self._series.values():
                 if other.host == series.host:
                     other.rows.clear()  # what did not change since is written down again
-            self._tries += 1
             again_s = self._inner.now() + max(AGAIN_S, SLOWLY * self._settings.every_s)
-            heapq.heappush(self._again, (again_s, self._tries, series))
+            self._again.append((again_s, series))
         return True
 
     def _take(self, series: _Series, sampled: Sampled) -> None:
-        means = self._means(sampled.names)
+        means = _meanings(sampled.names)
         before: tuple[object, ...] = series.rows.get(sampled.names, (_NEVER_READ,) * len(sampled.names))
         for at_s, row in zip(sampled.at_s, sampled.rows, strict=True):
             readings: dict[tuple[str, str], Value] = {}
@@ -198,10 +196,10 @@ class Watch(Beside):
             with suppress(OSError):  # a full disk is told by what is written next
                 self._stop.write_text(f"{self._storms.found}\n")
 
-    def _means(self, names: tuple[str, ...]) -> list[Meaning | None]:
-        if names not in self._meanings:
-            self._meanings[names] = [meaning(name) for name in names]
-        return self._meanings[names]
+
+@cache
+def _meanings(names: tuple[str, ...]) -> list[Meaning | None]:
+    return [meaning(name) for name in names]
 
 
 EVERY_S = 7200.0
@@ -239,11 +237,8 @@ class OpticsWatch:
 
     def round(self, asks: Iterable[OpticsAsk], *, through: Collection[str]) -> Iterator[Procedure[None]]:
         """Who asks for all of these; hosts that ask *through* the fabric ask for several at once."""
-        waiting: dict[str, deque[OpticsAsk]] = {}
-        for one in asks:
-            waiting.setdefault(one.host, deque()).append(one)
-        for host, queue in waiting.items():
-            failures = [0]
+        for host, waiting in gathered((one.host, one) for one in asks).items():
+            queue, failures = deque(waiting), [0]
             for _ in range(min(len(queue), THROUGH_FABRIC if host in through else 1)):
                 self.busy += 1
                 yield self._asking(queue, failures)
@@ -393,11 +388,10 @@ class LinkWatch(Beside):
                 self._log.add(node, at_s, {})
         else:
             self._log.joined(seen.cables)
-            rows: dict[str, dict[tuple[str, str], Value]] = {}
-            for (node, part), readings in seen.rows.items():
-                rows.setdefault(node, {}).update({(part, name): value for name, value in readings.items()})
+            found = ((end, reading) for end, readings in seen.rows.items() for reading in readings.items())
+            rows = gathered((node, ((part, name), value)) for (node, part), (name, value) in found)
             for node, of_node in rows.items():
-                self._log.add(node, at_s, of_node)
+                self._log.add(node, at_s, dict(of_node))
             view.nodes = tuple(rows)
         view.looks += 1
         self._log.add("", at_s, {("", LOOKS): max(one.looks for one in self._views)})
