@@ -19,6 +19,7 @@ from operator import itemgetter
 
 from fabric.engine.observer import Observer
 from fabric.errors import ExecutorError, HostUnreachable, SessionLost
+from fabric.model.gathered import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import AGAIN, LeftOutHost, Probe, ProbeResult
@@ -301,10 +302,7 @@ class Replanning:
     def __init__(self, probes: Iterable[Probe], topology: Topology, admission: ProbeAdmission) -> None:
         self._topology, self._admission = topology, admission
         self._planned = tuple(probe for probe in probes if probe.kind == RING or probe.kind == pairwise.KIND)
-        self._tests: dict[_Test, list[Probe]] = {}
-        for probe in self._planned:
-            for host in probe.hosts:
-                self._tests.setdefault(_test(host, probe), []).append(probe)
+        self._tests = gathered((_test(host, probe), probe) for probe in self._planned for host in probe.hosts)
         self._lost: dict[str, str] = {}  # by host of a ring: whom it lost
         self._given: dict[_Test, str] = {}  # by test: the other partner
         self._made: set[str] = set()

@@ -133,10 +133,8 @@ def listening(wake: Callable[[], None], stop_file: StopFile | None = None) -> It
         interruption.signals += 1
         wake()
 
-    if threading.current_thread() is not threading.main_thread():
-        yield interruption
-        return
-    before: dict[int, Any] = {number: signal.getsignal(number) for number in _TOLD_TO_END}
+    in_main = threading.current_thread() is threading.main_thread()
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in _TOLD_TO_END if in_main}
     try:
         for number, handler in list(before.items()):
             if handler is not signal.SIG_IGN:  # a shell starts background jobs like that, and means it

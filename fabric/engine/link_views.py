@@ -9,6 +9,7 @@ anything, LLDP is off, and that is no cable missing.
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -16,6 +17,7 @@ from typing import TypeVar
 from fabric.changes.procedure import Text
 from fabric.errors import ToolError
 from fabric.model.command import MIB, Command, CommandResult
+from fabric.model.gathered import gathered
 from fabric.model.inventory import Inventory
 from fabric.model.sampling import Value
 from fabric.model.topology import Rnic, Topology
@@ -209,14 +211,12 @@ def ends_of(lines: Iterable[PortLine], topology: Topology) -> dict[tuple[int, in
     """Which ports of the inventory these are, by GUID and number; a name that two switches have is nobody's."""
     lines = tuple(lines)
     switches = infiniband.switches(lines)
-    owners: dict[str, set[int]] = {}
-    for line in lines:
-        owners.setdefault(switch_name(line.end.description), set()).add(line.end.guid)
+    owners = Counter(name for name, _ in {(switch_name(line.end.description), line.end.guid) for line in lines})
     found: dict[tuple[int, int], End] = {}
     for line in lines:
         end = line.end
         name = switch_name(end.description)
-        if end.guid in switches and name in topology.switches and len(owners[name]) == 1:
+        if end.guid in switches and name in topology.switches and owners[name] == 1:
             found[end.guid, end.port] = name, str(end.port)
         elif end.guid not in switches and (adapter := _adapter(end.description, topology)):
             found[end.guid, end.port] = adapter
@@ -323,6 +323,7 @@ class HostView(View):
         by_interface, topology = alone(neighbours), self.inventory.topology
         cables: list[tuple[End, End]] = []
         rows: dict[End, dict[str, Value]] = {}
+        up = []
         for rnic in self._platform.rnics:
             port = ports.get((rnic.device, rnic.port))
             if port is None:
@@ -330,14 +331,12 @@ class HostView(View):
             end = self.asker, rnic.device
             speed = {"speed_gbps": port.rate_gbps} if port.active and port.rate_gbps is not None else {}
             rows[end] = {"up": int(port.active), **speed}
+            if port.active:
+                up.append((rnic.device, port.netdev or ""))
             one = by_interface.get(port.netdev or "")
             if one is not None and (leaf := one.called(topology.switches)):
                 cables.append((end, (leaf, one.port)))
-        self._up = [
-            (rnic.device, ports[rnic.device, rnic.port].netdev or "")
-            for rnic in self._platform.rnics
-            if rows.get((self.asker, rnic.device), {}).get("up")
-        ]
+        self._up = up
         return SeenLinks(cables, rows)
 
     def optics(self) -> Iterable[OpticsAsk]:
@@ -359,10 +358,8 @@ def need_heard(neighbours: Collection[Neighbour]) -> None:
 
 def alone(neighbours: Iterable[Neighbour]) -> dict[str, Neighbour]:
     """By interface, where exactly one neighbour is heard."""
-    found: dict[str, list[Neighbour]] = {}
-    for one in neighbours:
-        found.setdefault(one.interface, []).append(one)
-    return {interface: ones[0] for interface, ones in found.items() if len(ones) == 1}
+    heard = gathered((one.interface, one) for one in neighbours)
+    return {interface: ones[0] for interface, ones in heard.items() if len(ones) == 1}
 
 
 def switches_of(topology: Topology, nodes: Collection[str]) -> tuple[list[str], list[str]]:
