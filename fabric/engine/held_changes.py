@@ -216,7 +216,6 @@ class HeldChanges:
 
     def _hold(self, change: Change, number: str) -> Hold:
         changing = self._changing
-        guard_id = f"{changing.token}.{number}"
         hold: Hold
 
         def record(state: str, fields: Mapping[str, Any]) -> None:
@@ -232,7 +231,7 @@ class HeldChanges:
             change,
             changing.context,
             owner=changing.owner,
-            guard_id=guard_id,
+            guard_id=f"{changing.token}.{number}",
             allow=changing.allow,
             record=record,
             clock=self._executor.now,
@@ -241,16 +240,14 @@ class HeldChanges:
         return hold
 
     def _write(self, hold: Hold, state: str, fields: Mapping[str, Any]) -> None:
-        self._changing.journal.record(hold.change.change_id, state, fields)
-        self._tell(hold, state, fields)
-        self._stops.entered(hold.change, state, fields)
-
-    def _tell(self, hold: Hold, state: str, fields: Mapping[str, Any]) -> None:
-        """The run's history and whoever watches; what only an undo needs stays in the journal."""
+        """The journal, the run's history and whoever watches; what only an undo needs stays in the journal."""
+        change = hold.change
+        self._changing.journal.record(change.change_id, state, fields)
         at_s = fields.get("at_s", self._executor.now())
         told = {key: fields[key] for key in ("reason", "counters") if key in fields}
-        self._directory.events.append("change", at_s, {"change": hold.change.change_id, "state": state, **told})
-        self._observer.change_state(hold.change, state, str(fields.get("reason", "")))
+        self._directory.events.append("change", at_s, {"change": change.change_id, "state": state, **told})
+        self._observer.change_state(change, state, str(fields.get("reason", "")))
+        self._stops.entered(change, state, fields)
 
     @property
     def ready(self) -> bool:

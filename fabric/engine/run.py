@@ -67,7 +67,7 @@ class _Run:
             if clock.is_over(phase_plan.phase):
                 continue
             if self._is_over(phase_plan, past):
-                self._kept(phase_plan, past)
+                self._over(phase_plan, tuple(past.results.values()), past.added)
                 continue
             excluded = self._begin(phase_plan)
             changes = self._held(phase_plan, number)
@@ -78,13 +78,6 @@ class _Run:
                 directory.flush()
                 raise KeyboardInterrupt
             self._ended(phase_plan, results)
-
-    def _kept(self, phase_plan: PhasePlan, past: Progress) -> None:
-        """A phase that was over before the run was interrupted."""
-        done = tuple(past.results.values())
-        self._remember(phase_plan, done, past.added)
-        if phase_plan.phase.name in self._needed:
-            self._failed[phase_plan.phase.name] = self._gate(phase_plan, done)
 
     def _begin(self, phase_plan: PhasePlan) -> dict[str, str]:
         """Note that a phase begins; the hosts that take no part in it, and why."""
@@ -102,19 +95,19 @@ class _Run:
     def _ended(self, phase_plan: PhasePlan, results: list[ProbeResult]) -> None:
         directory, name = self._means.directory, phase_plan.phase.name
         self._left_out.judge(phase_plan, results)
-        self._remember(phase_plan, results, [probe for probe in directory.added if probe.phase == name])
         directory.events.append("phase_ended", self._means.executor.now(), {"phase": name})
         directory.flush()
-        if name in self._needed:
-            self._failed[name] = self._gate(phase_plan, results)
+        self._over(phase_plan, results, [probe for probe in directory.added if probe.phase == name])
         self._means.observer.phase_ended(phase_plan, results)
 
-    def _remember(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> None:
-        """A phase is over: what remembers earlier rounds is told."""
+    def _over(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> None:
+        """A phase is over, now or before an interruption: what remembers earlier rounds, and the gate, are told."""
         self._means.learned.learn(phase_plan, results)
         for one in self._means.follow_ups:
             if isinstance(one, Remembers):
                 one.ended(phase_plan, results, added)
+        if phase_plan.phase.name in self._needed:
+            self._failed[phase_plan.phase.name] = self._gate(phase_plan, results)
 
     def _is_over(self, phase_plan: PhasePlan, past: Progress) -> bool:
         """It ended, or all that is left of it is to take back changes that are back already."""
