@@ -109,7 +109,7 @@ class Toggle(Kind):
                 if there.get(key) != value:
                     raise NotInForce(f"{manager.host}: {manager.config}: {key} is {there.get(key)!r}, not {value!r}")
         if alterations:
-            yield from _settled(context)
+            yield from _settled(context, until_s=(yield from pause(0.0)) + MASTER_S)
         if ENGINE in wanted:
             yield from _need_engine(wanted[ENGINE], context, altered=bool(alterations))
 
@@ -202,16 +202,14 @@ def _asked(context: Context) -> Procedure[Text]:
     return (yield from context.look(host, argv))
 
 
-def _settled(context: Context, *, until_s: float | None = None) -> Procedure[None]:
+def _settled(context: Context, *, until_s: float) -> Procedure[None]:
     """Wait until the fabric has a master that has routed. Raises NotInForce with what was seen instead."""
 
     def look() -> Procedure[str]:
         state = infiniband.read_subnet_manager(*(yield from _asked(context))).state
         return "" if state == "MASTER" else state
 
-    now_s = yield from pause(0.0)
-    end_s = now_s + MASTER_S if until_s is None else until_s
-    state, asked_s = yield from awaited(look, until_s=end_s, pause_s=POLL_S)
+    state, asked_s = yield from awaited(look, until_s=until_s, pause_s=POLL_S)
     if state:
         raise NotInForce(f"no subnet manager is master after {MASTER_S:g} s: {state}")
     yield from pause(asked_s + SETTLE_S)

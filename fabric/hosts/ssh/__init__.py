@@ -12,7 +12,7 @@ import paramiko
 
 from fabric.errors import HostUnreachable
 from fabric.hosts.agent import AgentExecutor
-from fabric.hosts.ssh.connection import Connection, HostConnections, SshConnector
+from fabric.hosts.ssh.connection import GONE, Connection, HostConnections, SshConnector
 from fabric.hosts.ssh.keys import HostRefused
 from fabric.hosts.stream import HostStream, raise_file_limit
 from fabric.model.inventory import SshSettings
@@ -20,7 +20,6 @@ from fabric.model.topology import Login
 
 _CHUNK_BYTES = 1 << 20  # reads of 1 KiB are ten times slower than of 128 KiB (measured)
 _STATUS_S = 0.2
-_GONE = (paramiko.SSHException, OSError, EOFError)
 
 
 class SshExecutor(AgentExecutor):
@@ -107,7 +106,7 @@ class _SshStream(HostStream):
             self._channel.exec_command(line)
             begun = True
             self._channel.sendall(stdin)
-        except _GONE as exc:
+        except GONE as exc:
             begun = begun and self._connection.alive
             if begun:  # it ended before it was sent all: what it said and how it ended is there to be read
                 return
@@ -147,7 +146,7 @@ class _SshStream(HostStream):
 
     def end(self) -> None:
         """Send the end of stdin."""
-        with contextlib.suppress(*_GONE):
+        with contextlib.suppress(*GONE):
             self._channel.shutdown_write()
 
     def alive(self) -> bool:
@@ -171,7 +170,7 @@ class _SshStream(HostStream):
 
     def close(self) -> None:
         """Close the channel and give back its room; a connection that was cut is closed with its last user."""
-        with contextlib.suppress(*_GONE):
+        with contextlib.suppress(*GONE):
             self._channel.close()
         if not self._closed:
             self._closed = True

@@ -49,6 +49,10 @@ logging.getLogger("paramiko").propagate = False
 logging.getLogger("paramiko").setLevel(logging.WARNING)  # about 36 messages a connection, which nobody reads
 
 
+GONE = (paramiko.SSHException, OSError, EOFError)
+"""What paramiko raises when a session has ended, or ends."""
+
+
 class NoBanner(HostUnreachable):
     """TCP connected, but the server hung up before it named itself: sshd's MaxStartups; worth another try."""
 
@@ -98,7 +102,7 @@ class Connection:
         except paramiko.ssh_exception.IncompatiblePeer as exc:
             needed = "only what ssh takes by default is taken, weak ones never, and ECDH is needed: see its sshd_config"
             raise HostRefused(self.host, step, f"{_said(exc)}: {needed}") from exc
-        except (paramiko.SSHException, OSError, EOFError) as exc:
+        except GONE as exc:
             if transport.is_active():
                 lacking = "key exchange" if transport.remote_version else "SSH banner"
                 raise HostUnreachable(self.host, step, f"TCP connects but no {lacking} within {timeout_s:g} s") from exc
@@ -117,7 +121,7 @@ class Connection:
                 if "timeout" in str(exc):
                     raise HostUnreachable(self.host, step, "the server did not answer in time") from exc
                 continue
-            except (paramiko.SSHException, OSError, EOFError) as exc:
+            except GONE as exc:
                 raise HostUnreachable(self.host, step, f"the session ended ({_said(exc)})") from exc
             if further:
                 raise HostRefused(
@@ -131,7 +135,7 @@ class Connection:
         """A channel, of which only one may be asked for at a time; None when the server refuses another one."""
         try:
             channel = self._transport.open_session(timeout=timeout_s)
-        except (paramiko.SSHException, OSError, EOFError) as exc:
+        except GONE as exc:
             if self.alive and "Timeout" not in str(exc):
                 return None
             if self.alive:
@@ -149,7 +153,7 @@ class Connection:
         """
         try:
             return self._transport.open_channel("direct-tcpip", (address, port), ("127.0.0.1", 0), timeout=timeout_s)
-        except (paramiko.SSHException, OSError, EOFError) as exc:
+        except GONE as exc:
             cause = f"jump host {self.host} could not connect to {address} port {port} ({_said(exc)})"
             raise HostUnreachable(self.host, "connecting", cause) from exc
 
@@ -168,13 +172,13 @@ class Connection:
         """End the session at once, without waiting for anything; ``close`` tidies up."""
         if self._transport.is_active():
             self.given_up = self.given_up or why
-        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+        with contextlib.suppress(*GONE):
             self._sock.shutdown(socket.SHUT_RDWR)  # wakes the transport's thread, which else looks up after 2 s
 
     def close(self, why: str = "closed") -> None:
         """End the session and its thread; *why* is told to all commands on it, unless it had ended by itself."""
         self.cut(why)
-        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):  # a channel of a jump host may be gone
+        with contextlib.suppress(*GONE):  # a channel of a jump host may be gone
             self._transport.close()
             self._sock.close()
         if self._transport.is_alive() and self._transport is not threading.current_thread():
