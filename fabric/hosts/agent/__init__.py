@@ -51,7 +51,7 @@ class _Host:
         known = [self.agent, *self.plain.values()]
         return [one for one in known if isinstance(one, Conversation)]
 
-    def note_plain(self, happening: Happening | Sampled) -> None:
+    def note_plain(self, happening: Ended | Lost) -> None:
         """A plain command has ended: if the first cannot reach the host either, it was not for want of Python."""
         if not self.plain_works:
             self.plain_works = isinstance(happening, Ended)
@@ -208,7 +208,7 @@ class AgentExecutor(ABC):
         else:
             order = host.waiting.pop(next(iter(host.waiting)))
             host.plain[order.ticket] = order
-            opening = self._wrapped(host, order)
+            opening = self._wrapped(order)
         host.opening = True
         self._workers.submit(partial(self._open_stream, host, opening))
 
@@ -218,11 +218,11 @@ class AgentExecutor(ABC):
         session = partial(AgentSession, host.name, nonce=nonce, tell=self._tell, now=self.now)
         return _Opening(receiving_argv(nonce, SILENCE_S), session, stdin=program(), again=host.connected_before)
 
-    def _wrapped(self, host: _Host, order: Order) -> _Opening:
+    def _wrapped(self, order: Order) -> _Opening:
         """A stream to one command."""
         assert order.command is not None
         command, nonce = order.command, f"fabric-{secrets.token_hex(16)}"
-        plain = partial(WrappedCommand, order, nonce=nonce, tell=partial(self._tell_plain, host), now=self.now)
+        plain = partial(WrappedCommand, order, nonce=nonce, tell=self._tell, now=self.now)
         return _Opening(shell_argv(command, nonce), plain, order=order, limit_s=command.timeout_s + GRACE_S)
 
     def _open_stream(self, host: _Host, opening: _Opening) -> None:
@@ -249,11 +249,8 @@ class AgentExecutor(ABC):
         host.opening = False
         orders, host.waiting = [*([order] if order is not None else []), *host.waiting.values()], {}
         for one in orders:
-            lost = Lost(one.ticket, type(error)(host.name, error.step, error.cause), self.now())
-            if order is not None:
-                host.note_plain(lost)
+            self._lose(one, type(error)(host.name, error.step, error.cause))
             host.plain.pop(one.ticket, None)
-            self._tell(lost)
 
     def _opened(self, host: _Host, opening: _Opening, stream: HostStream | None) -> None:
         host.opening = False
@@ -400,9 +397,7 @@ class AgentExecutor(ABC):
             self._mailbox.put_samples(happening)
             return
         if isinstance(happening, Ended | Lost):
-            self._open.pop(happening.ticket, None)
+            host = self._open.pop(happening.ticket, None)
+            if host is not None and happening.ticket in host.plain:
+                host.note_plain(happening)
         self._fresh.append(happening)
-
-    def _tell_plain(self, host: _Host, happening: Happening | Sampled) -> None:
-        host.note_plain(happening)
-        self._tell(happening)
