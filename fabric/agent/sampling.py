@@ -85,17 +85,14 @@ class FileSampler:
     def step(self, now_s: float) -> float:
         """Read if it is time; returns when it is time again."""
         if now_s >= self._next_s:
-            self.series.add(now_s, *self._row())
+            self.series.add(now_s, self._paths, [number_of(self._text(path).strip()) for path in self._paths])
             self._next_s += self._period_s
             if self._next_s <= now_s:
                 self._next_s = now_s + self._period_s
         return self._next_s
 
-    def _row(self) -> "tuple[list[str], list[Number]]":
-        """Names and values; a file that cannot be read, or holds no number, is None."""
-        return self._paths, [number_of(self._text(path).strip()) for path in self._paths]
-
     def _text(self, path: str) -> str:
+        """What it holds; one that cannot be read is empty, which is no number."""
         try:
             fd = self._fds.get(path, -1)
             if fd < 0:

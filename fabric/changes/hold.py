@@ -227,14 +227,10 @@ class Hold:
         self._guard = Guard(context.settings.guard_directory, sudo=context.settings.sudo)
         self._concurrency = concurrency or Concurrency(context, allow)
         own = "" if POWER_LOSS in allow else context.own_boot_id
-        self._leased = Leased(self._guard, self.lease, signal=self.signal, clock=clock, own_boot_id=own)
+        lease = context.settings.lease
+        self._leased = Leased(self._guard, lease, signal=self.signal, clock=clock, own_boot_id=own)
         self._unhealthy: Unhealthy | None = None
         self._cut_off = ""
-
-    @property
-    def lease(self) -> Lease:
-        """How long the change outlives us."""
-        return self._context.settings.lease
 
     @property
     def in_force(self) -> bool:

@@ -23,7 +23,7 @@ from fabric.changes.rails import Concurrency
 from fabric.changes.watching import Lookout, period_s, watch_cable, watch_counters, watch_host, watched_ports
 from fabric.engine.observer import Observer
 from fabric.errors import CommandTimeout, ExecutorError, FabricError, HostUnreachable
-from fabric.model.change import Change, Lease
+from fabric.model.change import Change
 from fabric.model.command import Command
 from fabric.ports import Executor, Happening, Lost
 from fabric.runs.journal import Journal
@@ -105,11 +105,11 @@ class StopConditions:
         if told and isinstance(error, HostUnreachable):
             self._stop(f"{change.change_id}: its guard cannot be reached: {error}")
 
-    def due_s(self, change: Change, silence: Silence, lease: Lease) -> float:
+    def due_s(self, change: Change, silence: Silence) -> float:
         """When a change has waited too long for a renewal, executor's seconds; infinite when it waits for none."""
         if change.change_id not in self._live or guard_verb(silence.command) != "renew":
             return inf
-        return silence.since_s + lease.ttl_s / RENEWED_WITHIN
+        return silence.since_s + self._context.settings.lease.ttl_s / RENEWED_WITHIN
 
     def not_renewed(self, change: Change, silence: Silence) -> None:
         """A change has waited too long for a renewal."""
@@ -343,7 +343,7 @@ class HeldChanges:
         """When each renewal that nobody answers is given up, and with it every change."""
         for one in () if self._stopped else self._conductor.silences:
             hold = self._held[one.procedure]
-            yield self._stops.due_s(hold.change, one, hold.lease), hold, one
+            yield self._stops.due_s(hold.change, one), hold, one
 
     def _give_up_renewals(self) -> None:
         now_s = self._executor.now()

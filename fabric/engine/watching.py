@@ -69,10 +69,6 @@ class Beside:
         self.start_sampling = executor.start_sampling
         self.samples = executor.samples
 
-    def wait(self, until_s: float) -> Sequence[Happening]:
-        """As the executor's."""
-        return self._inner.wait(until_s)
-
     def end(self) -> None:
         """Stop looking and make what was seen durable; safe to call twice. Raises StoreError when the disk says no."""
         if isinstance(self._inner, Beside):

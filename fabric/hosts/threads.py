@@ -70,9 +70,7 @@ class Dispatcher:
                 self._selector.unregister(fd)
 
     def close(self, timeout_s: float) -> None:
-        """Do what is posted already, then end the thread; safe to call twice."""
-        if self._closed:
-            return
+        """Do what is posted already, then end the thread."""
         self._closed = True
         with contextlib.suppress(BlockingIOError):
             os.write(self._wake_w, b"x")
