@@ -20,7 +20,7 @@ def closing(by: str, cable: CableEnd, context: Context) -> Procedure[Alteration]
     """
     What closes a cable with one of PORT_TOOLS: its switch end from ``via`` with ibportstate, else its RNIC's end.
 
-    Raises Refused where that cannot be done, could not be undone, or the link is down already.
+    Raises Refused where that cannot be done, could not be undone, the link is down already, or firmware keeps it up.
     """
     if by == "ibportstate":
         return (yield from _in_band(cable, context))
@@ -35,6 +35,7 @@ def closing(by: str, cable: CableEnd, context: Context) -> Procedure[Alteration]
     seen, apply, undo, checks = yield from way(end, context)
     if not seen.up:
         raise Refused(f"{cable.component}: {end} is down already ({seen})")
+    yield from _refuse_kept_up(by, end, context)
     ends = _ends(end, cable.upper)
     return Alteration(end.host, (apply,), undo, checks, _prior(seen, *ends), devices=(end.device,), ends=ends)
 
@@ -126,7 +127,7 @@ def _absent(said: Text) -> bool:
     return said[2] == 127 or (said[2] != 0 and "command not found" in said[1])
 
 
-def refuse_kept_up(by: str, end: AdapterEnd, context: Context) -> Procedure[None]:
+def _refuse_kept_up(by: str, end: AdapterEnd, context: Context) -> Procedure[None]:
     """
     Raise Refused when the firmware keeps this port up, ToolError when what it says cannot be read.
 

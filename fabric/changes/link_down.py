@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from fabric.changes.cable_fault import DAY_S, CableFault, LastingFault, held_too_long
-from fabric.changes.closing import closing, refuse_kept_up, seen_closed
+from fabric.changes.closing import closing, seen_closed
 from fabric.changes.kind import Alters, Context, Cycle, Wrong
 from fabric.changes.ports import POLL_S, CableEnd, adapter_end, seen_end, until_active
 from fabric.changes.procedure import Procedure, pause, pause_for
@@ -53,12 +53,7 @@ class ClosedLink(CableFault):
     def prepare(self, change: Change, context: Context) -> Procedure[Alterations]:
         """One Alteration, at the end that can be opened again; never at both. Refused where it would close nothing."""
         cable = yield from self.cable(change, context)
-        by = self.by or context.settings.port_state
-        alteration = yield from closing(by, cable, context)
-        end = alteration.ends[0]
-        if isinstance(end, AdapterEnd):
-            yield from refuse_kept_up(by, end, context)
-        return (alteration,)
+        return ((yield from closing(self.by or context.settings.port_state, cable, context)),)
 
     def confirm(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
         """The closed end says so, and the other end has no link."""
