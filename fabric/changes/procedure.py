@@ -196,7 +196,7 @@ class Conductor:
 
     def begin(self, procedure: Procedure[None]) -> None:
         """Start a procedure."""
-        self._move(_Task(procedure), lambda: next(procedure))
+        self._send(_Task(procedure), None)
 
     def take(self, happening: Happening) -> bool:
         """Move on by one happening; False when it belongs to somebody else."""

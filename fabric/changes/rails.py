@@ -291,7 +291,7 @@ class Concurrency:
     def begin(self, change: Change, other_paths: frozenset[str] | None) -> str:
         """It is about to be made; returns what is wrong with that now, empty when it counts as live from here on."""
         live = tuple(one for one in self._live.values() if one is not change)
-        wrong = self._wrong((*live, change), change, other_paths) if live else ""
+        wrong = self._wrong((*live, change), change, other_paths)
         if wrong:
             return f"{_others((*live, change), change)} not taken back yet: {wrong}"
         self._live[change.change_id] = change

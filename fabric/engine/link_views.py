@@ -364,9 +364,7 @@ def alone(neighbours: Iterable[Neighbour]) -> dict[str, Neighbour]:
 
 def switches_of(topology: Topology, nodes: Collection[str]) -> tuple[list[str], list[str]]:
     """Of the Ethernet switches among these nodes those that a login reaches, and the others."""
-    logins = {name: topology.switches[name].login for name in topology.switches if name in nodes}
-    reached = [name for name, login in logins.items() if login is not None and login.management == "nvue"]
-    return (
-        [name for name in reached if name in topology.ethernet_switches],
-        [name for name in logins if name in topology.ethernet_switches and name not in reached],
-    )
+    asked = [name for name in topology.switches if name in nodes and name in topology.ethernet_switches]
+    logins = ((name, topology.switches[name].login) for name in asked)
+    reached = [name for name, login in logins if login is not None and login.management == "nvue"]
+    return reached, [name for name in asked if name not in reached]

@@ -102,7 +102,8 @@ class PhaseRun:
             raise
 
     def _run(self) -> list[ProbeResult]:
-        if self._plan.changes and self._somebody_is_admitted():
+        # Nothing is altered for a phase in which nothing can be measured.
+        if self._plan.changes and any(self._admission.refusal(probe) is None for probe in self._waiting):
             self._changes.begin()
             while not self._changes.ready:
                 self._step()
@@ -132,10 +133,6 @@ class PhaseRun:
             if self._alive:
                 return True
         return False
-
-    def _somebody_is_admitted(self) -> bool:
-        """Nothing is altered for a phase in which nothing can be measured."""
-        return any(self._admission.refusal(probe) is None for probe in self._waiting)
 
     def _take_back(self) -> None:
         """Every change, whatever happened; ends only when each is back or is known to be open."""

@@ -322,8 +322,8 @@ class AgentExecutor(ABC):
         host.agent = None
         orders, host.waiting = [*host.waiting.values(), *session.unsent], {}
         if session.hello is None:  # it was no agent
-            said = f"; it said: {session.preamble[:200]}" if session.preamble else ""
-            host.no_agent = session.failure + said
+            preamble = session.decoder.preamble[:200]
+            host.no_agent = session.failure + (f"; it said: {preamble}" if preamble else "")
         for order in orders:
             order.tries += 1
             if order.tries > _TRIES or self._closed:

@@ -54,7 +54,7 @@ class AgentSession(Conversation):
         self.hello: agent.Hello | None = None
         self.unsent: list[Order] = []
         self._ahead_s, self._ahead_since_s = 0.0, -inf  # our clock minus the host's, at most, and when that was seen
-        self._decoder = agent.LineDecoder(nonce)
+        self.decoder = agent.LineDecoder(nonce)
         self._running: dict[Ticket, _Running] = {}
         self._due: list[tuple[float, Ticket]] = []
         self._outgoing = bytearray()
@@ -114,7 +114,7 @@ class AgentSession(Conversation):
                 return False
             self._complaint = (self._complaint + data[1])[:_COMPLAINT_BYTES]
             try:
-                for message in self._decoder.feed(data[0]):
+                for message in self.decoder.feed(data[0]):
                     self._take(message)
             except agent.Garbled as exc:
                 self.abandon(f"the agent broke the protocol: {exc}")
@@ -167,11 +167,6 @@ class AgentSession(Conversation):
                 self.unsent.append(one.order)
             elif one.order.command is not None or not one.cancelled:
                 self._lose(one.order.ticket, SessionLost(self.host, f"waiting for {one.order.tool}", why))
-
-    @property
-    def preamble(self) -> str:
-        """What was said before the agent's first word."""
-        return self._decoder.preamble
 
     def _ask(self, request: bytes) -> None:
         self._outgoing += request

@@ -36,7 +36,7 @@ def test_what_a_shell_prints_first_is_passed_over():
     assert (talk.session.hello, talk.session.failure) == (None, "")
     talk.hear(HELLO, lead=f"fabric-agent-{NONCE} ")
     assert talk.session.hello is not None
-    assert talk.session.preamble == ""
+    assert talk.session.decoder.preamble == ""
 
 
 @pytest.mark.parametrize(
