@@ -187,7 +187,7 @@ class PhaseRun:
                 finished.append(run)
         self._changes.fire()
         self._give_up_if_in_trouble()
-        finished.extend(self._timers.fire(self._executor.now()))
+        self._timers.fire(self._executor.now())
         for run in finished:
             self._finish(run)
         if finished:

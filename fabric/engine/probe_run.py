@@ -338,13 +338,9 @@ class Timers:
             self._number += 1
             heapq.heappush(self._heap, (run.deadline_s, self._number, run))
 
-    def fire(self, now_s: float) -> list[ProbeRun]:
-        """Tell every probe whose deadline has come; returns those that are done with that."""
-        ended: list[ProbeRun] = []
+    def fire(self, now_s: float) -> None:
+        """Tell every probe whose deadline has come; what it ends then is still to be heard of."""
         while self._heap and self._heap[0][0] <= now_s:
             due_s, _, run = heapq.heappop(self._heap)
             if run.deadline_s == due_s and not run.done:
                 run.overdue()
-                if run.done:
-                    ended.append(run)
-        return ended
