@@ -98,8 +98,7 @@ class MockExecutor:
                 if self._now_s < until_s < inf:
                     self._now_s = until_s
                 break
-            if next_s > self._now_s:
-                self._now_s = next_s
+            self._now_s = max(self._now_s, next_s)
             self._step(found)
         return found
 
@@ -124,12 +123,10 @@ class MockExecutor:
         limits = self._limits
         while limits and limits[0][1] not in self._open:
             heappop(limits)
-        next_s = limits[0][0] if limits else inf
-        if self._starting and self._starting[0].at_s < next_s:
-            next_s = self._starting[0].at_s
-        next_s = min(next_s, self._samplings.next_s())
+        limit_s = limits[0][0] if limits else inf
+        starting_s = self._starting[0].at_s if self._starting else inf
         world_s = self.world.next_s()
-        return next_s if world_s is None or world_s > next_s else world_s
+        return min(limit_s, starting_s, self._samplings.next_s(), inf if world_s is None else world_s)
 
     def _step(self, found: list[Happening]) -> None:
         """Everything of this instant: what the hosts did, then what starts, then whose time is up."""
@@ -206,8 +203,6 @@ def _ended(run: _Run, event: Exited) -> Ended | Lost:
 
 def _capped(text: str, cap_bytes: int) -> tuple[str, bool]:
     """At most *cap_bytes* of a text, and whether it was cut."""
-    if 4 * len(text) <= cap_bytes:  # a character is at most four bytes of UTF-8
-        return text, False
     data = text.encode("utf-8", "surrogateescape")
     if len(data) <= cap_bytes:
         return text, False

@@ -371,8 +371,7 @@ class AgentExecutor(ABC):
                 pause_s = min(pause_s, conversation.tick(now_s))
                 if conversation.failure:
                     self._ended(host, conversation)
-            if host.waiting:
-                self._connect(host)
+            self._connect(host)
             if host.waiting:
                 pause_s = min(pause_s, TICK_S)
         return pause_s
