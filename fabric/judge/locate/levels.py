@@ -41,7 +41,6 @@ _LEAST_SAMPLES = 6
 _HOST_COST = 0.9  # nats of a host's group, times ln of their number
 _DIPS = 0.1  # of samples, while groups are sought (real clusters: 5 to 25 %)
 _BEST = 0.8  # of a host's samples are below what it reaches at best: it is not what one tail says
-_FAR_BEHIND = 10.0  # nats behind no groups: faults that hide them do not make up for more
 _ALIKE = 0.03  # of the noise: levels, and noises, that differ by less are the same
 _MOST_TRIED, _MOST_SPLITS, _FEW_SPLITS = 3, 8, 2
 _FEW_HOSTS = 32  # of which more splits are tried
@@ -288,7 +287,6 @@ def groupings(y: Floats, a: Ints, b: Ints, hosts: int) -> list[Groups]:
         return []
     some = slice(None, None, 1 + len(y) // max(_ENOUGH, _ENOUGH_OF_HOST * hosts))
     y, a, b = y[some], a[some], b[some]
-    least = _likely(y, a, b, np.zeros(hosts, dtype=np.int64)) - _FAR_BEHIND
     found: list[tuple[float, Ints, float]] = []
     for groups in {one.tobytes(): one for one in _begun(y, a, b, hosts)}.values():
         size = np.bincount(groups)
@@ -296,7 +294,7 @@ def groupings(y: Floats, a: Ints, b: Ints, hosts: int) -> list[Groups]:
             cost = group_cost(groups)
             found.append((_likely(y, a, b, groups) - cost, groups, cost))
     found.sort(key=lambda one: -one[0])
-    return [(groups, cost) for score, groups, cost in found[:_MOST_TRIED] if score >= least]
+    return [(groups, cost) for _, groups, cost in found[:_MOST_TRIED]]
 
 
 def group_cost(groups: Ints) -> float:

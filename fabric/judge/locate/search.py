@@ -209,10 +209,6 @@ class Search(Likelihood):
         if not any(self._large[one.part] for one in found) or self.score(found) < least:
             return [found]
         small = self.greedy(self.greedy([], banned=large))
-        for fault in [one for one in found if self._large[one.part]]:
-            rest = [one for one in found if one.part != fault.part]
-            as_large = np.flatnonzero(self.cells.through >= self.cells.through[fault.part])
-            found = max(found, self.greedy(rest, banned=as_large), key=self.score)
         return [found, small]
 
     def greedy(self, faults: Sequence[FaultyPart], *, banned: Ints = _NOBODY) -> list[FaultyPart]:

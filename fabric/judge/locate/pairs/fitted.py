@@ -233,9 +233,6 @@ def _described(
             found = describe(y, priced, joint.cells, floor=least, beside=beside, told=False, best=best)
             best = max(best, found.score)
             yield own, found
-            if found.effects and normal.groups is None:  # what is normal was seen with the faults in it
-                again = refitted(found.normal, y, found.explained == 0)
-                yield own, describe(y, again, joint.cells, floor=least, beside=beside, told=False, best=best)
 
 
 def _own_levels(joint: Joint) -> list[Floats]:

@@ -91,17 +91,13 @@ class Joint:
         """
         With what is between two hosts alone as a part, for those that were slow with each other twice or more.
 
-        Where that are many, what other parts explain is no path; and where it still is a fifth of all, that is a class.
+        Where that are a fifth of all, that is a class.
         """
-        every = sum(len(np.unique(one.pair)) for one in self.planes)
-        for telling in (found.slow, found.slow & (found.explained == 0)):
-            pairs = []
-            for place, one in enumerate(self.planes):
-                number, count = np.unique(one.pair[telling[self.samples_of(place)]], return_counts=True)
-                pairs.append(number[count >= _TWICE])
-            if sum(map(len, pairs)) <= FIFTH * every:
-                return Joint.of(self.planes, pairs) if any(map(len, pairs)) else self
-        return self
+        every, pairs = sum(len(np.unique(one.pair)) for one in self.planes), []
+        for place, one in enumerate(self.planes):
+            number, count = np.unique(one.pair[found.slow[self.samples_of(place)]], return_counts=True)
+            pairs.append(number[count >= _TWICE])
+        return Joint.of(self.planes, pairs) if 0 < sum(map(len, pairs)) <= FIFTH * every else self
 
     @cached_property
     def across(self) -> Bools | None:
