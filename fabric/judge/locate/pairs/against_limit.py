@@ -94,7 +94,7 @@ def as_a_whole(
 
     *others* are the hosts of each plane that is not slow as a whole: those of a leaf are good on another rail. With
     *one_leaf* all planes that are share it: the leaf, or what all hosts share, where they are farther below than places
-    differ.
+    differ. No leaf under which any pair reaches its limit: a slow switch holds every pair down.
     """
     samples = fitted.samples
     mine = np.isin(fitted.of_class, below.classes)
@@ -107,7 +107,8 @@ def as_a_whole(
     probes = tuple(samples.probe_ids[i] for i in slow[:MOST_NAMED].tolist()) if samples.probe_ids else ()
     alone = any(len(set(hosts) & set(each)) > len(each) / 2 for each in others)
     far = one_leaf and bool(np.median(samples.gbps[slow] / samples.limits_gbps[slow]) < 1 - PLACED)
-    if below.whole and samples.only_leaf and len(hosts) > 2 and (alone or far):
+    every = below.whole and not (samples.gbps >= samples.limits_gbps).any()
+    if every and samples.only_leaf and len(hosts) > 2 and (alone or far):
         said = "the leaf switch: every pair under it is below the limit"
         said += ", and on another rail the same hosts are not" if alone else "; or what all these hosts share"
         return Suspect(

@@ -193,6 +193,14 @@ def test_far_below_under_one_leaf_it_is_the_leaf_or_what_its_hosts_share():
     assert [one.kind for one in two] == ["group"]
 
 
+def test_a_leaf_under_which_a_pair_reaches_the_limit_is_not_named():
+    """Hosts stand otherwise, or others disturb them: a slow switch holds every pair down."""
+    gbps = SAMPLES.gbps.copy()
+    gbps[7] = 411.0
+    one_good = plane(410.0, replace(SAMPLES, gbps=gbps), kind="leaf3", leaf="leaf3")
+    assert [one.kind for one in suspects(one_good, plane(380.0))] == ["group"]
+
+
 def test_hosts_of_two_leaves_are_a_group():
     assert [one.kind for one in suspects(whole(None), plane(380.0))] == ["group"]
 
