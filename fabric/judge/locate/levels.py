@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from math import ceil, log
 
 import numpy as np
 
-from fabric.judge.locate.structure import DEGREES, FLOOR, Bools, Floats, Ints, Normal, student
+from fabric.judge.locate.structure import FLOOR, HEAVY, LIGHT, Bools, Floats, Ints, Normal, student
 
 LEAST_NOISE = 0.002
 """The noise is never taken to be less: below it clocks and rounding count."""
@@ -38,6 +39,7 @@ _ENOUGH = 1 << 16  # samples of a class: they say its noise to within 0.3 % of i
 _ENOUGH_OF_HOST = 256  # samples of a host, and of all of them _ENOUGH, that say where it stands
 _LEAST_GROUP = 3
 _LEAST_SAMPLES = 6
+_LEAD = 3.0  # nats from which light tails are taken
 _HOST_COST = 0.9  # nats of a host's group, times ln of their number
 _DIPS = 0.1  # of samples, while groups are sought (real clusters: 5 to 25 %)
 _BEST = 0.8  # of a host's samples are below what it reaches at best: it is not what one tail says
@@ -114,7 +116,7 @@ def _several_levels(every: Floats, telling: Bools, *, placed: bool) -> Iterator[
     for begun, middle in ((_NOISY, seen[0][:1]), (_LOUD, np.array([np.median(y[y > y.max() - _FAR])]))):
         level, weight, noise = _settled(y, middle, begun)
         noisy = Normal("noisy", 0.0, everything, level[None], weight[None], np.array([noise]))
-        yield noisy
+        yield _tailed(noisy, every, telling)
 
 
 def unlike(found: Iterable[Normal]) -> Iterator[Normal]:
@@ -127,7 +129,7 @@ def unlike(found: Iterable[Normal]) -> Iterator[Normal]:
 
 
 def _are_alike(one: Normal, other: Normal) -> bool:
-    if one.level.shape != other.level.shape or one.cost < other.cost:
+    if one.level.shape != other.level.shape or one.degrees != other.degrees or one.cost < other.cost:
         return False
     near = _ALIKE * one.noise
     alike = (abs(one.level - other.level) < near[:, None]).all() and (abs(one.noise - other.noise) < near).all()
@@ -192,7 +194,7 @@ def _fitted(
         begun = _WIDE if number in wide else _NARROW
         mine = _settled(y[telling & (key == number)], some, begun)
         level[number, : len(some)], weight[number, : len(some)], noise[number] = mine
-    return Normal(name, cost, key, level, weight, noise, groups)
+    return _tailed(Normal(name, cost, key, level, weight, noise, groups), y, telling)
 
 
 def _settled(y: Floats, levels: Floats, noise: float = _NARROW) -> tuple[Floats, Floats, float]:
@@ -206,10 +208,10 @@ def _settled(y: Floats, levels: Floats, noise: float = _NARROW) -> tuple[Floats,
     part = np.ones((len(y), len(level)))
     for _ in range(_MOST_TURNS):
         z = (y[:, None] - level) / noise
-        held = (1 - dips) * weight * student(z) / noise
+        held = (1 - dips) * weight * student(z, HEAVY) / noise
         dip = np.where(y < level.max() - max(FLOOR, 3 * noise), dips / 3, 1e-9)
         part = held / (held.sum(axis=1) + dip)[:, None]
-        drawn = part * (DEGREES + 1) / (DEGREES + z * z)
+        drawn = part * (HEAVY + 1) / (HEAVY + z * z)
         level = np.where(
             drawn.sum(axis=0) > 0, (drawn * y[:, None]).sum(axis=0) / np.maximum(drawn.sum(axis=0), 1e-9), level
         )
@@ -297,6 +299,18 @@ def groupings(y: Floats, a: Ints, b: Ints, hosts: int) -> list[Groups]:
     return [(groups, cost) for _, groups, cost in found[:_MOST_TRIED]]
 
 
+def moved(groups: Ints, hosts: Ints, y: Floats, a: Ints, b: Ints) -> list[Groups]:
+    """The likeliest groups in which one of *hosts* is with others than now, where that is likelier than now."""
+    best, found = _likely(y, a, b, groups), None
+    for host, group in product(hosts.tolist(), range(int(groups.max()) + 1)):
+        other = groups.copy()
+        other[host] = group
+        score = _likely(y, a, b, other)
+        if score > best and are_classes(y, a, b, other):
+            best, found = score, other
+    return [] if found is None else [(found, group_cost(found))]
+
+
 def group_cost(groups: Ints) -> float:
     """Nats that it takes to say which group each host is in."""
     return _HOST_COST * len(groups) * log(int(groups.max()) + 1) + 4
@@ -378,7 +392,15 @@ def refitted(normal: Normal, y: Floats, healthy: Bools) -> Normal:
         if len(mine) >= _LEAST_SAMPLES:
             before = float(noise[number])
             level[number, used], weight[number, used], noise[number] = _settled(mine, level[number, used], before)
-    return replace(normal, level=level, weight=weight, noise=noise)
+    return _tailed(replace(normal, level=level, weight=weight, noise=noise), y, healthy)
+
+
+def _tailed(found: Normal, y: Floats, healthy: Bools) -> Normal:
+    """With light tails where the samples show them; else with heavy ones, as real clusters have."""
+    kept = healthy & (y >= found.least[found.of_class])
+    light = replace(found, degrees=LIGHT)
+    lead = np.log(light.density(y[kept], found.of_class[kept]) / found.density(y[kept], found.of_class[kept])).sum()
+    return light if lead > _LEAD else found
 
 
 def level_and_noise(values: Floats) -> tuple[float, float]:

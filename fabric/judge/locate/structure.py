@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import exp, inf
+from math import exp, inf, lgamma, pi
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +19,14 @@ UNKNOWN = -1
 FLOOR = 0.03
 """The smallest loss worth naming (InfiniBand practice warns at 10 %, published GEMM checks at 3.5 %)."""
 
-DEGREES = 4.0
-"""Degrees of freedom of the noise: heavy tails, as real clusters have."""
+HEAVY, LIGHT = 4.0, 30.0
+"""Degrees of freedom of the noise: heavy tails as real clusters have, or nearly normal where the samples show it."""
 
 
-def student(z: Floats) -> Floats:
-    """Density of Student's t distribution with four degrees of freedom."""
-    found: Floats = 0.375 * (1 + z * z / DEGREES) ** (-(DEGREES + 1) / 2)
+def student(z: Floats, degrees: float) -> Floats:
+    """Density of Student's t distribution."""
+    scale = exp(lgamma((degrees + 1) / 2) - lgamma(degrees / 2)) / (degrees * pi) ** 0.5
+    found: Floats = scale * (1 + z * z / degrees) ** (-(degrees + 1) / 2)
     return found
 
 
@@ -47,6 +48,7 @@ class Normal:
     noise: Floats
     groups: Ints | None = None
     names: tuple[str, ...] = ("all pairs",)
+    degrees: float = HEAVY
 
     def expected(self, y: Floats) -> Floats:
         """What each sample should be: its nearest level, of those that are no fault; its main one where it is slow."""
@@ -95,7 +97,7 @@ class Normal:
         for number in range(self.level.shape[1]):
             weight = self.weight[of_class, number]
             if weight.any():
-                found += weight * student((y - self.level[of_class, number] + loss) / width)
+                found += weight * student((y - self.level[of_class, number] + loss) / width, self.degrees)
         return found / width
 
 

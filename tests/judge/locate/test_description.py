@@ -12,7 +12,7 @@ from fabric.judge.locate.cells import Cells, Entries
 from fabric.judge.locate.description import describe, open_parts
 from fabric.judge.locate.levels import groupings, levels_of, refitted, structures
 from fabric.judge.locate.search import CERTAIN
-from fabric.judge.locate.structure import Description, Floats, Ints, Normal
+from fabric.judge.locate.structure import HEAVY, LIGHT, Description, Floats, Ints, Normal
 
 HOSTS = 12
 
@@ -111,6 +111,16 @@ def test_levels_are_the_peaks_that_many_samples_reach_the_highest_first() -> Non
         [np.log(400) + 0.002 * random.normal(size=60), np.log(380) + 0.002 * random.normal(size=40), [1.0]]
     )
     assert np.exp(levels_of(y, width=0.004)) == pytest.approx([400, 380], rel=0.005)
+
+
+@pytest.mark.parametrize(("draw", "degrees"), [("normal", LIGHT), ("t", HEAVY)])
+def test_tails_are_as_the_samples_show_them(draw: str, degrees: float) -> None:
+    random = np.random.default_rng(4)
+    noise = random.normal(size=600) if draw == "normal" else random.standard_t(4, size=600)
+    y = np.log(390) + 0.005 * noise
+    none = np.zeros(600, dtype=np.int64)
+    start = Normal("one", 0.0, none, np.array([[np.log(390)]]), np.ones((1, 1)), np.array([0.005]))
+    assert refitted(start, y, np.ones(600, dtype=np.bool_)).degrees == degrees
 
 
 @pytest.mark.parametrize("alone", [False, True])

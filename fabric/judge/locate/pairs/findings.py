@@ -10,7 +10,7 @@ import numpy as np
 
 from fabric.judge.locate.pairs.components import LINKS, Components
 from fabric.judge.locate.pairs.fitted import DOUBTFUL, Blamed, Fitted
-from fabric.judge.locate.structure import UNKNOWN, Bools, Ints
+from fabric.judge.locate.structure import HEAVY, UNKNOWN, Bools, Ints
 from fabric.model.outcome import Outcome
 from fabric.model.text import gbps_text
 from fabric.model.text import some as first_of
@@ -56,8 +56,11 @@ _NEXT = {
     "path": "test the two hosts again over a chosen path; read the counters of the switches between them",
 }
 
-FAR = 8.0
-"""Sigmas: chance alone makes one sample in a thousand so slow (Student's t with 4 degrees of freedom)."""
+FAR = 5.0
+"""Sigmas: chance alone makes one sample in three million so slow where tails are light."""
+
+FAR_HEAVY = 8.0
+"""The same where tails are heavy (one in a thousand, Student's t with 4 degrees of freedom)."""
 
 NAMES_MOST = 6
 """Names in a line."""
@@ -114,7 +117,7 @@ def pair_suspect(
 def unexplained(fitted: Fitted) -> Bools:
     """Samples that are far too slow and that neither a blamed component nor others on the same cable explain."""
     noise = np.array([one.noise for one in fitted.classes])[fitted.of_class]
-    far = np.maximum(FAR * noise, fitted.floor)
+    far = np.maximum((FAR if fitted.degrees > HEAVY else FAR_HEAVY) * noise, fitted.floor)
     odd: Bools = (fitted.ratio < 1 - fitted.explained - far) & ~fitted.together
     return odd
 

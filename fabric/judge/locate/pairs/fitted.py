@@ -114,7 +114,8 @@ class Fitted:
 
     *blamed*, most certain first; *open* components may be bad; *explained* is the expected loss of each sample, *ratio*
     of each to what is expected of it, *noise* of one sample, *of_class* its class. *floor*: a smaller loss is not worth
-    naming, however certain it is. *together*: slow because of others on the same cable.
+    naming, however certain it is. *degrees* of freedom of the noise. *together*: slow because
+    of others on the same cable.
     """
 
     samples: PairSamples
@@ -127,6 +128,7 @@ class Fitted:
     explained: Floats
     classes: tuple[LinkClass, ...]
     of_class: Ints
+    degrees: float
     together: Bools
 
     def through(self, component: int) -> Ints:
@@ -184,7 +186,7 @@ def _tried(joint: Joint, levels: Sequence[Floats], least: float) -> _Tried:
         best, before = _best(tried.values()), left
         own, found = best
         y, left = joint.y - own[joint.plane], found.explained < NEAR
-        groups = joint.grouped([one.part for one in found.effects], y)
+        groups = joint.grouped([one.part for one in found.effects], y, found.normal.groups)
         if not groups and (left == before).all():
             break
         if not left.all():
@@ -276,6 +278,7 @@ def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: floa
                     for n, count in zip(present.tolist(), np.bincount(of_class), strict=True)
                 ),
                 of_class,
+                normal.degrees,
                 found.together[mine],
             )
         )
@@ -364,6 +367,8 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
             doubts.append(f"{alike} of {things} lose as much: a class (make, wiring, place), not faults")
         elif one in small and family[one.part] in _HOST_FAMILIES and one.loss < least:
             doubts.append(ELSEWHERE if placed else f"{ELSEWHERE}: give an inventory")
+        elif one.loss < _PLACES and _is_large_leaf(one, joint):
+            doubts.append(f"{ELSEWHERE}: measure other rails")
         elif _may_be_drawn(one, joint, behind):
             doubts.append(DRAWN)
         elif shows.mean() < _OFTEN and not _is_one_way(one, joint):
@@ -373,6 +378,12 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
         else:
             doubts.append("")
     return doubts
+
+
+def _is_large_leaf(effect: FaultyPart, joint: Joint) -> bool:
+    """Whether it is a leaf of a fifth of all hosts or more, of which no other rail tells."""
+    large = FIFTH * joint.things(effect.part) <= 1
+    return joint.family[effect.part] == FAMILY["leaf"] and large and len(joint.planes) == 1
 
 
 def _is_one_way(effect: FaultyPart, joint: Joint) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 from fabric.judge.locate.candidates import CORES, SPINES
 from fabric.judge.locate.cells import Cells, Entries
 from fabric.judge.locate.company import as_shares
-from fabric.judge.locate.levels import FIFTH, Groups, are_classes, group_cost
+from fabric.judge.locate.levels import FIFTH, Groups, are_classes, group_cost, moved
 from fabric.judge.locate.pairs.components import (
     BUNDLES,
     EXTRA,
@@ -115,11 +115,12 @@ class Joint:
         """What those in the way of each sample reached, as its *y* is where planes have their *own* levels."""
         return inf if self.beside is None else self.beside - own[self.plane]
 
-    def grouped(self, faulty: Sequence[int], y: Floats) -> list[Groups]:
+    def grouped(self, faulty: Sequence[int], y: Floats, known: Ints | None) -> list[Groups]:
         """
-        Where the hosts of which parts are said to be *faulty* may just stand: in a group of their own.
+        Where the hosts of which parts are said to be *faulty* may just stand: in a group of their own, or another one.
 
-        What passes through *faulty* parts that are of no host says nothing of that.
+        *known*: the group of each host that they were compared in. What passes through *faulty* parts that are of no
+        host says nothing of that.
         """
         hosts, tells = np.zeros(len(self.hosts), dtype=np.bool_), np.ones(len(y), dtype=np.bool_)
         for part in faulty:
@@ -131,7 +132,10 @@ class Joint:
                     tells[self.cells.of(part)] = False
         alone = hosts.astype(np.int64)
         several = 1 < hosts.sum() < len(hosts) and are_classes(y[tells], self.a[tells], self.b[tells], alone)
-        return [(alone, group_cost(alone))] if several else []
+        found = [(alone, group_cost(alone))] if several else []
+        if known is not None:
+            found += moved(known, np.flatnonzero(hosts), y[tells], self.a[tells], self.b[tells])
+        return found
 
     def things(self, part: int) -> int:
         """Of how many of its family a part is one; both directions of a thing are one."""
@@ -163,7 +167,7 @@ class _Numbers:
         self.sides: list[Ints] = []
         self._number: dict[tuple[str, str], int] = {}
         self._rows: list[tuple[int, float, int, bool, float]] = []
-        self._several = len(planes) > 1
+        self._several, self._apart = len(planes) > 1, len({one.leaves for one in planes}) > 1
 
     def _of(
         self, key: tuple[str, str], family: int, extra: float, whole: int = UNKNOWN, share: float | None = None
@@ -196,7 +200,13 @@ class _Numbers:
         for host, component in zip(hosts.tolist(), mine.host_sides.tolist(), strict=True):
             if (place, component) not in self.places[host]:
                 self.places[host].append((place, component))
-        return np.column_stack([number[mine.paths], hosts[samples.a], hosts[samples.b]])
+        found = np.column_stack([number[mine.paths], hosts[samples.a], hosts[samples.b]])
+        if SPINES not in mine.names or not self._apart:
+            return found
+        spines = mine.names.index(SPINES)
+        every = self._of((SPINES, "of all planes"), FAMILY[SPINES], EXTRA[SPINES], share=samples.shares.get(SPINES))
+        self.places[every].append((place, spines))
+        return np.column_stack([found, np.where((mine.paths == spines).any(axis=1), every, UNKNOWN)])
 
     def cells(self, paths: Ints) -> tuple[Cells, Ints]:
         """For the locator, with the family of each part."""
