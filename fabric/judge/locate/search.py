@@ -71,7 +71,7 @@ class Search(Likelihood):
         return self.told(found)
 
     def matters(self, fault: FaultyPart) -> bool:
-        """Whether it loses as much as a faulty part must, on average over a class: a host may be a little low."""
+        """Whether it loses as much as a faulty part must, on average over a class: what shows seldom may not."""
         return any(
             one.rho * one.loss >= ALWAYS * self.matrix.least[self.cells.of_class[one.cell]] for one in fault.losses
         )

@@ -60,11 +60,6 @@ class Normal:
         found[slow] = np.minimum(self.top, np.maximum(self.main, self.top - NEAR))[self.of_class][slow]
         return found
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether no class has more than one level."""
-        return bool(((self.weight > 0).sum(axis=1) == 1).all())
-
     @cached_property
     def top(self) -> Floats:
         """By class: its highest level."""

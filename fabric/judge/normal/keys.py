@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from fabric.model.gathered import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FailureKind, Probe, ProbeResult, Results
 from fabric.model.recorded import Key
@@ -22,10 +23,7 @@ Shared = TypeVar("Shared", bound=Hashable)
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Shared]) -> dict[Shared, list[Item]]:
     """What shares a key, in the order in which it comes."""
-    found: dict[Shared, list[Item]] = {}
-    for one in items:
-        found.setdefault(key(one), []).append(one)
-    return found
+    return gathered((key(one), one) for one in items)
 
 
 def begun(probes: Iterable[Probe], results: Results) -> list[tuple[Probe, ProbeResult]]:

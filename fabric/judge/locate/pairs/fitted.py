@@ -69,9 +69,7 @@ _PLACES = log(1 / (1 - PLACED))
 _NEAR_GAP, _MOST_GAP = 0.008, 0.08  # between classes by placement (real clusters: 4 to 6 %)
 _LOST = log(NOTHING) / 2  # natural log, of a level: nearer to nothing than to others
 _SAME_LEVEL = 0.01  # levels of planes so near are one
-_LEAST_OF_HOST, _LEAST_HOSTS = 2, 6  # samples, and hosts with so many, that say how far hosts are apart
 _MOST_TURNS = 4  # that seek what is normal again
-_STEPS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)  # times that
 
 
 ALL = "all pairs"

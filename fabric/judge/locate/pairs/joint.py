@@ -42,8 +42,8 @@ class Joint:
     """
     Planes of one kind and line rate, with the samples of all one after the other.
 
-    *places* says of each part which component of which planes it is. *a* and *b* are the hosts of each sample, *sides*
-    the parts that are their sides; *plane* is that of each sample.
+    *places* says of each part which component of which planes it is. *a* and *b* are the hosts of each sample, *plane*
+    is that of each.
     """
 
     planes: tuple[PairSamples, ...]
@@ -57,7 +57,6 @@ class Joint:
     cells: Cells
     family: Ints
     places: tuple[tuple[tuple[int, int], ...], ...]
-    sides: tuple[Ints, Ints]
 
     @classmethod
     def of(cls, planes: Sequence[PairSamples], pairs: Sequence[Ints] = ()) -> Joint:
@@ -81,10 +80,6 @@ class Joint:
             _beside(planes),
             *made.cells(np.concatenate(padded)),
             tuple(tuple(one) for one in made.places),
-            (
-                np.concatenate([side[one.a] for side, one in zip(made.sides, planes, strict=True)]),
-                np.concatenate([side[one.b] for side, one in zip(made.sides, planes, strict=True)]),
-            ),
         )
 
     def with_paths(self, found: Description) -> Joint:
@@ -164,7 +159,6 @@ class _Numbers:
     def __init__(self, planes: Sequence[PairSamples], *, pairs: int) -> None:
         self._pairs = pairs
         self.places: list[list[tuple[int, int]]] = []
-        self.sides: list[Ints] = []
         self._number: dict[tuple[str, str], int] = {}
         self._rows: list[tuple[int, float, int, bool, float]] = []
         self._several, self._apart = len(planes) > 1, len({one.leaves for one in planes}) > 1
@@ -193,7 +187,6 @@ class _Numbers:
             share = samples.shares.get(above)
             number[component] = self._of((kind, name), FAMILY[thing], extra, of, share)
             self.places[number[component]].append((place, component))
-        self.sides.append(number[mine.host_sides])
         if not self._several:
             return number[mine.paths]
         hosts = np.array([self._of(("whole host", name), WHOLE_HOST, 0.0) for name in samples.hosts], dtype=np.int64)
