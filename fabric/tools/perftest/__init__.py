@@ -1,8 +1,10 @@
 """What perftest's output says: its result tables, read line by line."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 from fabric.errors import UnreadableOutput
 from fabric.tools.driver import COLOUR, need
@@ -22,6 +24,7 @@ _TITLE = re.compile(r"\s*((?:Send|RDMA_Write|RDMA_Read|Write|Atomic|Raw)\w{0,20}
 _PICKED = re.compile(r"(?:Picking device No\. |Using ROCm Device with ID: )(\d{1,5})(?:$|, Name:)", re.ASCII)
 
 _ADDRESSES = ("local address:", "remote address:")
+_NEW_EACH_TIME = ("[pid = ", "allocated GPU buffer ", "deallocating GPU buffer ")  # and of no interest
 _WORD = 64  # characters kept of a value above the table; a choice, a device's name has 63 at most
 _SIDES = 16  # blocks that may be interleaved in one stream: server, client, and parallel pairs; a choice
 _PROBLEMS_KEPT = 20  # of one table; a choice: more than anybody reads
@@ -87,48 +90,36 @@ def parse(text: str) -> PerftestLog:
     if "\x1b" in text:
         text = COLOUR.sub("", text)
     lines = text.splitlines()
+    meant = [_meaning(line) for line in lines]
     reader = _Reader()
-    others = [line for number, line in enumerate(lines, start=1) if not reader.line(line, last=number == len(lines))]
+    for number, (take, said, _) in enumerate(meant, start=1):
+        if take is not None:
+            reader.at_end = number == len(lines)
+            take(reader, said)
     for table in reader.tables:
         if table.unit is None and not table.problems:
             table.say("no result table")
         elif table.unit is not None and not table.rows:
             table.say("no result row")
-    return PerftestLog(tuple(reader.tables), complaints(others) if others else ())
+    others = [line for line, (_, _, is_other) in zip(lines, meant, strict=True) if is_other]
+    return PerftestLog(tuple(reader.tables), complaints(others))
 
 
 class _Reader:
-    """Gives each line to the table that it belongs to; server and client may share one stream."""
+    """
+    Gives each line to the table that it belongs to; server and client may share one stream.
+
+    *at_end*: the line that it is given is the last of all.
+    """
 
     def __init__(self) -> None:
         self.tables: list[PerftestTest] = []
+        self.at_end = False
         self._titled: list[PerftestTest] = []  # blocks whose table has not begun
         self._open: list[PerftestTest] = []
         self._gpu: str | None = None  # that the next block's buffers are on
 
-    def line(self, line: str, *, last: bool) -> bool:
-        """Take one line, the *last* of all or another; False for what is no part of a block: it may be a complaint."""
-        text = line.strip()
-        if text[:1].isdigit():
-            self._number_line(line, last=last)
-            return text.lower() == text.upper()
-        if text.startswith(_ADDRESSES):
-            self._address(text)
-            return True
-        told, title = _meant(text)
-        if told:
-            self._say(told)
-        elif title is not None:
-            self._title(title)
-        elif text.startswith("-----"):
-            self._rule()
-        elif text.startswith("#bytes"):
-            self._header(text)
-        else:
-            return not text
-        return True
-
-    def _title(self, title: str) -> None:
+    def title(self, title: str) -> None:
         """A new block; one that comes after a table began is no neighbour of it: what was open has ended."""
         if self._open:
             self._open.clear()
@@ -139,7 +130,7 @@ class _Reader:
         self.tables.append(table)
         self._titled = [*self._titled[1 - _SIDES :], table]
 
-    def _say(self, told: tuple[tuple[str, str], ...]) -> None:
+    def told(self, told: tuple[tuple[str, str], ...]) -> None:
         """One line above a table: of the newest block that has not said so yet, or of one about to begin."""
         if told[0][0] == "GPU":
             self._gpu = told[0][1]
@@ -149,13 +140,13 @@ class _Reader:
                 table.told.update(told)
                 return
 
-    def _address(self, line: str) -> None:
+    def address(self, said: tuple[str, str]) -> None:
         """A queue pair's address, of this side or of the other."""
+        side, address = said
         if self._titled:
-            side, _, address = line.partition(" address:")
-            (self._titled[-1].local if side == "local" else self._titled[-1].remote).append(address.strip())
+            (self._titled[-1].local if side == "local" else self._titled[-1].remote).append(address)
 
-    def _header(self, line: str) -> None:
+    def header(self, line: str) -> None:
         """A table begins: that of the newest block without one, else of a block whose title is not in the log."""
         if self._titled:
             table = self._titled.pop()
@@ -170,23 +161,24 @@ class _Reader:
             return
         self._open = [*self._open[1 - _SIDES :], table]
 
-    def _rule(self) -> None:
+    def rule(self, _: str) -> None:
         """A line of dashes ends the oldest table that has rows, unless it can belong to a block about to begin."""
         ended = None if self._titled else next((table for table in self._open if table.rows), None)
         if ended:
             ended.closed = True
             self._open.remove(ended)
 
-    def _number_line(self, line: str, *, last: bool) -> None:
+    def row(self, found: re.Match[str]) -> None:
         """A row, if a table is open: sizes ascend within a table, so two interleaved ones can be told apart."""
-        if not self._open:
-            return
-        if found := _ROW.match(line):
+        if self._open:
             size_bytes = int(found[1])
             tables = (table for table in self._open if not table.rows or table.rows[-1].size_bytes < size_bytes)
             _add_row(next(tables, self._open[-1]), found)
-        elif _is_row_like(line, last=last):
-            self._open[0].say(f"{'the last row is cut' if last else 'unreadable row'}: {line.strip()[:120]!r}")
+
+    def number(self, line: str) -> None:
+        """What starts with a number and is no row, or not the whole of one."""
+        if self._open and _is_row_like(line, last=self.at_end):
+            self._open[0].say(f"{'the last row is cut' if self.at_end else 'unreadable row'}: {line.strip()[:120]!r}")
 
 
 # Lines above a table: the first four characters, and the names of the one or two values in it.
@@ -201,12 +193,30 @@ _SAYS = {
 }
 
 
+_Taker = Callable[[_Reader, Any], None]
+
+
 @lru_cache(maxsize=4096)  # nearly all lines are the same in every run on every host
-def _meant(line: str) -> tuple[tuple[tuple[str, str], ...], str | None]:
-    """The values in a line above a table, or the title of a block."""
-    told = _told(line)
-    title = None if told else _TITLE.fullmatch(line)
-    return told, title[1].rstrip() if title else None
+def _meaning(line: str) -> tuple[_Taker | None, Any, bool]:
+    """What of a reader takes a line, what it is given, and whether the line is no part of a block: it may complain."""
+    text = line.strip()
+    if text[:1].isdigit():
+        found, is_other = _ROW.match(line), text.lower() != text.upper()
+        return (_Reader.row, found, is_other) if found else (_Reader.number, line, is_other)
+    if text.startswith(_ADDRESSES):
+        side, _, address = text.partition(" address:")
+        return _Reader.address, (side, address.strip()), False
+    if text.startswith(_NEW_EACH_TIME):
+        return None, None, False
+    if told := _told(text):
+        return _Reader.told, told, False
+    if title := _TITLE.fullmatch(text):
+        return _Reader.title, title[1].rstrip(), False
+    if text.startswith("-----"):
+        return _Reader.rule, text, False
+    if text.startswith("#bytes"):
+        return _Reader.header, text, False
+    return None, None, bool(text)
 
 
 def _told(line: str) -> tuple[tuple[str, str], ...]:

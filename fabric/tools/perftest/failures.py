@@ -103,9 +103,11 @@ class PerftestFailure:
 
 def complaints(lines: Sequence[str]) -> tuple[PerftestFailure, ...]:
     """The first failure of each kind, in the order printed; empty when the tool did not complain."""
+    kinds = [_kind(line) for line in lines]
+    if not any(kinds):
+        return ()
     found: dict[str, str] = {}
-    for number, line in enumerate(lines):
-        kind = _kind(line)
+    for number, (line, kind) in enumerate(zip(lines, kinds, strict=True)):
         if kind is not None and kind not in found:
             found[kind] = _with_status(line, lines[number + 1 : number + 2]) if kind == "completion_error" else line
     if len(found) > 1:
