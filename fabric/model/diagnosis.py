@@ -65,12 +65,18 @@ PROBLEMS_MOST = 20
 
 @dataclass(frozen=True, slots=True)
 class PairTest:
-    """One test of two hosts; *via* is the spine it shall cross, None when any will do; *why* in words."""
+    """
+    One test of two hosts; *via* is the spine it shall cross, None when any will do; *why* in words.
+
+    *label*: the flow label of its packets. Where a hash draws the way, the same two hosts with the same label take the
+    same one again. None: another than before.
+    """
 
     a: str
     b: str
     via: str | None = None
     why: str = ""
+    label: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

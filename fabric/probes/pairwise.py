@@ -32,7 +32,7 @@ from fabric.model.fields.entry import NotInFiles
 from fabric.model.fields.scalars import Whole
 from fabric.model.probe import Answered, ParamValue, Probe, Reading
 from fabric.model.topology import Host, Rnic, Topology
-from fabric.probes.perftest_pair import PerftestSpec
+from fabric.probes.perftest_pair import FLOW_LABEL, PerftestSpec
 from fabric.probes.shapes import Name, QueuePairs, Seconds, int_param, repeated, through_switch
 from fabric.tools.perftest.command import CommandSide
 
@@ -225,8 +225,20 @@ class PairSpec(PerftestSpec):
                 round=number,
                 port=self.first_port + plane.rail * _ROUNDS_APART + number % _ROUNDS_APART,
                 **self.own_params(),
+                **self._label(test, ends, number),
                 **({"why": test.why} if test.why else {}),
             )
+
+
+    def _label(self, test: PairTest, ends: Sequence[Host], number: int) -> dict[str, ParamValue]:
+        """
+        On Ethernet, of one queue pair, the flow label: with it a test can be repeated over the very same way.
+
+        Several queue pairs with one label would all be on one way.
+        """
+        if self.queue_pairs > 1 or any(host.platform.link_layer != "ethernet" for host in ends):
+            return {}
+        return {FLOW_LABEL: number + 1 if test.label is None else test.label}
 
 
 class PairwiseSpec(PairSpec):

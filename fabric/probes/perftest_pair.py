@@ -21,6 +21,10 @@ GRACE_S = 20.0
 """How much longer than its duration a side may take before its deadline (seconds)."""
 
 
+FLOW_LABEL = "flow_label"
+"""The parameter of a probe that says which flow label its packets have."""
+
+
 class PerftestSpec(ProbeSpec):
     """What is measured by a server and a client of perftest."""
 
@@ -104,7 +108,14 @@ class PerftestSpec(ProbeSpec):
             gpu, numa = cls.buffers(probe, platform, rnic)
             size_bytes = int_param(probe, "size_bytes")
             place = CommandSide(
-                platform=platform, rnic=rnic, port=port, peer=peer, size_bytes=size_bytes, numa_node=numa, gpu=gpu
+                platform=platform,
+                rnic=rnic,
+                port=port,
+                peer=peer,
+                size_bytes=size_bytes,
+                numa_node=numa,
+                gpu=gpu,
+                flow_label=int_param(probe, FLOW_LABEL) if FLOW_LABEL in probe.params else None,
             )
             words = cls.words(probe, place)
             timeout_s = cls.at_most_s(probe) + GRACE_S

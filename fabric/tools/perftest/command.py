@@ -20,7 +20,9 @@ class CommandSide:
     Buffers are on the *gpu*, where perftest reaches it, else on the memory node.
 
     With the platform's GID index packets carry that entry of the port's GID table: RoCE needs it where the tool's own
-    choice is not routed. With its traffic class they are in that class: by the address of each queue pair
+    choice is not routed. With a flow label all packets of one side have the same UDP source port, so that a hash sends
+    them over the same way each time (perftest 23.10 and later, perftest_resources.c; before, the option is taken and
+    ignored). With its traffic class they are in that class: by the address of each queue pair
     (``--tclass``), or where the site's own options have them made by rdma_cm, by the type of service (``--tos``).
     """
 
@@ -31,6 +33,7 @@ class CommandSide:
     size_bytes: int
     numa_node: int
     gpu: int | None = None
+    flow_label: int | None = None
 
 
 def write_bw(side: CommandSide, *, duration_s: int, queue_pairs: int) -> tuple[str, ...]:
@@ -75,6 +78,7 @@ def _argv(tool: str, side: CommandSide, measured: Sequence[str], last: Sequence[
         *measured,
         *(() if gid_index is None else (f"--gid-index={whole(gid_index, 'GID index', at_least=0, at_most=255)}",)),
         *_class(platform),
+        *_label(side.flow_label),
         *last,
         *map(option_word, platform.perftest_options),
         *(() if side.peer is None else (address(side.peer, "peer"),)),
@@ -90,6 +94,13 @@ def _class(platform: Platform) -> tuple[str, ...]:
         return ()
     name = "tclass" if _BY_RDMA_CM.isdisjoint(platform.perftest_options) else "tos"
     return (f"--{name}={whole(platform.traffic_class, 'traffic class', at_least=0, at_most=255)}",)
+
+
+def _label(flow_label: int | None) -> tuple[str, ...]:
+    """Of 20 bits; 0 is none."""
+    if flow_label is None:
+        return ()
+    return (f"--flow_label={whole(flow_label, 'flow label', at_least=1, at_most=(1 << 20) - 1)}",)
 
 
 def given_options(argv: tuple[str, ...]) -> dict[str, str]:

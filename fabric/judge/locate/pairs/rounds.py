@@ -30,6 +30,7 @@ VERIFY = "once more"
 _CLEARED = 2  # good samples that clear a host of each dip: what is slow in half of its samples is not
 _ENOUGH = 6  # samples of a blamed part, which two that others disturb do not outweigh (a choice)
 _ODD = 4.0  # sigmas below what is expected
+_SAME_WAY = 3  # samples of one way, all slow: others' traffic, in a quarter of all at most, was it in 1 of 64
 _TESTS_A_SWITCH = 2  # of an uplink, leaf or spine in one round: it has many hosts, a suspected host only itself
 _HOSTS_A_LEAF = 2  # from which tests through a switch are sought: more say the same
 _MOST = 1 << 16  # tests that are looked at for one switch
@@ -98,10 +99,12 @@ class _Round:
         """
         What is to be settled, then what no good sample has gone through: what is free is enough for many.
 
-        That is a direction of a host side, and of an uplink where routes say that it is in use; where ways are drawn,
-        the uplinks of each leaf, as often as *draws* says. Last, hosts with fewer good samples than it takes to clear
+        Before both what was slow on a drawn way that can be taken again. What nothing has gone through is a direction
+        of a host side, and of an uplink where routes say that it is in use; where ways are drawn, the uplinks of each
+        leaf, as often as *draws* says. Last, hosts with fewer good samples than it takes to clear
         them, where the rounds that are *left* can.
         """
+        self._same_ways()
         self.of(to_settle(self.fitted))
         for component, leaf in _uplinks(self.fitted):
             more = True
@@ -117,6 +120,26 @@ class _Round:
         if self._found:
             self._meanwhile()
         return self._found
+
+    def _same_ways(self) -> None:
+        """
+        Slow samples of drawn ways, over the very same way: a part on it is slow again, and what was in the way is gone.
+
+        Each until it was once as it must be, or so often that chance does not explain it.
+        """
+        samples, fitted = self.fitted.samples, self.fitted
+        if samples.label is None:
+            return
+        open_ = samples.drawn & (samples.label > 0)
+        open_ &= ~np.isin(fitted.components.paths, list(self._sure)).any(axis=1)
+        ways, of, times = np.unique(
+            np.stack([samples.a, samples.b, samples.label])[:, open_], axis=1, return_inverse=True, return_counts=True
+        )
+        slow = (fitted.ratio < 1 - _ODD * fitted.noise)[open_]
+        again = (np.bincount(of.ravel(), slow, minlength=len(times)) == times) & (times < _SAME_WAY)
+        for a, b, label in ways[:, np.flatnonzero(again)[np.argsort(-times[again], kind="stable")]].T.tolist():
+            if self._free[a] and self._free[b]:
+                self._add(a, b, UNKNOWN, "the way it took", label)
 
     def _meanwhile(self) -> None:
         """
@@ -274,7 +297,7 @@ class _Round:
         which = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
         return np.repeat(a, count), np.repeat(b, count), np.where(np.repeat(across, count), which, UNKNOWN)
 
-    def _add(self, a: int, b: int, via: int, why: str) -> None:
+    def _add(self, a: int, b: int, via: int, why: str, label: int | None = None) -> None:
         samples = self.fitted.samples
         self._free[[a, b]] = False
         sender, receiver = samples.leaf[[a, b]].tolist()
@@ -282,7 +305,7 @@ class _Round:
             self._drawn_from[sender] += 1
             self._drawn_to[receiver] += 1
         name = samples.spines[via] if via != UNKNOWN else None
-        self._found.append(PairTest(samples.hosts[a], samples.hosts[b], name, f"tells about {why}"))
+        self._found.append(PairTest(samples.hosts[a], samples.hosts[b], name, f"tells about {why}", label))
 
 
 def to_settle(fitted: Fitted) -> list[int]:

@@ -19,6 +19,7 @@ from fabric.model.probe import AGAIN, FailureKind, Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.probes import pairwise, routes
 from fabric.probes.pairwise import Plane, planes_of
+from fabric.probes.perftest_pair import FLOW_LABEL
 from fabric.probes.shapes import int_param
 
 _HIGHEST = 2  # switches on the way up from a leaf: three levels
@@ -140,6 +141,7 @@ def _plane(
         beside=np.array([beside[probe.probe_id] for probe, _ in good]),
         shares=shares_above(plane.leaves, topology) if one_way else {},
         pods=pods_of(plane.leaves, topology),
+        label=np.array([probe.params.get(FLOW_LABEL, 0) for probe, _ in good], dtype=np.int64),
     )
     verified = any(probe.params.get("why") == VERIFY for probe, _ in measured)
     rounds = 1 + max(int_param(probe, "round") for probe, _ in measured)

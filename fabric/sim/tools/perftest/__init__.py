@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from fabric.model.topology import Gpu, Rnic
 from fabric.sim import page
-from fabric.sim.hashing import text_hash
+from fabric.sim.hashing import mix64, text_hash
 from fabric.sim.hosts import GPU_MODELS, pci_bus, visible_gpus
 from fabric.sim.hosts.capacity import MESSAGES_PER_QP_MPPS, RNIC_EFFICIENCY, Layout
 from fabric.sim.hosts.site import Flow, Ring, Site
@@ -55,6 +55,12 @@ class PairEnd:
     def site(self) -> Site:
         """Its host."""
         return self.process.site
+
+    @property
+    def draw(self) -> int:
+        """What a hash tells its packets from others by: the flow label where it has one (rdma_cm sets none)."""
+        label = 0 if self.options.rdma_cm else self.options.flow_label
+        return mix64(label) if label else self.bits
 
     @property
     def rnic(self) -> Rnic:
@@ -149,15 +155,15 @@ class Transfer(Flow):
             bus_ratio=RNIC_EFFICIENCY,
             one_way=True,
             to_rails=(server.rnic.rail,),
-            draw=client.bits,
-            qps=client.options.queue_pairs,
+            draw=client.draw,
+            qps=1 if client.options.flow_label else client.options.queue_pairs,
         )
         return self.rack.above.ring(ring)
 
     def _answers(self, ring: Ring) -> Ring:
         """The way back of what says that a packet came: a hash draws it for itself, and without it nothing goes on."""
         here, there = ring.hosts
-        return replace(ring, hosts=(there, here), rails=ring.to_rails, to_rails=ring.rails, draw=self.server.bits)
+        return replace(ring, hosts=(there, here), rails=ring.to_rails, to_rails=ring.rails, draw=self.server.draw)
 
     def _gpu_fails(self, at_s: float) -> bool:
         """A side whose GPU does not work ends with CUDA's complaint, and the other side loses its peer."""

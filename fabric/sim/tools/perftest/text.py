@@ -37,6 +37,7 @@ class WriteBwOptions:
     version: bool = option("-V --version", False, None)
     rdma_cm: bool = option("-R --rdma_cm", False, None)
     tclass: int = option("--tclass", 0, within(0, 255))
+    flow_label: int = option("--flow_label", 0, within(0, (1 << 20) - 1))
     tos: int | None = option("-T --tos", None, within(0, 255))
     peer: str | None = None
 
