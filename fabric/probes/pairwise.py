@@ -229,7 +229,6 @@ class PairSpec(PerftestSpec):
                 **({"why": test.why} if test.why else {}),
             )
 
-
     def _label(self, test: PairTest, ends: Sequence[Host], number: int) -> dict[str, ParamValue]:
         """
         On Ethernet, of one queue pair, the flow label: with it a test can be repeated over the very same way.

@@ -128,8 +128,10 @@ def _hosts(run: ShownRun) -> Iterator[Picture]:
 def _pairs(run: ShownRun) -> Iterator[Picture]:
     """Of each kind that two hosts measure together; ringed is what a suspected part of the network explains."""
     network = [one for one in run.judged.verdict.suspects if not one.hosts and one.probes]
-    passed = run.frames.parts
-    through = passed.loc[passed["part"].isin([one.component for one in network]), "probe"] if network else ()
+    through: Sequence[str] = ()
+    if network:
+        passed = run.frames.parts
+        through = passed.loc[passed["part"].isin([one.component for one in network]), "probe"]
     crossed = {*through, *(probe for one in network for probe in one.probes)}
     ringed = ", ".join(one.component for one in network[:3])
     words = "The least over rails and rounds, over the upper quartile of all pairs of the same rail"

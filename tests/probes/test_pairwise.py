@@ -55,6 +55,25 @@ def test_each_rnic_is_measured_once_a_round() -> None:
         assert (set(ends.values()), len(ends)) == ({1}, 8 * 2)
 
 
+def on_ethernet(topology: Topology) -> Topology:
+    """The same hosts with RoCE."""
+    hosts = {
+        name: replace(host, platform=replace(host.platform, link_layer="ethernet"))
+        for name, host in topology.hosts.items()
+    }
+    return replace(topology, hosts=hosts)
+
+
+def test_a_round_of_one_queue_pair_has_its_own_flow_label_on_ethernet() -> None:
+    """The label decides the way; InfiniBand has none, and several queue pairs would all be on one way."""
+    probes = expanded(on_ethernet(pod()), queue_pairs=1)
+    assert {(probe.params["round"], probe.params["flow_label"]) for probe in probes} == {(0, 1), (1, 2), (2, 3)}
+    commands = PairwiseSpec.commands(probes[0], on_ethernet(pod()))
+    assert all("--flow_label=1" in one.argv for one in (*commands.servers, commands.client))
+    others = expanded(pod(), queue_pairs=1) + expanded(on_ethernet(pod()), queue_pairs=2)
+    assert not any("flow_label" in probe.params for probe in others)
+
+
 def test_the_first_round_stays_under_the_leaves_and_the_others_leave_them() -> None:
     topology = pod()
     for probe in expanded(topology):

@@ -95,6 +95,20 @@ def test_rings_run_faster_when_every_switch_routes_adaptively(kit) -> None:
     assert sum(adaptive) > 1.2 * sum(hashed)
 
 
+def test_a_flow_label_decides_the_way_that_a_hash_draws(kit) -> None:
+    """One of two spines is slow: a label is on it always or never, and of many labels some are."""
+    faults = (Fault("spine0", "slow", 0.5),)
+    world = World(roce_pod(kit), MockSettings(faults=faults, noise_cv=0.0, routing="ecmp"), seed=1)
+    lines = []
+    for turn, label in enumerate([*range(1, 9), *range(1, 9)]):
+        option = f"--flow_label={label}"
+        server, client = kit.pair(20.0 * turn, "gpu000", "mlx5_0", port=18600 + turn, server=option, client=option)
+        lines += [(server[0], "gpu002", server[2]), (client[0], "gpu000", client[2].replace("localhost", "gpu002"))]
+    gbps = [round(kit.bandwidth_gbps(ended.stdout)) for ended in kit.played(world, lines)[1::2]]
+    assert gbps[:8] == gbps[8:]
+    assert len(set(gbps)) == 2
+
+
 CONFIG, BACKUP = "/etc/opensm/opensm.conf", "/run/fabric-guard/opensm.conf"
 
 

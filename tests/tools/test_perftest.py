@@ -83,6 +83,7 @@ def test_a_value_that_could_be_misread_is_refused() -> None:
         *({"device": device} for device in ("", "-d", "mlx5 0", "mlx5_0,mlx5_1")),
         *({"port": port} for port in (0, -1, 65536)),
         *({"size_bytes": 0}, {"duration_s": 0}, {"queue_pairs": 0}, {"gpu": -1}, {"numa_node": -1}),
+        *({"flow_label": label} for label in (0, 1 << 20)),
         {"ib_port": 0},
     ]
     assert accepted(changed, lambda values: write_bw(**values), ValueError) == []

@@ -25,6 +25,7 @@ RETRY_S = 1.5  # a choice: an RNIC gives up after 0.5 to 2 s; TCP connects anew 
 AWAKE_S = 0.2  # between two looks no more counts as standing still: a busy machine did not let us look
 MEET_S = 20.0
 LEAD = 0.4  # of its duration nothing is counted: connections reach their rate, and recover from the first full queue
+ROCE_PORT, SOURCE_PORTS = 4791, 0xC000
 SIOCGIFADDR, SIOCOUTQ = 0x8915, 0x5411
 RULE = "-" * 87
 PORTS = {"mlx5_0": "eth1"}
@@ -56,6 +57,7 @@ def options() -> argparse.Namespace:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--gid-index", type=int, default=1)
     parser.add_argument("--tclass", type=int, default=0)
+    parser.add_argument("--flow_label", type=int, default=0)
     parser.add_argument("--report_gbits", action="store_true")
     parser.add_argument("--CPU-freq", "-F", action="store_true")
     parser.add_argument("--version", "-V", action="store_true")
@@ -99,7 +101,8 @@ def address_of(interface: str) -> str:
 def serve(asked: argparse.Namespace, own: str) -> int:
     """Wait for a client, take what it writes, print the table that it made."""
     with socket.create_server(("", asked.port)) as listener, socket.socket() as data:
-        data.bind((own, 0))
+        data.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        data.bind((own, ROCE_PORT if asked.flow_label else 0))
         data.listen(asked.qp)
         print("\n" + "*" * 36 + "\n* Waiting for client to connect... *\n" + "*" * 36, flush=True)
         meeting, _ = listener.accept()
@@ -145,7 +148,7 @@ def write(asked: argparse.Namespace, own: str) -> int:
     pairs = []
     try:
         for _ in range(asked.qp):
-            pairs.append(socket.create_connection((there["address"], there["port"]), RETRY_S, (own, 0)))
+            pairs.append(connected(there, own, asked.flow_label))
         row = flood(pairs, asked)
     except OSError:
         row = None
@@ -160,6 +163,20 @@ def write(asked: argparse.Namespace, own: str) -> int:
     meeting.sendall(json.dumps(row).encode() + b"\n")
     table(asked, here, there, row)
     return 0
+
+
+def connected(there: Told, own: str, label: int) -> socket.socket:
+    """
+    A connection for one queue pair; raises OSError.
+
+    With a flow label a hash sends it the same way each time: its ports are those of RoCE (rdma-core
+    ibv_flow_label_to_udp_sport). Its end leaves nothing that would keep the next one from the same ports.
+    """
+    source = SOURCE_PORTS | (label & 0x3FFF) ^ (label >> 14) if label else 0
+    sock = socket.create_connection((there["address"], there["port"]), RETRY_S, (own, source))
+    if label:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    return sock
 
 
 def flood(pairs: list[socket.socket], asked: argparse.Namespace) -> Told | None:

@@ -32,7 +32,7 @@ LEAST_HOSTS = 4
 DIPS = 0.01
 """Share of single slow samples that is normal (transient dips); more is a trouble that was not localised."""
 
-DRAW_AGAIN = "measure the same pairs again: each draw takes another way"
+DRAW_AGAIN = "measure more rounds: each draws other ways"
 """What tells of samples over ways that are not known."""
 
 _EVIDENCE_MOST = 8

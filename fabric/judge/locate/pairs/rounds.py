@@ -130,16 +130,15 @@ class _Round:
         samples, fitted = self.fitted.samples, self.fitted
         if samples.label is None:
             return
-        open_ = samples.drawn & (samples.label > 0)
-        open_ &= ~np.isin(fitted.components.paths, list(self._sure)).any(axis=1)
-        ways, of, times = np.unique(
-            np.stack([samples.a, samples.b, samples.label])[:, open_], axis=1, return_inverse=True, return_counts=True
-        )
-        slow = (fitted.ratio < 1 - _ODD * fitted.noise)[open_]
-        again = (np.bincount(of.ravel(), slow, minlength=len(times)) == times) & (times < _SAME_WAY)
-        for a, b, label in ways[:, np.flatnonzero(again)[np.argsort(-times[again], kind="stable")]].T.tolist():
+        mine = samples.drawn & (samples.label > 0)
+        mine &= ~np.isin(fitted.components.paths, list(self._sure)).any(axis=1)
+        slow = mine & (fitted.ratio < 1 - _ODD * fitted.noise)
+        times, bad = (np.bincount(samples.same_way, which, len(mine)) for which in (mine, slow))
+        again = np.flatnonzero((times > 0) & (times < _SAME_WAY) & (bad == times))
+        for one in again[np.argsort(-times[again], kind="stable")].tolist():
+            a, b = int(samples.a[one]), int(samples.b[one])
             if self._free[a] and self._free[b]:
-                self._add(a, b, UNKNOWN, "the way it took", label)
+                self._add(a, b, UNKNOWN, "the way it took", int(samples.label[one]))
 
     def _meanwhile(self) -> None:
         """
@@ -390,10 +389,9 @@ def seldom_good(fitted: Fitted, left: int) -> list[int]:
 def _draws(fitted: Fitted) -> tuple[Ints, Ints]:
     """By leaf: how many ways were drawn from it and to it."""
     samples = fitted.samples
+    drawn = samples.drawn & (samples.same_way == np.arange(len(samples.a)))
     count = len(samples.leaves) or 1
-    sent, received = (
-        np.bincount(samples.leaf[ends[samples.drawn]], minlength=count) for ends in (samples.a, samples.b)
-    )
+    sent, received = (np.bincount(samples.leaf[ends[drawn]], minlength=count) for ends in (samples.a, samples.b))
     return sent, received
 
 

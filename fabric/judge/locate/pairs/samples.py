@@ -120,6 +120,16 @@ class PairSamples:
         return found
 
     @cached_property
+    def same_way(self) -> Ints:
+        """Of each sample the first that took the same way; itself where no other is known to have taken it."""
+        own: Ints = np.arange(len(self.a))
+        if self.label is None:
+            return own
+        ends = np.stack([self.a, self.b, self.label, np.where(self.drawn & (self.label > 0), UNKNOWN, own)])
+        _, first, of = np.unique(ends, axis=1, return_index=True, return_inverse=True)
+        return first[of.ravel()]
+
+    @cached_property
     def both_ways(self) -> bool:
         """Whether most pairs were measured in both directions."""
         if not self.directed or not len(self.a):

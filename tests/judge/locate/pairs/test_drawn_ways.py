@@ -14,7 +14,7 @@ from fabric.judge.locate.pairs.components import BUNDLES
 from fabric.judge.locate.pairs.findings import suspects_of
 from fabric.judge.locate.pairs.fitted import TWICE, Fitted, fit
 from fabric.judge.locate.pairs.further_rounds import draws_of
-from fabric.judge.locate.pairs.rounds import to_settle
+from fabric.judge.locate.pairs.rounds import further_round, to_settle
 from fabric.judge.locate.pairs.samples import PairSamples, pods_of, shares_above
 from fabric.judge.locate.structure import UNKNOWN
 from fabric.judge.verdict.conclude import conclude
@@ -314,3 +314,32 @@ def test_pods_are_those_of_leaves_with_cores_above_them() -> None:
     three = Topology(hosts, switches, (*uplinks, Uplinks(("p0", "p1"), ("c0",), 1, 400.0)))
     assert pods_of(tuple(PODS), three) == PODS  # each with one spine of that name
     assert pods_of(tuple(PODS), two) == pods_of(("l0", "elsewhere"), three) == {}
+
+
+def over_ways(*more: tuple[int, int, int, float]) -> Fitted:
+    """
+    Of three rounds of 16 hosts one drawn way, h0 to h4 with flow label 2, was slow.
+
+    *more* samples: sender, receiver, flow label, and what share of the level was measured.
+    """
+    leaf, random = np.arange(16) // 4, np.random.default_rng(8)
+    rows = [(a, (a + 4 * turn) % 16, turn + 1, 1.0) for turn in (1, 2, 3) for a in range(16)]
+    rows = [(a, b, label, 0.5 if (a, b, label) == (0, 4, 2) else 1.0) for a, b, label, _ in rows] + list(more)
+    a, b, label = (np.array([row[place] for row in rows]) for place in (0, 1, 2))
+    gbps = 395 * np.array([row[3] for row in rows]) * np.exp(0.002 * random.standard_normal(len(rows)))
+    leaves, hosts = tuple(f"leaf{n}" for n in range(4)), tuple(f"h{n}" for n in range(16))
+    via = np.full(len(a), UNKNOWN)
+    return fit(PairSamples(hosts, a, b, gbps, leaves, leaf, (), via, directed=True, placed=True, label=label))
+
+
+@pytest.mark.parametrize(
+    ("more", "again"),
+    [((), True), (((0, 4, 2, 0.5),), True), (((0, 4, 2, 1.0),), False), (2 * ((0, 4, 2, 0.5),), False)],
+    ids=["once", "twice", "good again", "often enough"],
+)
+def test_a_slow_drawn_way_is_taken_again_with_its_label(
+    more: tuple[tuple[int, int, int, float], ...], again: bool
+) -> None:
+    """Until it was good once, or slow so often that others' traffic is no reason."""
+    labelled = [test for test in further_round(over_ways(*more), left=6, draws=0) if test.label is not None]
+    assert labelled == ([PairTest("h0", "h4", None, "tells about the way it took", 2)] if again else [])
