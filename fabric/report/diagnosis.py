@@ -68,7 +68,7 @@ def diagnosis_document(diagnosis: Diagnosis, notes: Sequence[str] = ()) -> dict[
             }
             for found in diagnosis.classes
         ],
-        "next_tests": jsonable(diagnosis.next_tests),
+        "next_tests": [jsonable(one, ("a", "b", "via", "why")) for one in diagnosis.next_tests],
         "notes": [*notes, *diagnosis.notes],
     }
 

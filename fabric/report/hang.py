@@ -26,7 +26,7 @@ def hang_document(hang: Hang) -> dict[str, Any]:
         "standstills": jsonable(hang.standstills),
         "suspects": [{**jsonable(one), "why": _why(one)} for one in hang.suspects],
         "hosts_to_test": list(hang.hosts),
-        "next_tests": jsonable(hang.next_tests),
+        "next_tests": [jsonable(one, ("a", "b", "via", "why")) for one in hang.next_tests],
         "notes": [*_reasons(hang), *hang.notes],
     }
 
