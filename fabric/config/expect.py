@@ -16,6 +16,7 @@ from fabric.model.command import GIB
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.scalars import SAFE_NAME, AsWritten, Choice, Decimal, Size, Span, Word, refusal
 from fabric.model.fields.wording import nearest, one_of, quoted
+from fabric.model.gathered import gathered
 from fabric.model.scenario import (
     LEAST_ROUNDS,
     MEAN,
@@ -259,10 +260,7 @@ class Expected:
 
     @cached_property
     def _phases_by_name(self) -> dict[str, list[Phase]]:
-        found: dict[str, list[Phase]] = {}
-        for phase in self.phases:
-            found.setdefault(phase.written, []).append(phase)
-        return found
+        return gathered((phase.written, phase) for phase in self.phases)
 
 
 def _apart(one: Where, other: Where) -> bool:

@@ -23,6 +23,7 @@ from fabric.config.problems import KeyPath, Problems
 from fabric.model.fields.folded import some
 from fabric.model.fields.scalars import refusal
 from fabric.model.fields.wording import nearest, quoted
+from fabric.model.gathered import gathered
 from fabric.model.inventory import COMPONENT, FACTOR, FAULT_KIND, PARTIAL, WHOLE, Fault
 from fabric.model.part import Part
 from fabric.model.topology import Link, Topology
@@ -274,9 +275,8 @@ def _lower(link: Link) -> str:
 
 def _in_turns(links: Iterable[Link], seed: int) -> Iterator[Link]:
     """All of them, one of each lower end after the other, upper ends as evenly as they come."""
-    by_lower: dict[str, list[Link]] = {}
-    for link in sorted(links, key=lambda each: sha256(f"{seed}/{each.name}".encode()).digest()):
-        by_lower.setdefault(_lower(link), []).append(link)
+    drawn = sorted(links, key=lambda each: sha256(f"{seed}/{each.name}".encode()).digest())
+    by_lower = gathered((_lower(link), link) for link in drawn)
     taken: Counter[str] = Counter()
     while by_lower:
         for lower in list(by_lower):

@@ -10,6 +10,7 @@ from fabric.model.fields.entry import Entry, key
 from fabric.model.fields.folded import Folded, FoldedNames
 from fabric.model.fields.scalars import BASELINE_NAME, DEVICE, SAFE_NAME, Choice, Decimal, Indexes, Whole
 from fabric.model.fields.wording import nearest, one_of, quoted, shown
+from fabric.model.gathered import gathered
 from fabric.model.topology import Gpu, PcieSwitch, Platform, Rnic, ToolSettings
 
 LINK_LAYERS = ("infiniband", "ethernet")
@@ -225,10 +226,9 @@ class _Layout:
         """As they are listed; devices are unique, rails counted from 0 without a gap."""
         rnics: list[Rnic] = []
         rails = {entry.rail for entry in self._entry.rnics}
-        behind: dict[str | None, list[int]] = {}
-        for gpu in self.gpus():
-            behind.setdefault(gpu.pcie_switch, []).append(gpu.index)
-        there = {index for indexes in behind.values() for index in indexes}
+        gpus = self.gpus()
+        behind = gathered((gpu.pcie_switch, gpu.index) for gpu in gpus)
+        there = {gpu.index for gpu in gpus}
         for position, entry in enumerate(self._entry.rnics):
             here = (*self._path, "rnics", position)
             for index in entry.nearest_gpus or ():

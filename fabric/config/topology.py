@@ -25,6 +25,7 @@ from fabric.model.fields.scalars import (
     refusal,
 )
 from fabric.model.fields.wording import nearest, one_of, quoted
+from fabric.model.gathered import gathered
 from fabric.model.inventory import SshSettings
 from fabric.model.topology import Host, Login, Platform, Switch, Topology, Uplinks
 
@@ -218,10 +219,10 @@ def refuse_one_machine_twice(
     *where*: which entry made each name. What a login leaves open is that of *ssh*.
     """
     logins = {**{name: Login(host.address) for name, host in topology.hosts.items()}, **topology.logins}
-    names: dict[tuple[str, int | None, str | None], list[str]] = {}
-    for name, login in logins.items():
-        way = _one_spelling(login.address), login.port or ssh.port, login.user or ssh.user
-        names.setdefault(way, []).append(name)
+    names = gathered(
+        ((_one_spelling(login.address), login.port or ssh.port, login.user or ssh.user), name)
+        for name, login in logins.items()
+    )
     for (address, _, _), same in names.items():
         entries = dict.fromkeys(where[name] for name in same)
         hint = "; with {name} each has its own" if len(entries) == 1 else ""

@@ -1,8 +1,11 @@
 """What a pre-flight check found before anything was measured, and all of it together."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import chain
+
+from fabric.model.gathered import gathered
 
 
 class Severity(Enum):
@@ -56,14 +59,8 @@ class Checked:
 
 def folded(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Equal findings as one, with all their hosts; the worst first, then what is true of most hosts."""
-    hosts: dict[tuple[str, Severity, str, str, str], dict[str, None]] = {}
-    for one in findings:
-        key = (one.check, one.severity, one.what, one.why, one.advice)
-        hosts.setdefault(key, {}).update(dict.fromkeys(one.hosts))
+    alike = gathered((replace(one, hosts=()), one.hosts) for one in findings)
+    made = [replace(one, hosts=tuple(dict.fromkeys(chain(*hosts)))) for one, hosts in alike.items()]
     order = list(Severity)
-    made = [
-        Finding(check, severity, tuple(names), what, why, advice)
-        for (check, severity, what, why, advice), names in hosts.items()
-    ]
     # Sorting is stable: what is equally bad stays in the order of the checks.
     return tuple(sorted(made, key=lambda one: (order.index(one.severity), -len(one.hosts))))

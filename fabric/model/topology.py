@@ -10,6 +10,7 @@ from pydantic import Field
 
 from fabric.model.fields.entry import Entry, InFiles, WrittenAs
 from fabric.model.fields.scalars import OPTION_WORD, AsWritten, Choice, Flag, Whole, Word
+from fabric.model.gathered import gathered
 from fabric.model.part import Part
 
 Endpoint = str
@@ -297,11 +298,8 @@ class Topology:
     @cached_property
     def tor_groups(self) -> tuple[tuple[str, ...], ...]:
         """Hosts on the very same leaf switches, in inventory order, one tuple a group; leafless hosts are in none."""
-        groups: dict[tuple[str, ...], list[str]] = {}
-        for host in self.hosts.values():
-            if host.leaves:
-                groups.setdefault(host.leaves, []).append(host.name)
-        return tuple(tuple(group) for group in groups.values())
+        groups = gathered((host.leaves, host.name) for host in self.hosts.values() if host.leaves)
+        return tuple(map(tuple, groups.values()))
 
     @cached_property
     def above(self) -> Mapping[str, Mapping[str, int]]:
@@ -332,10 +330,7 @@ class Topology:
         if not self.uplinks:
             return {leaf: number if self.apart else 0 for number, leaf in enumerate(leaves)}
         found: dict[str, int] = {}
-        of_switch: dict[str, list[Uplinks]] = {}
-        for uplinks in self.uplinks:
-            for name in (*uplinks.lower, *uplinks.upper):
-                of_switch.setdefault(name, []).append(uplinks)
+        of_switch = gathered((name, uplinks) for uplinks in self.uplinks for name in (*uplinks.lower, *uplinks.upper))
         for number, leaf in enumerate(leaves):
             left = [leaf]
             while left:
@@ -354,12 +349,9 @@ class Topology:
     @cached_property
     def apart(self) -> bool:
         """Whether nothing is above the leaves: no spines and no uplinks are given, all hosts are on one leaf a rail."""
-        of_rail: dict[int, set[str]] = {}
-        for host in self.hosts.values():
-            for rail, leaf in enumerate(host.leaves):
-                of_rail.setdefault(rail, set()).add(leaf)
         above = self.uplinks or any(switch.tier != "leaf" for switch in self.switches.values())
-        return not above and all(len(leaves) == 1 for leaves in of_rail.values())
+        of_rail = gathered(each for host in self.hosts.values() for each in enumerate(host.leaves))
+        return not above and all(len(set(leaves)) == 1 for leaves in of_rail.values())
 
     def part_of(self, host: Host, rail: int) -> int | None:
         """The part that a rail of a host is on: RNICs have a way to each other where it is the same (or unknown)."""
@@ -369,17 +361,11 @@ class Topology:
     @cached_property
     def ports(self) -> Mapping[tuple[str, str], int]:
         """By leaf and RNIC (``gpu003/mlx5_2``) the port that it is in, counted as the inventory lists them, from 0."""
-        found: dict[tuple[str, str], int] = {}
-        taken: dict[str, int] = {}
-        for link in self.links():
-            if "/" in link.a:
-                number = taken[link.b] = taken.get(link.b, -1) + 1
-                found[link.b, link.a] = number
-        return found
+        return {(leaf, rnic): number for leaf, rnics in self._on_leaf.items() for number, rnic in enumerate(rnics)}
 
     @cached_property
-    def _on_leaf(self) -> Mapping[str, int]:
-        return Counter(leaf for leaf, _ in self.ports)
+    def _on_leaf(self) -> Mapping[str, list[str]]:
+        return gathered((link.b, link.a) for link in self.links() if "/" in link.a)
 
     @cached_property
     def pods(self) -> Mapping[str, Pod]:
@@ -404,7 +390,7 @@ class Topology:
         if here is None or there is None or here.name == there.name:
             return ()
         row, spine = divmod(self.ports[receiver, rnic], there.spines)
-        of_leaf = -(-(self._on_leaf[receiver] - spine) // there.spines)  # its ports that come to this spine
+        of_leaf = -(-(len(self._on_leaf[receiver]) - spine) // there.spines)  # its ports that come to this spine
         core = (there.place * of_leaf + row) % there.cores
         return f"{here.name}:up:{spine}.{core}", f"{there.name}:down:{spine}.{core}"
 

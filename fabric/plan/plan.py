@@ -15,6 +15,7 @@ from types import MappingProxyType
 from fabric.changes.kinds import expand_changes
 from fabric.changes.rails import span_s
 from fabric.model.change import Change, Lease
+from fabric.model.gathered import gathered
 from fabric.model.inventory import Inventory
 from fabric.model.outcome import Reason
 from fabric.model.probe import Probe
@@ -132,10 +133,7 @@ class PhasePlan:
     @property
     def busiest_host(self) -> tuple[str, int, float]:
         """The host with most to do: its name, its number of probes, and their durations added up, seconds."""
-        work_s: dict[str, list[float]] = {}
-        for probe in self.planned:
-            for host in probe.hosts:
-                work_s.setdefault(host, []).append(probe.duration_s)
+        work_s = gathered((host, probe.duration_s) for probe in self.planned for host in probe.hosts)
         host = max(work_s, key=lambda name: sum(work_s[name]), default="")
         return host, len(work_s.get(host, ())), sum(work_s.get(host, ()))
 
