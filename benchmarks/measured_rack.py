@@ -9,7 +9,7 @@ from fabric.model.recorded import Recorded
 from fabric.model.scenario import JudgeSettings, Phase
 from fabric.model.topology import Gpu, Host, PcieSwitch, Platform, Rnic, Switch, Topology
 from fabric.model.verdict import Baseline, Limit, ProbeVerdict
-from fabric.plan.plan import PhasePlan, Schedule, Slot
+from fabric.plan import PhasePlan, Schedule, Slot
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec

@@ -12,8 +12,8 @@ from fabric.judge.normal.baseline import RecordedNumber, changes_between, record
 from fabric.judge.normal.keys import floor_of, key_of
 from fabric.judge.normal.kinds import KINDS as CONGESTED
 from fabric.judge.normal.series import number_of
+from fabric.model import gathered
 from fabric.model.fields.wording import nearest, quoted
-from fabric.model.gathered import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.recorded import Key, KeyChange, Recorded, key_words

@@ -13,8 +13,8 @@ import orjson
 
 from fabric.app.analyze import made_again
 from fabric.errors import ConfigError, Problem, StoreError, ToolError
+from fabric.model import gathered
 from fabric.model.fields.wording import nearest
-from fabric.model.gathered import gathered
 from fabric.model.history import QUANTILE, SIGNALS, HostSignals, PartHistory, RunLine
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part

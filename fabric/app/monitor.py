@@ -19,7 +19,7 @@ from fabric.engine.interruption import listening
 from fabric.engine.watching import Watch
 from fabric.judge.ports.health import port_health
 from fabric.judge.ports.traffic import WINDOW_S, PortTraffic, Shift
-from fabric.model.gathered import gathered
+from fabric.model import gathered
 from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part

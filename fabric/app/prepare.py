@@ -19,8 +19,8 @@ from fabric.judge.course.rows import too_few_rounds
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import Scenario
 from fabric.model.verdict import Baseline
+from fabric.plan import PhasePlan, Plan, hold_problems, plan_scenario
 from fabric.plan.as_run import as_run, longer_than_asked, rounds_alike
-from fabric.plan.plan import PhasePlan, Plan, hold_problems, plan_scenario
 from fabric.probes.again import AgainSpec
 
 

@@ -16,8 +16,8 @@ from fabric.judge.ports.health import clean_s
 from fabric.judge.repair.accept import Same, same
 from fabric.judge.repair.identity import differing
 from fabric.judge.repair.needs import Measured, needs_of, through
+from fabric.model import gathered
 from fabric.model.fields.wording import nearest, quoted
-from fabric.model.gathered import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.repair import Because, Evidence, Need
@@ -25,7 +25,7 @@ from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect
-from fabric.plan.plan import PhasePlan, plan_scenario
+from fabric.plan import PhasePlan, plan_scenario
 from fabric.probes.again import AgainSpec, shortened
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.loopback import LoopbackSpec

@@ -21,7 +21,7 @@ from fabric.errors import ConfigError, FabricError, Interrupted, MayBeLive, Prob
 from fabric.model.differing import in_words, unlike
 from fabric.model.repair import Because
 from fabric.model.text import counted
-from fabric.plan.plan import Plan, plan_scenario
+from fabric.plan import Plan, plan_scenario
 from fabric.ports import MakeExecutor
 from fabric.probes.again import because_of
 from fabric.report.output import jsonable

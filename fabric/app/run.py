@@ -39,7 +39,7 @@ from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Scenario
-from fabric.plan.plan import PhasePlan
+from fabric.plan import PhasePlan
 from fabric.ports import Executor
 from fabric.report.output import jsonable
 from fabric.report.shown_run import ShownRun

@@ -34,7 +34,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.repair import Decision
 from fabric.model.text import fold, some
-from fabric.plan.plan import Plan
+from fabric.plan import Plan
 from fabric.ports import Nodes, SchedulerNode
 from fabric.report.changes import Restored
 from fabric.runs.journal import LEDGER, Written, drains, reservations

@@ -19,7 +19,7 @@ from fabric.model.outcome import note
 from fabric.model.probe import ProbeResult
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.text import fold
-from fabric.plan.plan import PhasePlan, Plan
+from fabric.plan import PhasePlan, Plan
 from fabric.report.shown_run import ShownRun
 from fabric.runs.events import History
 from fabric.runs.run_document import PastRun

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from fabric.changes.kind import Context
 from fabric.changes.procedure import ASK_S, Procedure, awaited, plainly
 from fabric.errors import MayBeLive, Refused, ToolError
+from fabric.model import gathered
 from fabric.model.change import AdapterEnd, End, SwitchEnd
 from fabric.model.fields.wording import nearest
-from fabric.model.gathered import gathered
 from fabric.model.part import Part
 from fabric.tools import infiniband, mlxlink, mlxreg, sysfs
 from fabric.tools.infiniband import PortLine, PortState, switch_name

@@ -18,8 +18,8 @@ from fabric.changes.kind import Context, kind_of
 from fabric.changes.ports import port_states
 from fabric.changes.procedure import Procedure, plainly
 from fabric.errors import Refused
+from fabric.model import gathered
 from fabric.model.change import Alterations, Argv, Change, ChangeSettings
-from fabric.model.gathered import gathered
 from fabric.model.topology import Topology
 from fabric.tools.driver import complaint, word
 

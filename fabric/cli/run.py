@@ -33,7 +33,7 @@ from fabric.wiring import make_executor
 if TYPE_CHECKING:
     from fabric.app.prepare import Asked, Given
     from fabric.app.run import OnFail
-    from fabric.plan.plan import Plan
+    from fabric.plan import Plan
     from fabric.report.shown_run import ShownRun
     from fabric.runs.run_document import PastRun
 

@@ -20,10 +20,10 @@ from fabric.changes.cable_fault import DrawnLinks
 from fabric.changes.kind import Context
 from fabric.config.platforms import unfolded
 from fabric.config.problems import KeyPath, Problems
+from fabric.model import gathered
 from fabric.model.fields.folded import some
 from fabric.model.fields.scalars import refusal
 from fabric.model.fields.wording import nearest, quoted
-from fabric.model.gathered import gathered
 from fabric.model.inventory import COMPONENT, FACTOR, FAULT_KIND, PARTIAL, WHOLE, Fault
 from fabric.model.part import Part
 from fabric.model.topology import Link, Topology

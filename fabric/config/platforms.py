@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fabric.config.problems import KeyPath, Problems
+from fabric.model import gathered
 from fabric.model.fields.entry import Entry, key
 from fabric.model.fields.folded import Folded, FoldedNames
 from fabric.model.fields.scalars import BASELINE_NAME, DEVICE, SAFE_NAME, Choice, Decimal, Indexes, Whole
 from fabric.model.fields.wording import nearest, one_of, quoted, shown
-from fabric.model.gathered import gathered
 from fabric.model.topology import Gpu, PcieSwitch, Platform, Rnic, ToolSettings
 
 LINK_LAYERS = ("infiniband", "ethernet")

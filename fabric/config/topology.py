@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from fabric.config.platforms import LineRate, unfolded
 from fabric.config.problems import KeyPath, Problems
+from fabric.model import gathered
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.folded import NAMES_MOST, Folded, FoldedNames, some
 from fabric.model.fields.scalars import (
@@ -25,7 +26,6 @@ from fabric.model.fields.scalars import (
     refusal,
 )
 from fabric.model.fields.wording import nearest, one_of, quoted
-from fabric.model.gathered import gathered
 from fabric.model.inventory import SshSettings
 from fabric.model.topology import Host, Login, Platform, Switch, Topology, Uplinks
 

@@ -19,14 +19,14 @@ from operator import itemgetter
 
 from fabric.engine.observer import Observer
 from fabric.errors import ExecutorError, HostUnreachable, SessionLost
-from fabric.model.gathered import gathered
+from fabric.model import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import AGAIN, LeftOutHost, Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import OwnFails
-from fabric.plan.plan import PhasePlan
+from fabric.plan import PhasePlan
 from fabric.probes import pairwise, routes, tor_all_reduce
 from fabric.runs.events import Progress
 from fabric.runs.run_directory import RunDirectory

@@ -5,7 +5,7 @@ from math import inf
 
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import FilledTime, Phase
-from fabric.plan.plan import PhasePlan, Plan
+from fabric.plan import PhasePlan, Plan
 from fabric.runs.events import Progress
 from fabric.runs.run_directory import RunDirectory
 

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from fabric.model.change import Change
 from fabric.model.probe import AGAIN, FollowUpLimits, Probe, ProbeResult
-from fabric.plan.plan import PhasePlan
+from fabric.plan import PhasePlan
 from fabric.runs.events import Round
 
 

@@ -14,7 +14,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
-from fabric.plan.plan import PhasePlan
+from fabric.plan import PhasePlan
 from fabric.ports import Executor, Happening, Lost, Ticket
 from fabric.runs.events import Progress
 from fabric.runs.run_directory import RunDirectory

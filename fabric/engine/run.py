@@ -10,7 +10,7 @@ from fabric.engine.observer import FollowUp, Observer, Remembers
 from fabric.engine.phase import Means, PhaseRun, past_of, waiting
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
-from fabric.plan.plan import PhasePlan, Plan
+from fabric.plan import PhasePlan, Plan
 from fabric.ports import Executor
 from fabric.runs.events import Progress
 from fabric.runs.run_directory import RunDirectory

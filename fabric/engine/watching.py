@@ -22,8 +22,8 @@ from fabric.engine.interruption import STOP
 from fabric.engine.link_views import HostView, OpticsAsk, Subnet, SwitchView, View, askers_of, switches_of
 from fabric.engine.pauses import PauseStorms
 from fabric.errors import ExecutorError, StoreError, ToolError
+from fabric.model import gathered
 from fabric.model.command import MIB, CommandResult
-from fabric.model.gathered import gathered
 from fabric.model.inventory import Inventory
 from fabric.model.sampling import SampleSettings, Value
 from fabric.model.scenario import Scenario

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import chain
 
-from fabric.model.gathered import gathered
+from fabric.model import gathered
 
 
 class Severity(Enum):

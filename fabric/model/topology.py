@@ -8,9 +8,9 @@ from typing import Annotated
 
 from pydantic import Field
 
+from fabric.model import gathered
 from fabric.model.fields.entry import Entry, InFiles, WrittenAs
 from fabric.model.fields.scalars import OPTION_WORD, AsWritten, Choice, Flag, Whole, Word
-from fabric.model.gathered import gathered
 from fabric.model.part import Part
 
 Endpoint = str

@@ -20,7 +20,7 @@ from fabric.model.inventory import Inventory
 from fabric.model.scenario import DRILLS, FilledTime, Phase, ProbeSpec, Scenario
 from fabric.model.text import counted, duration_text, some
 from fabric.model.topology import Topology
-from fabric.plan.plan import PhasePlan, Plan, plan_scenario
+from fabric.plan import PhasePlan, Plan, plan_scenario
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
 from fabric.probes.link_burn import BurnFlow, LinkBurnSpec

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from fabric.model.gathered import gathered
+from fabric.model import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.repair import Acceptance
 from fabric.model.text import fold

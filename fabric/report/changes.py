@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from math import fsum
 from typing import Any
 
+from fabric.model import gathered
 from fabric.model.change import ChangeResult, When
-from fabric.model.gathered import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.text import fold
 from fabric.model.verdict import ChangeEffect, ExpectationVerdict, JudgedRun

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fabric.errors import StoreError
-from fabric.model.gathered import gathered
+from fabric.model import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.repair import Acceptance, Decision, Weighed
 from fabric.model.text import cut, fold

@@ -13,8 +13,8 @@ from prometheus_client import Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from fabric.model import gathered
 from fabric.model.change import ChangeResult
-from fabric.model.gathered import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.text import fold
 from fabric.report.decision import OUTCOMES, decision_of, run_exit_code

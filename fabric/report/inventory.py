@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from fabric.model.gathered import gathered
+from fabric.model import gathered
 from fabric.model.inventory import Inventory
 from fabric.model.text import fold
 from fabric.model.topology import Platform, Topology

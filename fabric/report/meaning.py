@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from statistics import median
 
-from fabric.model.gathered import gathered
+from fabric.model import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.scenario import MEAN, ExpectedRatio, Where

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup
 
-from fabric.model.gathered import gathered
+from fabric.model import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.topology import Topology

@@ -6,11 +6,11 @@ from itertools import groupby
 from typing import Any
 
 from fabric.changes.rails import at_once
+from fabric.model import gathered
 from fabric.model.change import Change, ChangeSettings
-from fabric.model.gathered import gathered
 from fabric.model.scenario import DRILLS, Scenario
 from fabric.model.text import duration_text, fold
-from fabric.plan.plan import PhasePlan, Plan
+from fabric.plan import PhasePlan, Plan
 from fabric.report import templates
 from fabric.report.changes import SCOPES, when
 from fabric.report.output import jsonable

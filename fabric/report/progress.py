@@ -16,7 +16,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import ProbeResult
 from fabric.model.text import counted, duration_text, fold, without_own
-from fabric.plan.plan import PhasePlan
+from fabric.plan import PhasePlan
 from fabric.report.output import stderr_that_may_go_away, visible
 
 HOLD_S = 2.0

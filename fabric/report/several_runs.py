@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from fabric.model import gathered
 from fabric.model.comparison import WHOLE, Compared, Comparison, Difference
-from fabric.model.gathered import gathered
 from fabric.model.history import LEAST_RUNS, LEAST_SIGNALS, QUANTILE, SIGNALS, HostSignals, PartHistory
 from fabric.model.part import Part
 from fabric.model.recorded import Key, KeyChange, Recorded, key_words

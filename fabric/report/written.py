@@ -5,8 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import mode
 
+from fabric.model import gathered
 from fabric.model.found import FoundFabric, FoundHost, FoundRnic
-from fabric.model.gathered import gathered
 from fabric.model.text import fold
 from fabric.model.topology import Gpu, PcieSwitch, Platform, Rnic
 from fabric.report import templates

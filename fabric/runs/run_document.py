@@ -25,7 +25,7 @@ from fabric.model.probe import Probe, ProbeResult
 from fabric.model.repair import HostIdentity
 from fabric.model.scenario import Scenario
 from fabric.model.verdict import Baseline
-from fabric.plan.plan import Plan, plan_scenario
+from fabric.plan import Plan, plan_scenario
 from fabric.runs.events import EVENTS, History, history_of, read_events
 from fabric.runs.plain_file import MIB, read_plain, storing, write_durably
 from fabric.runs.run_directory import RUN_FORMAT

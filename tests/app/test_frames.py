@@ -29,7 +29,7 @@ from fabric.model.change import ChangeResult, Window
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.verdict import ProbeVerdict
-from fabric.plan.plan import Plan
+from fabric.plan import Plan
 from fabric.report.shown_run import ShownRun
 from fabric.runs.frames import Run
 from fabric.runs.run_lock import holding

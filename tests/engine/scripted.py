@@ -14,7 +14,7 @@ from fabric.model.command import Command, CommandResult
 from fabric.model.probe import ProbeResult
 from fabric.model.topology import Topology
 from fabric.model.verdict import OwnFails
-from fabric.plan.plan import Plan
+from fabric.plan import Plan
 from fabric.ports import Ended, Happening, Lost, Ready, Ticket
 from fabric.runs.events import Progress, all_events, history_of
 from fabric.runs.journal import JOURNAL, Journal

@@ -23,7 +23,7 @@ from fabric.engine.phase import past_of, waiting
 from fabric.model.change import Change
 from fabric.model.probe import ProbeResult
 from fabric.model.scenario import Phase
-from fabric.plan.plan import PhasePlan, schedule
+from fabric.plan import PhasePlan, schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.runs.events import Progress, read_events

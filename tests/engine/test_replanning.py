@@ -14,7 +14,7 @@ from fabric.model.command import Command
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FollowUpLimits, Probe, ProbeResult
 from fabric.model.scenario import FilledTime, Phase
-from fabric.plan.plan import PhasePlan, Plan, schedule
+from fabric.plan import PhasePlan, Plan, schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec

@@ -13,7 +13,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
-from fabric.plan.plan import PhasePlan, Plan, schedule
+from fabric.plan import PhasePlan, Plan, schedule
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec

@@ -18,7 +18,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.scenario import FilledTime, Phase, ProbeSpec
 from fabric.model.verdict import OwnFails
-from fabric.plan.plan import PhasePlan, schedule
+from fabric.plan import PhasePlan, schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.runs.events import Progress, progress_of, read_events

@@ -1,6 +1,6 @@
-"""Tests of fabric.model.gathered."""
+"""Tests of fabric.model."""
 
-from fabric.model.gathered import gathered
+from fabric.model import gathered
 
 
 def test_values_of_a_key_are_together_in_the_order_in_which_they_come() -> None:

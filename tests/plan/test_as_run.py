@@ -12,8 +12,8 @@ from fabric.errors import ConfigError
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import DRILLS, Phase, Scenario
 from fabric.model.text import duration_text
+from fabric.plan import PhasePlan, Plan, plan_scenario
 from fabric.plan.as_run import longer_than_asked, rounds_alike, staged, timed, without_drills
-from fabric.plan.plan import PhasePlan, Plan, plan_scenario
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.link_burn import LinkBurnSpec

@@ -13,6 +13,7 @@ from fabric.changes.kinds import expand_changes
 from fabric.model.change import ChangeSettings, ChangeSpec, Lease
 from fabric.model.probe import Probe
 from fabric.model.scenario import Phase
+from fabric.plan import PhasePlan, Schedule, hold_problems, schedule
 from fabric.plan.link_coverage import (
     CoveragePlan,
     RoutedFabric,
@@ -22,7 +23,6 @@ from fabric.plan.link_coverage import (
     routed_fabric,
     stage_bound,
 )
-from fabric.plan.plan import PhasePlan, Schedule, hold_problems, schedule
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec

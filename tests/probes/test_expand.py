@@ -15,7 +15,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Probe
 from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.topology import Topology
-from fabric.plan.plan import schedule
+from fabric.plan import schedule
 from fabric.probes.all_to_all import AllToAllSpec, groups
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.group_all_reduce import GroupAllReduceSpec, GroupAllToAllSpec

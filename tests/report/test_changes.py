@@ -11,7 +11,7 @@ from fabric.model.change import Change, ChangeResult, ChangeSettings, ChangeSpec
 from fabric.model.outcome import Outcome, Reason
 from fabric.model.scenario import Phase, Scenario
 from fabric.model.verdict import ChangeEffect, ExpectationVerdict, JudgedRun, Verdict, WindowEffect
-from fabric.plan.plan import PhasePlan, Plan, schedule
+from fabric.plan import PhasePlan, Plan, schedule
 from fabric.report.changes import when
 from fabric.report.plan import plan_document, plan_text
 from fabric.report.progress import ConsoleProgress

@@ -18,7 +18,7 @@ from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase, Scenario
 from fabric.model.text import counted
 from fabric.model.verdict import JudgedRun, ProbeVerdict, Suspect, Verdict
-from fabric.plan.plan import PhasePlan, schedule
+from fabric.plan import PhasePlan, schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.report.changes import Restored, restored_json, restored_lines

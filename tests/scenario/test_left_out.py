@@ -13,7 +13,7 @@ from fabric.model.inventory import Fault, TimedFault
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import FilledTime
 from fabric.model.verdict import JudgedRun
-from fabric.plan.plan import PhasePlan, plan_scenario
+from fabric.plan import PhasePlan, plan_scenario
 from fabric.report.progress import ConsoleProgress
 from fabric.runs.events import Event, read_events
 from tests import builders

@@ -22,7 +22,7 @@ from fabric.model.part import Part
 from fabric.model.probe import AGAIN, FollowUpLimits, Probe, ProbeResult, Results
 from fabric.model.text import duration_text
 from fabric.model.topology import Topology
-from fabric.plan.plan import PhasePlan, Plan
+from fabric.plan import PhasePlan, Plan
 from fabric.probes import pairwise
 from fabric.probes.pairwise import PairwiseSpec, Plane, planes_of
 from fabric.probes.perftest_pair import SETUP_S

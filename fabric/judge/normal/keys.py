@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from fabric.model.gathered import gathered
+from fabric.model import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FailureKind, Probe, ProbeResult, Results
 from fabric.model.recorded import Key

@@ -29,7 +29,7 @@ from fabric.model.probe import FollowUpLimits, Probe, ProbeResult, Results
 from fabric.model.scenario import Phase, Scenario
 from fabric.model.topology import Topology
 from fabric.model.verdict import OwnFails, ProbeVerdict, Recurrence, Verdicts
-from fabric.plan.plan import PhasePlan
+from fabric.plan import PhasePlan
 from fabric.probes.again import AgainSpec
 from fabric.probes.kinds import REPEATED_KINDS
 

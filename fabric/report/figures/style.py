@@ -17,7 +17,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path as Outline
 from matplotlib.patheffects import withStroke
 
-from fabric.model.gathered import gathered
+from fabric.model import gathered
 from fabric.model.text import cut
 from fabric.report.output import visible
 

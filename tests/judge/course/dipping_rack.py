@@ -12,7 +12,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import AGAIN, FailureKind, Probe, ProbeResult
 from fabric.model.scenario import FilledTime, Phase
 from fabric.model.topology import Topology
-from fabric.plan.plan import PhasePlan, schedule
+from fabric.plan import PhasePlan, schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.pairwise import PairwiseSpec
 

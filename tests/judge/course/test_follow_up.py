@@ -10,7 +10,7 @@ from fabric.judge.course.follow_up import ENOUGH_DIPS, FIRST_TESTS, MOST_TESTS, 
 from fabric.model.outcome import Outcome
 from fabric.model.probe import AGAIN, Probe, ProbeResult
 from fabric.model.scenario import LocaliseSettings
-from fabric.plan.plan import Plan
+from fabric.plan import Plan
 from fabric.probes.pairwise import PairwiseSpec
 from tests.judge.course.dipping_rack import Rounds, ends, measured, parts_of, soak, well
 

@@ -15,7 +15,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import FollowUpLimits, Probe, ProbeResult
 from fabric.model.scenario import LocaliseSettings
 from fabric.model.topology import Topology
-from fabric.plan.plan import PhasePlan
+from fabric.plan import PhasePlan
 from fabric.probes import pairwise, routes
 from fabric.probes.pairwise import NO_LEAF, PairwiseSpec, Plane, across_leaves, planes_of
 from fabric.probes.routes import RouteAsker

@@ -9,7 +9,7 @@ from fabric.judge.locate.pairs.further_rounds import FurtherRounds
 from fabric.judge.locate.pairs.rounds import VERIFY
 from fabric.model.probe import Probe
 from fabric.model.scenario import LocaliseSettings, Phase
-from fabric.plan.plan import PhasePlan, schedule
+from fabric.plan import PhasePlan, schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.pairwise import PairwiseSpec
 from tests.judge.locate.pairs.test_in_run import POD, STATIC, World, ran

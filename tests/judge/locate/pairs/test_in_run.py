@@ -23,7 +23,7 @@ from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.scenario import JudgeSettings, LocaliseSettings, Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, Limit, Verdict
-from fabric.plan.plan import PhasePlan, schedule
+from fabric.plan import PhasePlan, schedule
 from fabric.probes import routes
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
