@@ -211,10 +211,10 @@ def told_hosts(path: Path) -> ToldHosts | None:
 def _decided(path: Path) -> Mapping[Decision, tuple[str, ...]]:
     """Who may return after a repair, and who may not; nobody where the run validated none."""
     told = told_decision(path)
-    each = told.each if told else {}
+    each = told.each if told else ()
     if not each and (told or _validates(path)):
         raise StoreError(f"{path / DECISION} decides of no host; fabric report {path} makes it")
-    return {wanted: tuple(name for name, one in each.items() if one is wanted) for wanted in Decision}
+    return {wanted: tuple(one.name for one in each if one.decision is wanted) for wanted in Decision}
 
 
 def _validates(path: Path) -> bool:

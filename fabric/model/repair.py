@@ -138,7 +138,7 @@ class Decided:
 
     name: str
     decision: Decision
-    reasons: tuple[str, ...]
+    reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

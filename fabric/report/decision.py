@@ -8,7 +8,7 @@ from typing import Any
 from fabric.errors import StoreError
 from fabric.model import gathered
 from fabric.model.outcome import Outcome
-from fabric.model.repair import Acceptance, Decision, Weighed
+from fabric.model.repair import Acceptance, Decided, Decision, Weighed
 from fabric.model.text import cut, fold
 from fabric.model.verdict import Suspect, Verdict
 from fabric.probes.again import because_of
@@ -47,15 +47,16 @@ def acceptance_text(found: Acceptance, suspects: Sequence[Suspect] = (), *, path
         "acceptance.txt.j2",
         it=found,
         path=path,
-        decided=_decided((one.decision.value, one.name) for one in found.each),
+        decided=_decided(found.each),
         suspects=own[:_MOST_NEXT] if found.decision is not Decision.ACCEPT else [],
         table=_table(found.weighed),
     )
 
 
-def _decided(each: Iterable[tuple[str, str]]) -> list[str]:
+def _decided(each: Iterable[Decided]) -> list[str]:
     """``REJECT gpu003``, ``ACCEPT gpu[001,004]``: names that are decided alike in one."""
-    return [f"{decision} {fold(alike)}" for decision, alike in gathered(each).items()]
+    alike = gathered((one.decision.value, one.name) for one in each)
+    return [f"{decision} {fold(names)}" for decision, names in alike.items()]
 
 
 def _table(weighed: tuple[Weighed, ...]) -> list[str]:
@@ -102,8 +103,7 @@ def decision_of(run: ShownRun) -> ShownDecision | None:
     if told is None:
         untold = f"May {hosts} return to service? The decision is told by: fabric report {run.judged.path}"
         return ShownDecision(untold)
-    each = told.each or {hosts: told.decision}
-    decided = _decided((decision.value, name) for name, decision in each.items())
+    decided = _decided(told.each or [Decided(hosts, told.decision)])
     shown = tuple(cut(reason, _LONGEST_REASON) for reason in told.reasons[:_MOST_REASONS])
     quick = "; quick: bit errors are not covered" if because.quick else ""
     line = f"{', '.join(decided)} after repair{quick}"

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from pydantic import TypeAdapter
 
 from fabric.errors import StoreError
 from fabric.model.outcome import Outcome
-from fabric.model.repair import Decision
+from fabric.model.repair import Decided, Decision
 from fabric.model.verdict import Suspect
 from fabric.runs.events import EVENTS
 from fabric.runs.plain_file import MIB, read_plain, storing
@@ -66,6 +67,9 @@ class ToldVerdict:
     hosts: tuple[str, ...] = ()
 
 
+_SUSPECTS = TypeAdapter(tuple[Suspect, ...])
+
+
 def told_verdict(run: Path) -> ToldVerdict | None:
     """
     None where there is none, or one older than what was measured, as after a crash between the two.
@@ -81,7 +85,7 @@ def told_verdict(run: Path) -> ToldVerdict | None:
             raise ValueError(FORMAT)
         scenario, run_id, backend, outcome = (str(found[name]) for name in ("scenario", "run_id", "backend", "outcome"))
         outcome_of = {str(entry["component"]): Outcome(entry["outcome"]).value for entry in found["components"]}
-        suspects, not_passed = tuple(map(_suspect, found["suspects"])), tuple(map(_probe, found["not_passed"]))
+        suspects, not_passed = _SUSPECTS.validate_python(found["suspects"]), tuple(map(_probe, found["not_passed"]))
         return ToldVerdict(run, scenario, run_id, backend, outcome, suspects, outcome_of, not_passed)
     except FileNotFoundError:
         return None
@@ -117,12 +121,6 @@ def is_told(run: Path) -> bool:
         return False
 
 
-def _suspect(entry: Mapping[str, Any]) -> Suspect:
-    """A suspect as JSON has it; TypeError, KeyError or ValueError where it is none."""
-    found: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
-    return Suspect(**{**found, "outcome": Outcome(entry["outcome"])})
-
-
 def _probe(entry: Mapping[str, Any]) -> ToldProbe:
     """The id of a probe is <phase>/<who>/<name>; who is a host, two joined by +, or words such as 64-hosts."""
     value, limit = entry["value_gbps"], entry["limit_gbps"]
@@ -139,34 +137,28 @@ MOST_DECISION_BYTES = 32 * MIB
 @dataclass(frozen=True, slots=True)
 class ToldDecision:
     """
-    What acceptance.json says: of all hosts or links that were repaired, and of *each* by its name.
+    What acceptance.json says: of all hosts or links that were repaired, and of *each*.
 
     *notes* are what does not change it, and whoever puts the host back must know: that nothing was replaced.
     """
 
     decision: Decision
-    each: Mapping[str, Decision]
     reasons: tuple[str, ...]
-    notes: tuple[str, ...]
+    each: tuple[Decided, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+_DECISION = TypeAdapter(ToldDecision)
 
 
 def told_decision(directory: Path) -> ToldDecision | None:
     """None where the run has no acceptance.json; StoreError where it cannot be read."""
     try:
-        found = orjson.loads(read_plain(directory / DECISION, MOST_DECISION_BYTES))
-        each = {str(one["name"]): Decision(one["decision"]) for one in found.get("each", ())}
-        reasons, notes = (tuple(map(str, _list(one))) for one in (found["reasons"], found.get("notes", [])))
-        return ToldDecision(Decision(found["decision"]), each, reasons, notes)
+        return _DECISION.validate_json(read_plain(directory / DECISION, MOST_DECISION_BYTES))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as exc:
+    except (OSError, ValueError) as exc:
         raise StoreError(f"{directory / DECISION}: cannot be read; fabric report {directory} makes it again") from exc
-
-
-def _list(value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise TypeError(value)
-    return value
 
 
 def decision_in(directory: Path) -> Decision | None:
