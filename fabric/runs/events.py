@@ -7,10 +7,12 @@ on with what is left.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from sys import intern
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from fabric.errors import StoreError
 from fabric.model.outcome import Outcome
@@ -107,23 +109,19 @@ def history_of(events: Iterable[Event]) -> History:
     return History(results, tuple(others), first, at_s, tuple(replanned(others)))
 
 
-_PLANNED = ("kind", "phase", "hosts", "claims", "duration_s", "params")
+_PROBE = TypeAdapter(Probe)
 
 
 def planned_fields(probe: Probe) -> Mapping[str, Any]:
     """The fields of a ``replanned`` event: all of a probe that no plan made beforehand tells."""
-    return {"probe": probe.probe_id, **{name: getattr(probe, name) for name in _PLANNED}}
+    told = asdict(probe)
+    return {"probe": told.pop("probe_id"), **told}
 
 
 def replanned(events: Iterable[Event]) -> list[Probe]:
     """The probes that were planned while the run went on, in that order."""
-    return [_planned(event) for event in events if event["event"] == "replanned"]
-
-
-def _planned(event: Event) -> Probe:
-    kind, phase, hosts, claims, duration_s, params = (event[name] for name in _PLANNED)
-    decided = {name: tuple(value) if isinstance(value, list) else value for name, value in params.items()}
-    return Probe(event["probe"], kind, phase, tuple(hosts), tuple(claims), duration_s, decided)
+    planned = (event for event in events if event["event"] == "replanned")
+    return [_PROBE.validate_python({**event, "probe_id": event["probe"]}) for event in planned]
 
 
 def _from_event(event: Event) -> ProbeResult:
