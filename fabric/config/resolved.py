@@ -4,19 +4,17 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import groupby
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from fabric.errors import ConfigError, Problem
+from fabric.model.fields.entry import adapter
 from fabric.model.fields.wording import shown
 from fabric.model.inventory import Inventory, InventorySettings
 from fabric.model.scenario import Scenario
 from fabric.model.topology import Host, Login, Platform, Switch, Topology, Uplinks
-
-T = TypeVar("T")
 
 FORMAT: Literal[1] = 1
 
@@ -47,13 +45,13 @@ class _Document:
 def resolved_document(scenario: Scenario, inventory: Inventory) -> dict[str, Any]:
     """Both, as plain JSON values."""
     document = _Document(FORMAT, scenario, _inventory_document(inventory))
-    return dict(_adapter(_Document).dump_python(document))
+    return dict(adapter(_Document).dump_python(document))
 
 
 def from_resolved(doc: dict[str, Any]) -> tuple[Scenario, Inventory]:
     """What ``resolved_document`` was made from. ConfigError when it is something else."""
     with _explained():
-        document = _adapter(_Document).validate_json(json.dumps(_of_this_version(doc)), strict=True)
+        document: _Document = adapter(_Document).validate_json(json.dumps(_of_this_version(doc)), strict=True)
         return document.scenario, _inventory(document.inventory)
 
 
@@ -83,7 +81,7 @@ def _of_this_version(doc: dict[str, Any]) -> dict[str, Any]:
 def resolved_inventory(doc: dict[str, Any]) -> Inventory:
     """The inventory alone: how hosts are reached is known also where the scenario is no longer understood."""
     with _explained():
-        return _inventory(_adapter(_InventoryDocument).validate_json(json.dumps(doc["inventory"]), strict=True))
+        return _inventory(adapter(_InventoryDocument).validate_json(json.dumps(doc["inventory"]), strict=True))
 
 
 @contextmanager
@@ -98,12 +96,6 @@ def _explained() -> Iterator[None]:
         ) from exc
     except (IndexError, KeyError, TypeError, ValueError, RecursionError) as exc:
         raise ConfigError.at("run.json", f"not a resolved run: {shown(str(exc), most=200)}") from exc
-
-
-@cache
-def _adapter(document: type[T]) -> TypeAdapter[T]:
-    """What checks a document; made once, for making it takes longer than using it."""
-    return TypeAdapter(document)
 
 
 def _inventory_document(inventory: Inventory) -> _InventoryDocument:

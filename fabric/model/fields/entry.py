@@ -38,13 +38,13 @@ Model = TypeVar("Model")
 
 def from_file(model: type[Model], tree: object) -> Model:
     """A mapping as it is written in a file; raises pydantic's ValidationError with everything that is wrong."""
-    adapter: TypeAdapter[Model] = _adapter(cast("Hashable", model))
-    return adapter.validate_python(tree, by_alias=True, by_name=False, context=_FROM_FILE)
+    known: TypeAdapter[Model] = adapter(cast("Hashable", model))
+    return known.validate_python(tree, by_alias=True, by_name=False, context=_FROM_FILE)
 
 
 @cache
-def _adapter(model: Any) -> TypeAdapter[Any]:
-    """Made once, for making it takes longer than using it."""
+def adapter(model: Any) -> TypeAdapter[Any]:
+    """What checks a model; made once, for making it takes longer than using it."""
     return TypeAdapter(model)
 
 
