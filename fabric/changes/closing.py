@@ -18,7 +18,7 @@ _NOT_CLOSED = '"State" *: *"[A-CE-Z]'
 
 def closing(by: str, cable: CableEnd, context: Context) -> Procedure[Alteration]:
     """
-    What closes a cable with one of PORT_TOOLS: its switch end from ``via`` with ibportstate, else its RNIC's end.
+    What closes a cable with a ``PortTool``: its switch end from ``via`` with ibportstate, else its RNIC's end.
 
     Raises Refused where that cannot be done, could not be undone, the link is down already, or firmware keeps it up.
     """

@@ -13,8 +13,6 @@ from fabric.model.fields.scalars import BASELINE_NAME, DEVICE, SAFE_NAME, Choice
 from fabric.model.fields.wording import nearest, one_of, quoted, shown
 from fabric.model.topology import Gpu, PcieSwitch, Platform, Rnic, ToolSettings
 
-LINK_LAYERS = ("infiniband", "ethernet")
-
 LineRate = Annotated[float, Decimal(0.01, 10_000)]
 
 
@@ -147,7 +145,7 @@ class PlatformEntry(ToolSettings):
 
     baseline: Annotated[str, BASELINE_NAME]
     """What is normal for it: baselines/<this>.yaml."""
-    link_layer: Annotated[str, Choice(LINK_LAYERS)]
+    link_layer: Annotated[str, Choice(("infiniband", "ethernet"))]
     """infiniband or ethernet (RoCE)."""
     numa_nodes: Annotated[int, Whole(1, 64)]
     """How many memory nodes a host has."""

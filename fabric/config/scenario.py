@@ -37,8 +37,6 @@ from fabric.model.inventory import Inventory
 from fabric.model.sampling import PFC, RETRANSMITS, SampleSettings, ZeroGrowth
 from fabric.model.scenario import Expectation, JudgeSettings, Name, Phase, Scenario, ScenarioSettings, Where
 
-ROUND_ORDERS = ("as_written", "abba")
-
 
 @dataclass(frozen=True, kw_only=True)
 class ScenarioFile(ScenarioSettings):
@@ -54,7 +52,7 @@ class ScenarioFile(ScenarioSettings):
     """Values by name: the phases run once per combination, $name stands for the value."""
     rounds: Annotated[int, Whole(1, 100)] = 1
     """How often all combinations are run."""
-    order: Annotated[str, Choice(ROUND_ORDERS)] = "as_written"
+    order: Annotated[str, Choice(("as_written", "abba"))] = "as_written"
     """abba: every second round runs the combinations backwards, so that drift cancels out."""
     phases: tuple[Phase, ...] = key(min_length=1, max_length=64)
     """Its parts, in order."""

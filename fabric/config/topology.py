@@ -30,8 +30,6 @@ from fabric.model.inventory import SshSettings
 from fabric.model.topology import Host, Login, Platform, Switch, Topology, Uplinks
 
 TIERS = ("leaf", "spine", "core")
-MANAGEMENT = ("nvue",)
-ROLES = ("test", "management")
 
 
 _FIELD = re.compile(r"\{([^{}]*)\}")
@@ -109,7 +107,7 @@ class HostsEntry(Entry):
 
     names: Annotated[Folded, FoldedNames()]
     """Which hosts: gpu[001-016]."""
-    role: Annotated[str, Choice(ROLES)] = "test"
+    role: Annotated[str, Choice(("test", "management"))] = "test"
     """test, or management: a subnet manager's or UFM's host, on which nothing is measured."""
     platform: Annotated[str, SAFE_NAME] | None = None
     """Their layout, one of platforms; required of hosts under test."""
@@ -149,7 +147,7 @@ class SwitchesEntry(Entry):
     """Their cables upwards."""
     address: Annotated[Template, TemplateText(("name",))] | None = None
     """Where each is reached itself, such as {name}.mgmt; none: it is not."""
-    management: Annotated[str, Choice(MANAGEMENT)] | None = None
+    management: Annotated[str, Choice(("nvue",))] | None = None
     """What its system is configured with: nvue (Cumulus Linux)."""
     user: Annotated[str, USER] | None = None
     """The account on it; else that of ssh."""

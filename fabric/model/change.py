@@ -236,14 +236,13 @@ UFM_URL = WebAddress(
     r"https?://[A-Za-z0-9][A-Za-z0-9.-]{0,252}(?::[1-9][0-9]{0,4})?(?:/[A-Za-z0-9._~-]{1,255}){0,16}/?",
     "an address such as https://ufm.example.net",
 )
-PORT_TOOLS = ("ibportstate", "mlxlink", "ip")
-"""The ways to close a port."""
 
 HostName = Annotated[str, SAFE_NAME]
 Options = Annotated[
     Mapping[Annotated[str, OPENSM_KEY], Annotated[str, OPENSM_VALUE]], Field(min_length=1, max_length=32)
 ]
-PortTool = Annotated[str, Choice(PORT_TOOLS)]
+PortTool = Annotated[str, Choice(("ibportstate", "mlxlink", "ip"))]
+"""What closes a port."""
 Most = Annotated[int, Whole(1, 1000)]
 
 

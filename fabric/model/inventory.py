@@ -27,7 +27,6 @@ BACKENDS = ("mock", "ssh", "slurm", "process")
 ROUTING = ("ftree", "updn", "minhop", "lft_random", "ecmp", "ar")
 NOISES = ("clean", "real")
 ADDRESSES, POLARISED = "addresses", "polarised"
-RETRANSMISSIONS = ("go_back_n", "selective_repeat")
 PARTIAL = ("slow", "erratic", "dipping", "fading", "heat_sick", "tenant")
 """Kinds of faults with a factor: what is left of the bandwidth."""
 _KINDS = ("slow", "broken", "hanging", "absent", "garbage", "lemon", "hot", "replaced", "outdated", "pausing")
@@ -170,7 +169,7 @@ class MockSettings(InFiles):
     """Whether switches mark packets (ECN): what they are set to, and with dcqcn what becomes of it."""
     pfc: Annotated[bool, Flag()] = True
     """Whether ports pause (PFC), likewise; else they drop."""
-    retransmission: Annotated[str, Choice(RETRANSMISSIONS)] = "go_back_n"
+    retransmission: Annotated[str, Choice(("go_back_n", "selective_repeat"))] = "go_back_n"
     """With dcqcn: what an RNIC sends again after a loss."""
     qps: Annotated[int, Whole(1, 1024)] = 1
     """With ecmp: the queue pairs of each connection, which are hashed apart."""

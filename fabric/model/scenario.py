@@ -302,9 +302,6 @@ Expectation = Annotated[
 """What an entry of ``expect:`` asks for."""
 
 
-Criterion = Annotated[str, Choice(CRITERIA)]
-
-
 @dataclass(frozen=True)
 class JudgeSettings(InFiles):
     """How measurements are judged."""
@@ -313,7 +310,7 @@ class JudgeSettings(InFiles):
     """Use this baseline for every host, not its platform's own."""
     marginal: Annotated[float, Decimal(0, 0.5)] = 0.005
     """Fraction above a limit that is said to be near it."""
-    zero_growth: tuple[Criterion, ...] = key((), max_length=8)
+    zero_growth: tuple[Annotated[str, Choice(CRITERIA)], ...] = key((), max_length=8)
     """What ports may not count while the run works; a port that does is bad."""
     allowed_growth: ZeroGrowth | None = None
     """Of zero_growth: how much is too much of what grows on a good fabric, too."""
