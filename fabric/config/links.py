@@ -119,6 +119,14 @@ def cable_problem(ends: CableEnds, switches: Collection[str], count: int, number
     return "" if number < count else f"{one} and {other} have cables #0 to #{count - 1}, got #{number}"
 
 
+def rnic_problem(link: Part, devices: Mapping[str, Collection[str]]) -> str:
+    """Why ``gpu001/mlx5_0`` is no RNIC, of the *devices* of each host; "" where it is one."""
+    if link.host not in devices:
+        return f"no host {quoted(link.host)}{nearest(link.host, devices)}"
+    known = devices[link.host]
+    return "" if link.item in known else f"{quoted(link.item)} is not an RNIC of {link.host}{nearest(link.item, known)}"
+
+
 def _absent_above(component: str, topology: Topology) -> str | None:
     """Why there is no such cable between switches; a switch is there."""
     ends = _ends(component, topology)
@@ -211,15 +219,11 @@ class Links:
 
     def _rnic_problem(self, text: str) -> str:
         """Why ``gpu001/mlx5_0`` is no link of this run; nothing when it is."""
-        name, device = Part.of(text).place
-        hosts = self.context.topology.hosts
-        if name not in hosts:
-            return f"no host {quoted(name)}{nearest(name, hosts)}"
-        devices = hosts[name].platform.rnic_by_device
-        if device not in devices:
-            return f"{quoted(device)} is not an RNIC of {name}{nearest(device, devices)}"
-        if name not in self.context.hosts:
-            return f"{name} does not take part in this run: only links of its hosts are altered"
+        link, hosts = Part.of(text), self.context.topology.hosts
+        if said := rnic_problem(link, {name: host.platform.rnic_by_device for name, host in hosts.items()}):
+            return said
+        if link.host not in self.context.hosts:
+            return f"{link.host} does not take part in this run: only links of its hosts are altered"
         return ""
 
     def _between(self, text: str) -> tuple[str, str]:

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from fabric.config.inventory import load_inventory
-from fabric.config.links import cable_problem, regular_net
+from fabric.config.links import cable_problem, regular_net, rnic_problem
 from fabric.config.problems import Problems
 from fabric.config.selection import hosts_named
 from fabric.errors import ConfigError, Problem
+from fabric.model import gathered
 from fabric.model.fields.scalars import Decimal, Whole
 from fabric.model.fields.wording import nearest, one_of, quoted
 from fabric.model.inventory import Inventory
@@ -198,13 +199,9 @@ def _random_trunks(count: int, net: NamedClos, seed: int) -> tuple[int, ...]:
 
 
 def _access(link: str, net: NamedClos) -> Cable:
-    host, device = Part.of(link).place
-    if host not in net.host_ids:
-        raise ValueError(f"no host {quoted(host)}{nearest(host, net.host_ids)}")
-    devices = tuple(device for name, device in net.ends if name == host)
-    if device not in devices:
-        raise ValueError(f"{quoted(device)} is not an RNIC of {host}{nearest(device, devices)}")
-    return net.access(host, device)
+    if said := rnic_problem(Part.of(link), gathered(net.ends)):
+        raise ValueError(said)
+    return net.access(*Part.of(link).place)
 
 
 def _between(ends: CableEnds, number: str | None, net: NamedClos, kind: str) -> tuple[int, ...]:
