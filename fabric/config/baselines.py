@@ -200,7 +200,7 @@ def _beyond_reach(platform: Platform, limits: Iterable[Limit], asked: Sequence[L
             yield f"{_what(limit)}: {least:g} Gb/s pass, half the line rate of {names} ({line:g} Gb/s) or less"
 
 
-def _what(limit: Limit) -> str:
+def _what(limit: Limit | LimitKey) -> str:
     return " ".join(part for part in (limit.kind, limit.link_class, limit.algorithm) if part)
 
 
@@ -210,8 +210,7 @@ def _without_limit(platform: Platform, limits: Sequence[Limit], scenario: Scenar
     expected = {ref.label for one in scenario.expect for ref in one.refs}
     for asked in _asked(scenario, platform, (phase for phase in scenario.phases if phase.written not in expected)):
         if not most_specific(limits, asked):
-            parts = (asked.kind,) if asked.kind not in kinds else (asked.kind, asked.link_class, asked.algorithm)
-            yield f"no limit for {' '.join(part for part in parts if part)}: will be INCONCLUSIVE"
+            yield f"no limit for {_what(asked) if asked.kind in kinds else asked.kind}: will be INCONCLUSIVE"
 
 
 _HEAD = "recorded:"

@@ -35,8 +35,6 @@ from fabric.model.text import size_text
 if TYPE_CHECKING:
     from fabric.config.phases import Matrix
 
-ENDS = ("completed", "aborted")
-SINCE = ("end", "begin")
 _FORMS = "compare, or phase with statistic, ends or recovers_within"
 
 Values = dict[Name, Annotated[str, AsWritten("a value of the matrix", most=256)]]
@@ -96,7 +94,7 @@ class StatisticEntry(BoundedEntry, PhaseEntry):
 class EndsEntry(PhaseEntry):
     """How every probe of a phase ends."""
 
-    ends: Annotated[str, Choice(ENDS)]
+    ends: Annotated[str, Choice(("completed", "aborted"))]
     """completed, or aborted: given up by the transport (retries exceeded)."""
 
 
@@ -105,7 +103,7 @@ class RecoversEntry(PhaseEntry):
 
     recovers_within: Annotated[float, Span(0.1, 86_400)]
     """The time after each change's end."""
-    since: Annotated[str, Choice(SINCE)] = "end"
+    since: Annotated[str, Choice(("end", "begin"))] = "end"
     """begin: the time after each change's begin."""
     to: Annotated[float, Decimal(0.01, 1)] = 0.95
     """Fraction of the median before the change."""
@@ -231,13 +229,15 @@ class Expected:
 
     def _recovery(self, entry: RecoversEntry, ref: PhaseRef, path: KeyPath) -> Expectation:
         phases = self._phases_by_name.get(ref.label, ())
-        ends = entry.since == "end"
-        if phases and ends and not any(_ends_while_measured(phase) for phase in phases):
-            text = f"no change of phase {quoted(ref.label)} ends while it is measured: give it 'for', or use port_flap"
-            self.problems.add((*path, "phase"), text)
-        if phases and not ends and not any(_begins_while_measured(phase) for phase in phases):
-            text = f"no change of phase {quoted(ref.label)} begins while it is measured: give it 'at'"
-            self.problems.add((*path, "phase"), text)
+        faults = [change for phase in phases for change in phase.changes if change.is_fault]
+        if entry.since == "end" and all(change.lasts_s("") is None for change in faults):
+            said = "ends while it is measured: give it 'for', or use port_flap"
+        elif entry.since == "begin" and all(change.when.at_s is None for change in faults):
+            said = "begins while it is measured: give it 'at'"
+        else:
+            said = ""
+        if phases and said:
+            self.problems.add((*path, "phase"), f"no change of phase {quoted(ref.label)} {said}")
         return ExpectedRecovery(ref, entry.recovers_within, entry.to, entry.since)
 
     def _ref(
@@ -267,13 +267,3 @@ def _apart(one: Where, other: Where) -> bool:
     """Whether no combination is in both."""
     values = dict(other)
     return any(name in values and values[name] != value for name, value in one)
-
-
-def _ends_while_measured(phase: Phase) -> bool:
-    """Whether traffic is measured after some change is over."""
-    return any(change.is_fault and change.lasts_s("") is not None for change in phase.changes)
-
-
-def _begins_while_measured(phase: Phase) -> bool:
-    """Whether traffic is measured before some change."""
-    return any(change.is_fault and change.when.at_s is not None for change in phase.changes)
