@@ -19,6 +19,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from fabric.errors import MayBeLive, StoreError
+from fabric.model import gathered
 from fabric.model.change import Change, ChangeResult, Window
 from fabric.model.text import some
 from fabric.runs.events import Event
@@ -97,12 +98,9 @@ class OpenChange:
 
 def open_changes(path: Path) -> tuple[OpenChange, ...]:
     """The changes of one journal that were begun and are not known to be taken back."""
-    states: dict[str, str] = {}
-    intents: dict[str, Entry] = {}
-    for entry in read_journal(path):
-        states[entry["change"]] = entry["state"]
-        if entry["state"] == "intent":
-            intents[entry["change"]] = entry
+    entries = read_journal(path)
+    states = {entry["change"]: entry["state"] for entry in entries}
+    intents = {entry["change"]: entry for entry in entries if entry["state"] == "intent"}
     open_ids = [change_id for change_id in intents if states[change_id] not in CLOSED]
     running = bool(open_ids) and _is_written(path)
     return tuple(OpenChange(path, change_id, intents[change_id], running) for change_id in open_ids)
@@ -196,7 +194,7 @@ def settled(journal: Path, events: Iterable[Event], planned: Sequence[Change]) -
     ) + tuple(ChangeResult(change, "open", untold) for change in silent)
 
 
-FINAL = frozenset({"reverted", "refused", "failed", "lost", "open"})
+FINAL = CLOSED | {"open"}
 """States that end a change; ``open`` means that nobody knows."""
 
 _BEGUN = frozenset({"intent", "armed", "in_force", "lifted"})
@@ -212,13 +210,11 @@ def change_results(events: Iterable[Event], planned: Sequence[Change]) -> tuple[
     and for a change that is not planned: a plan that differs from what was run must not hide one that may be live.
     """
     known = {change.change_id: change for change in planned}
-    told: dict[str, list[Event]] = {name: [] for name in known}
-    for event in events:
-        if event["event"] == "change":
-            if event["change"] not in known:
-                raise StoreError(f"event {event['seq']}: the plan has no change {event['change']!r}")
-            told[event["change"]].append(event)
-    return tuple(_result(change, told[name]) for name, change in known.items() if told[name])
+    told = gathered((event["change"], event) for event in events if event["event"] == "change")
+    for name, those in told.items():
+        if name not in known:
+            raise StoreError(f"event {those[0]['seq']}: the plan has no change {name!r}")
+    return tuple(_result(change, told[name]) for name, change in known.items() if name in told)
 
 
 def _result(change: Change, events: Sequence[Event]) -> ChangeResult:

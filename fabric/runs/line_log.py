@@ -61,15 +61,12 @@ class LineLog:
         self._pending: list[bytes] = []
         self._fd, self._seq, self._size, self.cut_bytes = -1, 0, 0, 0
         try:
-            self._open(limits)
-        except BlockingIOError as exc:
+            with storing(path, "cannot open"):
+                self._open(limits)
+        except StoreError as exc:
             self.abandon()
-            raise StoreError(f"{path}: another process is writing here") from exc
-        except OSError as exc:
-            self.abandon()
-            raise StoreError(f"{path}: cannot open: {exc.strerror}") from exc
-        except StoreError:
-            self.abandon()
+            if isinstance(exc.__cause__, BlockingIOError):
+                raise StoreError(f"{path}: another process is writing here") from exc.__cause__
             raise
 
     def _open(self, limits: Limits) -> None:

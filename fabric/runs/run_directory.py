@@ -168,13 +168,12 @@ def run_folders(results: Path) -> RunFolders:
 
     Raises ConfigError where the folder itself is none, or cannot be read.
     """
-    try:
-        scenarios = _folders_in(results)
-    except (FileNotFoundError, NotADirectoryError) as exc:
-        text = "no folder of runs (expected <scenario>/<run>/run.json below it): give a run, or --results"
-        raise ConfigError.at(results, text) from exc
-    except OSError as exc:
-        raise ConfigError.at(results, f"cannot read: {exc.strerror}") from exc
+    with reading(results):
+        try:
+            scenarios = _folders_in(results)
+        except (FileNotFoundError, NotADirectoryError) as exc:
+            text = "no folder of runs (expected <scenario>/<run>/run.json below it): give a run, or --results"
+            raise ConfigError.at(results, text) from exc
     found = RunFolders()
     for scenario in scenarios:
         _add_runs(scenario, found)
@@ -255,7 +254,7 @@ class RunDirectory:
         with storing(results, inside=True):
             path = _new_directory(results / scenario_name)
             body = {"format": RUN_FORMAT, "run_id": path.name, **document}
-            write_durably(path / "run.json", orjson.dumps(body, option=orjson.OPT_INDENT_2) + b"\n")
+            write_durably(path / RUN, orjson.dumps(body, option=orjson.OPT_INDENT_2) + b"\n")
             run = RunDirectory(path)
         with suppress(OSError):  # a convenience: where "latest" cannot be a link, the run is no worse
             _point_latest(path)

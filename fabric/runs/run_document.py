@@ -27,8 +27,8 @@ from fabric.model.scenario import Scenario
 from fabric.model.verdict import Baseline
 from fabric.plan import Plan, plan_scenario
 from fabric.runs.events import EVENTS, History, history_of, read_events
-from fabric.runs.plain_file import MIB, read_plain, storing, write_durably
-from fabric.runs.run_directory import RUN_FORMAT
+from fabric.runs.plain_file import MIB, read_plain, reading, storing, write_durably
+from fabric.runs.run_directory import RUN, RUN_FORMAT
 
 _BASELINES, _HOSTS = TypeAdapter(dict[str, Baseline]), TypeAdapter(tuple[HostIdentity, ...])
 
@@ -83,15 +83,14 @@ def own_version() -> str:
 
 def read_run(path: Path) -> dict[str, Any]:
     """The document of a run directory; ConfigError when it is none, or of another format."""
-    file = path / "run.json"
-    try:
-        document = orjson.loads(read_plain(file, MOST_BYTES))
-    except (FileNotFoundError, NotADirectoryError) as exc:
-        raise ConfigError.at(path, f"not a run directory: {file.name}: {exc.strerror}{near_path(path)}") from exc
-    except OSError as exc:
-        raise ConfigError.at(file, f"cannot read: {exc.strerror}") from exc
-    except orjson.JSONDecodeError as exc:
-        raise ConfigError.at(file, f"not readable as JSON: {exc}") from exc
+    file = path / RUN
+    with reading(file):
+        try:
+            document = orjson.loads(read_plain(file, MOST_BYTES))
+        except (FileNotFoundError, NotADirectoryError) as exc:
+            raise ConfigError.at(path, f"not a run directory: {RUN}: {exc.strerror}{near_path(path)}") from exc
+        except orjson.JSONDecodeError as exc:
+            raise ConfigError.at(file, f"not readable as JSON: {exc}") from exc
     if not isinstance(document, dict) or document.get("format") != RUN_FORMAT:
         told = str(document.get("format"))[:40] if isinstance(document, dict) else "none"
         text = f"a run of format {told}, where this version reads {RUN_FORMAT}: read it with the version that wrote it"
@@ -205,7 +204,7 @@ def read_past_run(path: Path) -> PastRun:
     history = history_of(read_events(path / EVENTS))
     if history.first is not None and history.first.get("run_id") != document["run_id"]:
         raise StoreError(f"{path / EVENTS}: the history of another run ({history.first.get('run_id')})")
-    baselines = baselines_from(document, path / "run.json")
+    baselines = baselines_from(document, path / RUN)
     return PastRun(path, document, scenario, inventory, baselines, plan_scenario(scenario, inventory), history)
 
 
