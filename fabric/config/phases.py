@@ -127,6 +127,7 @@ def rounds(combinations: tuple[Where, ...], count: int, order: str) -> Iterator[
 
 
 PHASES_MOST = 2000
+"""Of one scenario (a choice: 72 h of rounds of two minutes)."""
 
 
 def read_phases(raw: Tree | None, where: Where, links: Links | None, problems: Problems) -> tuple[Phase, ...]:

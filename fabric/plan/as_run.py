@@ -15,6 +15,7 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from fabric.config.phases import PHASES_MOST
 from fabric.errors import ConfigError
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import DRILLS, FilledTime, Phase, ProbeSpec, Scenario
@@ -173,9 +174,6 @@ def _likely_lines(plan: LikelyPlan) -> Iterator[str]:
         yield f"{name}: one stage covers {part:.0%} of the links on average"
 
 
-MOST_PHASES = 2000
-"""As many phases as one scenario may have (a choice: 72 h of rounds of two minutes)."""
-
 OVER = 1.05
 """A plan is said to be longer than was asked from this many times on (a choice: durations are no better known)."""
 
@@ -253,7 +251,9 @@ def timed(
             lines.append(f"{block[0].written}: {counted(count, 'round')} of {lasts}")
         first |= {phase.name: made[place].name for place, phase in enumerate(block)}
         phases += made
-    return replace(scenario, phases=tuple(_needing(phase, first) for phase in phases)), tuple(lines)
+    # What needs a repeated phase needs its first round: later ones do not stop the run.
+    phases = [replace(phase, needs=tuple(first.get(need, need) for need in phase.needs)) for phase in phases]
+    return replace(scenario, phases=tuple(phases)), tuple(lines)
 
 
 def rounds_alike(hosts: Sequence[str], topology: Topology) -> Callable[[Phase], object]:
@@ -311,8 +311,8 @@ def _check(scenario: Scenario, whole_s: float | None) -> None:
 
 
 def _bounded(phase: Phase, count: int, source: str) -> None:
-    if count > MOST_PHASES:
-        text = f"{phase.written}: {count:,} phases in all, expected at most {MOST_PHASES:,}: let one round last longer"
+    if count > PHASES_MOST:
+        text = f"{phase.written}: {count:,} phases in all, expected at most {PHASES_MOST:,}: let one round last longer"
         raise ConfigError.at(source, text)
 
 
@@ -336,8 +336,3 @@ def _drawn_anew(spec: ProbeSpec, number: int) -> ProbeSpec:
     if isinstance(spec, ConcurrentRingsSpec | GroupAllReduceSpec):
         return spec.changed(seed=spec.seed + number)
     return spec
-
-
-def _needing(phase: Phase, first: dict[str, str]) -> Phase:
-    """What needs a repeated phase needs its first round: later ones do not stop the run."""
-    return replace(phase, needs=tuple(first.get(need, need) for need in phase.needs))
