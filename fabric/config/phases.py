@@ -29,8 +29,7 @@ from fabric.probes import kinds as probe_kinds
 from fabric.probes.again import AgainSpec
 from fabric.probes.pairwise import PairwiseSpec
 
-MatrixValue = Annotated[str, AsWritten("a value", most=256)]
-MatrixValues = Annotated[tuple[MatrixValue, ...], Field(min_length=1, max_length=20)]
+MatrixValues = Annotated[tuple[Annotated[str, AsWritten("a value", most=256)], ...], Field(min_length=1, max_length=20)]
 
 
 COMBINATIONS_MOST = 64

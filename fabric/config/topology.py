@@ -62,14 +62,14 @@ class TemplateText(Scalar):
 
     def parse(self, value: object) -> Template:
         """The template, or a refusal that names the field that is not known here."""
-        expected = f"text with {one_of('{' + field + '}' for field in self.fields)}, such as rack{{rack:02}}"
+        names = one_of("{" + field + "}" for field in self.fields)
+        expected = f"text with {names}, such as rack{{rack:02}}"
         if not isinstance(value, str) or not 0 < len(value) <= _TEXT_MOST:
             raise refusal(expected, value)
         for given in _FIELD.findall(value):
             known = _KNOWN.fullmatch(given)
             if known is None or known[1] not in self.fields:
                 hint = nearest(given.partition(":")[0], self.fields)
-                names = one_of("{" + name + "}" for name in self.fields)
                 text = f"field {quoted('{' + given + '}')} is not known here; known are {names}{hint}"
                 raise PydanticCustomError("field", text)
         literal = _FIELD.sub("", value)
@@ -323,9 +323,8 @@ def management(entries: Iterable[tuple[KeyPath, HostsEntry]], names: Names) -> d
             if getattr(entry, key) is not None:
                 names.problems.add((*path, key), f"'{key}' goes with role test: nothing is measured on these hosts")
         address = entry.address or _NAME
-        made = {}
-        for name in names.take(entry.names, (*path, "names")):
-            made[name] = Login(address.text({"name": name, "unit": 0, "rack": 0}))
+        members = names.take(entry.names, (*path, "names"))
+        made = {name: Login(address.text({"name": name, "unit": 0, "rack": 0})) for name in members}
         if address.fields - {"name"}:
             names.problems.add((*path, "address"), "only {name} is known of hosts for management")
         else:

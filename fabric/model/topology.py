@@ -359,12 +359,8 @@ class Topology:
         return None if leaf is None else self.parts[leaf]
 
     @cached_property
-    def ports(self) -> Mapping[tuple[str, str], int]:
-        """By leaf and RNIC (``gpu003/mlx5_2``) the port that it is in, counted as the inventory lists them, from 0."""
-        return {(leaf, rnic): number for leaf, rnics in self._on_leaf.items() for number, rnic in enumerate(rnics)}
-
-    @cached_property
     def _on_leaf(self) -> Mapping[str, list[str]]:
+        """By leaf the RNICs (``gpu003/mlx5_2``) in its ports, as the inventory lists them."""
         return gathered((link.b, link.a) for link in self.links() if "/" in link.a)
 
     @cached_property
@@ -389,7 +385,7 @@ class Topology:
         here, there = self.pods.get(sender), self.pods.get(receiver)
         if here is None or there is None or here.name == there.name:
             return ()
-        row, spine = divmod(self.ports[receiver, rnic], there.spines)
+        row, spine = divmod(self._on_leaf[receiver].index(rnic), there.spines)
         of_leaf = -(-(len(self._on_leaf[receiver]) - spine) // there.spines)  # its ports that come to this spine
         core = (there.place * of_leaf + row) % there.cores
         return f"{here.name}:up:{spine}.{core}", f"{there.name}:down:{spine}.{core}"

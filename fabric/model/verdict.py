@@ -406,14 +406,14 @@ def bound_by_lines(kind: str, algorithm: object) -> bool:
 def most_specific(limits: Iterable[Limit], wanted: tuple[str, object, object, object, object]) -> Limit | None:
     """The limit that matches and says most about what is *wanted*, as in a ``LimitKey``; None when none matches."""
     kind, link_class, size, *_ = wanted
-    found: list[tuple[int, Limit]] = []
-    for limit in limits:
+
+    def matches(limit: Limit) -> bool:
         fits = limit.kind == kind and all(one in (None, want) for one, want in zip(limit.key, wanted, strict=True))
         large = (size if isinstance(size, int) else 0) >= limit.min_size_bytes
         # What is said of the network says nothing of NVLink.
-        if fits and large and (link_class != NVLINK or limit.link_class == NVLINK):
-            found.append((sum(one is not None for one in limit.key), limit))
-    return max(found, key=lambda one: one[0])[1] if found else None
+        return fits and large and (link_class != NVLINK or limit.link_class == NVLINK)
+
+    return max(filter(matches, limits), key=lambda limit: sum(one is not None for one in limit.key), default=None)
 
 
 def least_gbps(limit: Limit, platform: Platform) -> float:

@@ -44,7 +44,7 @@ def staged(scenario: Scenario, inventory: Inventory) -> tuple[Scenario, tuple[st
     2 of ``burn`` is the phase ``burn-s2``, which a report still calls ``burn``; what needs ``burn`` needs every stage.
     Other probes of the phase run with its first stage's. Raises ConfigError where no stages can be planned.
     """
-    if not any(_is_open(spec) for phase in scenario.phases for spec in phase.probes):
+    if all(spec.stages for phase in scenario.phases for spec in phase.probes if isinstance(spec, LinkBurnSpec)):
         return scenario, ()
     parts: dict[str, list[Phase]] = {}
     lines: list[str] = []
@@ -62,10 +62,6 @@ def staged(scenario: Scenario, inventory: Inventory) -> tuple[Scenario, tuple[st
         text = f"a stage and another phase are both called {', '.join(twice)}"
         raise ConfigError.at(scenario.source, text)
     return replace(scenario, phases=tuple(phases)), tuple(lines)
-
-
-def _is_open(spec: object) -> bool:
-    return isinstance(spec, LinkBurnSpec) and not spec.stages
 
 
 def _in_stages(phase: Phase, scenario: Scenario, inventory: Inventory) -> tuple[list[Phase], list[str]]:

@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from fabric.errors import StoreError
+from fabric.model import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FailureKind, LeftOutHost, Measurement, NamedPart, Probe, ProbeResult
 from fabric.runs.line_log import Limits, Line, LineLog, read_lines
@@ -209,17 +210,13 @@ def progress_of(events: Iterable[Event]) -> Progress:
 
 
 def _read(events: list[Event]) -> Progress:
-    of: dict[str, list[Event]] = defaultdict(list)
-    stands: dict[str, bool] = {}
-    for event in events:
-        of[event["event"]].append(event)
-        if event["event"] == "started":
-            stands.update(dict.fromkeys(event["probes"], False))
-        elif event["event"] == "finished":
-            stands[event["probe"]] = not event.get("again", False)
+    of = defaultdict(list, gathered((event["event"], event) for event in events))
+    begun = {probe_id: event["seq"] for event in of["started"] for probe_id in event["probes"]}
+    ended = {event["probe"]: event for event in of["finished"]}
+    stand = {name for name, event in ended.items() if event["seq"] > begun.get(name, 0) and not event.get("again")}
     why, added = of["replanned"], tuple(replanned(of["replanned"]))
     return Progress(
-        results={name: result for name, result in history_of(of["finished"]).results.items() if stands[name]},
+        results={name: result for name, result in history_of(of["finished"]).results.items() if name in stand},
         attempts=Counter(probe_id for event in of["started"] for probe_id in event["probes"]),
         ended=frozenset(event["phase"] for event in of["phase_ended"]),
         added=added,

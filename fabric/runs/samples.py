@@ -214,8 +214,6 @@ LINKS = "links.jsonl"
 End = tuple[str, str]
 """A port: the switch and its number (``("spine02", "4")``), or the host and the RNIC."""
 
-_CABLE, _FAILED, _MODULE = "cable", "failed", "module"
-
 
 @dataclass(frozen=True, slots=True)
 class LinkModule:
@@ -269,7 +267,7 @@ class LinkLog(SampleLog):
             key = frozenset((one, other))
             if key not in self._told:
                 self._told.add(key)
-                self.note(_CABLE, [*one, *other])
+                self.note("cable", [*one, *other])
 
     def plugged(self, end: End, module: LinkModule) -> None:
         """This module is in this end; written when more or something else is known of it than before."""
@@ -279,11 +277,11 @@ class LinkLog(SampleLog):
             module = replace(before, **known)
         if self._modules.get(end) != module:
             self._modules[end] = module
-            self.note(_MODULE, [*end, asdict(module)])
+            self.note("module", [*end, asdict(module)])
 
     def failed(self, reason: str) -> None:
         """A look at the links failed for this reason."""
-        self.note(_FAILED, reason)
+        self.note("failed", reason)
 
 
 def read_links(run: Path) -> LinkSamples | None:
