@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from itertools import islice
@@ -178,6 +178,7 @@ class Links:
     """The links of the fabric that a run alters, for its hosts; problems are noted at the path of the key ``links``."""
 
     context: Context
+    _draws: dict[DrawnLinks, tuple[str, ...]] = field(default_factory=dict)  # every combination of a matrix asks again
 
     def named(self, text: str, path: KeyPath, problems: Problems) -> str | None:
         """The link as the model writes it: the lower switch first, no ``#0``; None when there is no such link."""
@@ -260,11 +261,6 @@ class Links:
     def _tier(self, link: Link) -> str:
         """``access`` of an RNIC's, ``spine`` or ``core`` of one between switches, by its upper end."""
         return "access" if "/" in link.a else self.context.topology.switches[link.b].tier
-
-    @cached_property
-    def _draws(self) -> dict[DrawnLinks, tuple[str, ...]]:
-        """What was drawn before: every combination of a matrix asks again."""
-        return {}
 
     @cached_property
     def _serving(self) -> Mapping[str, Link]:

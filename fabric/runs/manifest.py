@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fabric.errors import StoreError
-from fabric.runs.plain_file import plain_stream, storing
+from fabric.runs.plain_file import MIB, plain_stream, storing
 from fabric.runs.tables import TABLES
 
 JUDGED = (
@@ -47,8 +47,6 @@ _MAY_BE_EMPTY = ("raw", TICKETS, FIGURES)
 
 _WRITTEN = ("run.json", "identity.json", "STOP")
 """Sources at the top that are written whole, by way of a temporary file, as what is derived is."""
-
-_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +161,7 @@ def _sha256(run: Path, entry: _Entry) -> str:
     """Of the content as long as it was when it was found: what is appended meanwhile is not read."""
     found, left = hashlib.sha256(), entry.size_bytes
     with storing(run / entry.path, "cannot read"), plain_stream(run / entry.path) as file:
-        while left > 0 and (block := file.read(min(_BLOCK, left))):
+        while left > 0 and (block := file.read(min(MIB, left))):
             found.update(block)
             left -= len(block)
     return found.hexdigest()

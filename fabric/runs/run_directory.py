@@ -115,11 +115,6 @@ class RawOutput:
             os.close(fd)
 
 
-def raw_file(run: Path, probe_id: str) -> Path:
-    """Where the output of a probe is kept in a run's directory."""
-    return run / FOLDER / f"{probe_id.rpartition('/')[0]}.out"
-
-
 def raw_entries(run: Path, probe_id: str) -> str:
     """
     Everything that a probe's commands printed, standard output first; empty when nothing is kept of it.
@@ -127,7 +122,7 @@ def raw_entries(run: Path, probe_id: str) -> str:
     Raises StoreError for a transcript that cannot be read.
     """
     found: list[str] = []
-    for path in (raw_file(run, probe_id), raw_file(run, probe_id).with_suffix(".err")):
+    for path in (run / FOLDER / f"{probe_id.rpartition('/')[0]}{end}" for end in (".out", ".err")):
         with storing(path, "cannot read"), suppress(FileNotFoundError, NotADirectoryError):
             found += _entries(read_plain(path, MOST_TRANSCRIPT), f"{probe_id} attempt ".encode())
     return "".join(found)
