@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
+from pydantic_core import PydanticCustomError
+
 from fabric.config import topology as parts
 from fabric.config.baselines import baseline_problem
 from fabric.config.document import Tree, read_document
-from fabric.config.links import component_problem, factor_problem, fault_from_text, network_problem
+from fabric.config.links import component_problem, fault_from_text, network_problem
 from fabric.config.platforms import PlatformEntry, platform, program_first
 from fabric.config.problems import KeyPath, Problems, again, report, section, valid_items
 from fabric.config.topology import HostsEntry, SwitchesEntry
@@ -18,7 +20,7 @@ from fabric.model.change import ChangeSettings, SubnetManager
 from fabric.model.fields.entry import key
 from fabric.model.fields.scalars import SAFE_NAME
 from fabric.model.fields.wording import nearest, quoted, shown
-from fabric.model.inventory import Fault, Inventory, InventorySettings, MockSettings, SshSettings
+from fabric.model.inventory import PARTIAL, WHOLE, Fault, Inventory, InventorySettings, MockSettings, SshSettings
 from fabric.model.topology import Platform, Topology
 
 
@@ -46,9 +48,10 @@ def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Invento
         problems.raise_if_any()
     file = report(InventoryFile, tree, problems)
     topology, whole = _topology(tree, path, problems)
-    _check_mock(section(MockSettings, tree, "mock"), topology if whole else None, problems)
+    known = topology if whole else None
+    _check_mock(section(MockSettings, tree, "mock"), known, problems)
     _check_changes(section(ChangeSettings, tree, "changes"), topology, problems, whole=whole)
-    extra = _extra_faults(extra_faults, topology, command_line, whole=whole)
+    extra = tuple(_extra_faults(extra_faults, known, command_line))
     problems.raise_if_any(command_line.all())
     assert file is not None  # else it was raised above
     mock = replace(file.mock, faults=(*file.mock.faults, *extra), routing=file.mock.routing or file.routing)
@@ -104,9 +107,12 @@ def _check_mock(mock: MockSettings, topology: Topology | None, problems: Problem
 
 
 def _check_fault(fault: Fault, path: KeyPath, topology: Topology | None, problems: Problems, *, for_good: bool) -> None:
-    wrong = factor_problem(fault)
-    if wrong:
-        problems.add((*path, *wrong[0]), wrong[1])
+    """Kinds that leave a part of the bandwidth have a factor, and no other."""
+    if fault.kind in PARTIAL and fault.factor == WHOLE:
+        said = f"'factor' is required with kind {fault.kind}: the fraction of its bandwidth that is left"
+        problems.add(path, said)
+    if fault.kind not in PARTIAL and fault.factor != WHOLE:
+        problems.add((*path, "factor"), f"'factor' goes with kind slow, not with {fault.kind}")
     text = None if topology is None else component_problem(fault, topology, for_good=for_good)
     if text is None and fault.kind == "lemon" and not for_good:
         text = "a lemon is one for good: list it under 'faults'"
@@ -114,18 +120,16 @@ def _check_fault(fault: Fault, path: KeyPath, topology: Topology | None, problem
         problems.add((*path, "component"), text)
 
 
-def _extra_faults(texts: Iterable[str], topology: Topology, problems: Problems, *, whole: bool) -> tuple[Fault, ...]:
+def _extra_faults(texts: Iterable[str], topology: Topology | None, problems: Problems) -> Iterator[Fault]:
     """The faults of the command line."""
-    found = []
     for text in texts:
-        each = fault_from_text(text, problems)
-        if each is None:
-            continue
-        said = component_problem(each, topology) if whole else None
-        if said:
-            problems.at_line(0, said)
-        found.append(each)
-    return tuple(found)
+        try:
+            fault = fault_from_text(text)
+        except PydanticCustomError as exc:
+            problems.at_line(0, exc.message())
+        else:
+            _check_fault(fault, (), topology, problems, for_good=True)
+            yield fault
 
 
 def _check_changes(entry: ChangeSettings, topology: Topology, problems: Problems, *, whole: bool) -> None:

@@ -14,8 +14,6 @@ from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from pydantic_core import PydanticCustomError
-
 from fabric.changes.cable_fault import DrawnLinks
 from fabric.changes.kind import Context
 from fabric.config.platforms import unfolded
@@ -24,7 +22,7 @@ from fabric.model import gathered
 from fabric.model.fields.folded import some
 from fabric.model.fields.scalars import refusal
 from fabric.model.fields.wording import nearest, quoted
-from fabric.model.inventory import COMPONENT, FACTOR, FAULT_KIND, PARTIAL, WHOLE, Fault
+from fabric.model.inventory import COMPONENT, FACTOR, FAULT_KIND, WHOLE, Fault
 from fabric.model.part import Part
 from fabric.model.topology import Link, Topology
 from fabric.sim.faults import KINDS, CableEnds, cable_ends, faults_by_host, is_above_leaves, parts_of, require_passing
@@ -36,30 +34,8 @@ if TYPE_CHECKING:
 _TEXT = re.compile(r"(?P<component>.{1,256}):(?P<kind>[^:=]+)(?:=(?P<factor>[^:=]+))?", re.DOTALL)
 
 
-def factor_problem(fault: Fault) -> tuple[KeyPath, str] | None:
-    """What is wrong with its factor, and where: kinds that leave a part of the bandwidth have one, and no other."""
-    if fault.kind in PARTIAL and fault.factor == WHOLE:
-        return (), f"'factor' is required with kind {fault.kind}: the fraction of its bandwidth that is left"
-    if fault.kind not in PARTIAL and fault.factor != WHOLE:
-        return ("factor",), f"'factor' goes with kind slow, not with {fault.kind}"
-    return None
-
-
-def fault_from_text(text: str, problems: Problems) -> Fault | None:
-    """``gpu003/mlx5_2:slow=0.5`` as given with ``--fault``."""
-    try:
-        found = _fault(text)
-    except PydanticCustomError as exc:
-        problems.at_line(0, exc.message())
-        return None
-    wrong = factor_problem(found)
-    if wrong:
-        problems.at_line(0, wrong[1])
-    return found
-
-
-def _fault(text: str) -> Fault:
-    """What the file would say; PydanticCustomError for the first thing that is wrong."""
+def fault_from_text(text: str) -> Fault:
+    """``gpu003/mlx5_2:slow=0.5`` as given with ``--fault``; PydanticCustomError for the first thing that is wrong."""
     match = _TEXT.fullmatch(text)
     if not match:
         quote = " (a shell takes > as its own: put it in quotes)" if text.endswith("-") else ""
@@ -68,7 +44,7 @@ def _fault(text: str) -> Fault:
     return Fault(COMPONENT.parse(component), FAULT_KIND.parse(kind), WHOLE if factor is None else FACTOR.parse(factor))
 
 
-def component_problem(fault: Fault, topology: Topology, *, for_good: bool = True) -> str | None:
+def component_problem(fault: Fault, topology: Topology, *, for_good: bool) -> str | None:
     """
     Why the component of a fault does not exist or cannot have its kind, or None when all is well.
 
