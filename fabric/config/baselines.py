@@ -53,21 +53,21 @@ class BaselineFile(Entry):
 
 def load_baseline(path: Path) -> Baseline:
     """The baseline in a file. ConfigError holds everything that is wrong."""
-    problems = Problems(shown(str(path)))
     if not path.suffix and len(path.parts) == 1 and not path.exists():
-        problems.at_line(0, f"no such file; a file is expected here, not a name: inventory/baselines/{path}.yaml")
-        problems.raise_if_any()
-    file = _loaded(BaselineFile, path, problems, name=path.stem)
+        text = f"no such file; a file is expected here, not a name: inventory/baselines/{path}.yaml"
+        raise ConfigError.at(shown(str(path)), text)
+    file = _loaded(BaselineFile, path, name=path.stem)
     return Baseline(file.name, str(path), file.limits, file.recorded)
 
 
 def load_candidate(path: Path) -> Candidate:
     """The candidate in a file; ConfigError holds everything that is wrong."""
-    return _loaded(Candidate, path, Problems(shown(str(path))))
+    return _loaded(Candidate, path)
 
 
-def _loaded(model: type[T], path: Path, problems: Problems, *, name: str | None = None) -> T:
+def _loaded(model: type[T], path: Path, *, name: str | None = None) -> T:
     """What the file holds, of limits and records each key once; *name* is what it must call itself."""
+    problems = Problems(shown(str(path)))
     tree = read_document(path, problems)
     if not tree:
         problems.raise_if_any()
