@@ -21,8 +21,6 @@ from fabric.model.fields.wording import quoted, shown
 ENTRIES_MOST = 2000
 """So many names of a folder are looked at (a choice)."""
 
-_NEAR = 0.6  # the share of letters in common, as for words in a file
-
 
 def near_path(path: Path) -> str:
     """``; did you mean 'scenarios/self-check.yaml'?``: its first part that is not there, as the nearest that is."""
@@ -44,7 +42,7 @@ def _near(wrong: Path) -> Path | None:
         names = {entry.name for entry in islice(wrong.parent.iterdir(), ENTRIES_MOST)} - {wrong.name}
     except OSError:
         return None
-    found = get_close_matches(wrong.name, sorted(names), n=1, cutoff=_NEAR)
+    found = get_close_matches(wrong.name, sorted(names), n=1)
     return wrong.with_name(found[0]) if found else None
 
 
@@ -133,14 +131,13 @@ def _events(text: str, problems: Problems) -> Iterator[yaml.Event]:
         line = mark.line + 1 if mark else 0
         lines = text.splitlines()
         at = lines[mark.line][mark.column :] if mark and mark.line < len(lines) else ""
+        said = ", ".join(part for part in (exc.context, exc.problem) if part)
         if at.startswith("\t"):
             problems.at_line(line, "a tab cannot indent or start a value in YAML; use spaces")
+        elif "maximum nesting depth" in said:  # libyaml 0.2.6 and later has a bound of its own, above ours
+            problems.at_line(line, _TOO_DEEP)
         else:
-            said = ", ".join(part for part in (exc.context, exc.problem) if part)
-            if "maximum nesting depth" in said:  # libyaml 0.2.6 and later has a bound of its own, above ours
-                problems.at_line(line, _TOO_DEEP)
-            else:
-                problems.at_line(line, f"not readable as YAML: {shown(said, most=200)}{_unquoted(text, line)}")
+            problems.at_line(line, f"not readable as YAML: {shown(said, most=200)}{_unquoted(text, line)}")
         raise _Stop from exc
     except (yaml.YAMLError, ValueError, OverflowError) as exc:  # ValueError: "\U00110000" in the pure Python parser
         problems.at_line(0, f"not readable as YAML: {shown(str(exc), most=200)}")
