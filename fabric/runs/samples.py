@@ -164,11 +164,6 @@ def sample_changes(run: Path, *, file: str = SAMPLES) -> Iterator[Change]:
             yield reading, at_s, value
 
 
-def notes(path: Path) -> Iterator[tuple[str, Any]]:
-    """What was noted beside the samples: the kind, and what was said."""
-    return ((str(line["note"]), line.get("said")) for line in _lines(path) if "note" in line)
-
-
 def _every_s(path: Path) -> float:
     """The first line has it; 0 where there is none."""
     first = next(_lines(path), {})
@@ -291,12 +286,12 @@ def read_links(run: Path) -> LinkSamples | None:
     cables: dict[tuple[End, End], None] = {}
     modules: dict[End, LinkModule] = {}
     failed = ""
-    for kind, said in notes(run / LINKS):
-        match kind, said:
-            case "cable", [str(node), str(part), str(other), str(other_part)]:
+    for line in _lines(run / LINKS):
+        match line:
+            case {"note": "cable", "said": [str(node), str(part), str(other), str(other_part)]}:
                 cables[(node, part), (other, other_part)] = None
-            case "module", [str(node), str(part), dict(said_of)] if said_of.keys() <= _FIELDS:
-                modules[node, part] = LinkModule(**said_of)
-            case "failed", str(reason):
+            case {"note": "module", "said": [str(node), str(part), dict(said)]} if said.keys() <= _FIELDS:
+                modules[node, part] = LinkModule(**said)
+            case {"note": "failed", "said": str(reason)}:
                 failed = reason
     return LinkSamples(read_samples(run, file=LINKS), tuple(cables), modules, failed)
