@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.resources import files
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -257,8 +258,7 @@ def _network(box: Box) -> None:
     """Namespaces, cables, addresses, queues."""
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda node: _run(("ip", "netns", "add", box.namespace(node))), box.nodes))
-        cables = layout.cable_lines(box)
-        list(pool.map(lambda node: _batch(box, node, "ip", cables[node]), cables))
+        list(pool.map(lambda node: _batch(box, node, "ip", layout.cables(box, node)), box.nodes))
         list(pool.map(lambda node: _dress(box, node), box.nodes))
 
 
@@ -266,17 +266,16 @@ def _dress(box: Box, node: str) -> None:
     words = layout.sysctls(box, node)
     if words:
         _act(box, [Act(node, ("sysctl", "-q", "-e", "-w", *words))])
-    _batch(box, node, "ip", layout.address_lines(box, node))
-    ports = box.ports(node)
-    lines = [line for port in ports for line in (layout.queue_line(port), layout.shaped(port, box.rate_mbit))]
-    _batch(box, node, "tc", lines)
+    _batch(box, node, "ip", layout.addresses(box, node))
+    queues = (layout.queue_line(port) + layout.shaped(port, box.rate_mbit) for port in box.ports(node))
+    _batch(box, node, "tc", "".join(queues))
     if node in box.switches:
-        _act(box, [Act(node, ("nft", "-f", "-"), layout.CONTROL)])
+        _act(box, [Act(node, ("nft", "-f", "-"), layout.control())])
 
 
-def _batch(box: Box, node: str, program: str, lines: Sequence[str]) -> None:
+def _batch(box: Box, node: str, program: str, lines: str) -> None:
     if lines:
-        _run((program, "-n", box.namespace(node), "-batch", "-"), "\n".join(lines) + "\n")
+        _run((program, "-n", box.namespace(node), "-batch", "-"), lines)
 
 
 def _daemons(box: Box) -> None:
@@ -312,13 +311,8 @@ def _start(box: Box, node: str, argv: Sequence[str]) -> None:
 
 
 def _routed(box: Box) -> bool:
-    for leaf in box.leaf_names:
-        for other in box.leaf_names:
-            if other != leaf:
-                said = _run(("ip", "-n", box.namespace(leaf), "route", "show", box.subnet(other)))
-                if said.count(" via ") < box.spines:
-                    return False
-    return True
+    pairs = ((box.namespace(leaf), box.subnet(other)) for leaf, other in permutations(box.leaf_names, 2))
+    return all(_run(("ip", "-n", space, "route", "show", net)).count(" via ") >= box.spines for space, net in pairs)
 
 
 def _wait_for(box: Box, paths: Sequence[Path], what: str) -> None:

@@ -118,7 +118,7 @@ def _ends(box: Box, text: str, component: str) -> list[BoxPort]:
 
 def _slow(box: Box, ports: list[BoxPort], share: float) -> BoxFault:
     def acts(rate_mbit: float) -> tuple[Act, ...]:
-        return tuple(Act(port.node, ("tc", "-batch", "-"), shaped(port, rate_mbit) + "\n") for port in ports)
+        return tuple(Act(port.node, ("tc", "-batch", "-"), shaped(port, rate_mbit)) for port in ports)
 
     return BoxFault(acts(share * box.rate_mbit), acts(box.rate_mbit))
 
@@ -157,8 +157,8 @@ def _pulled(box: Box, text: str, cables: list[BoxCable], flap: int | None) -> Bo
 
 def _one_path(box: Box, leaf: str) -> BoxFault:
     def acts(paths: int) -> Iterator[Act]:
-        ways = [(f"up{spine[1:]}", box.uplink_addresses(leaf, spine)[1]) for spine in box.spine_names[:paths]]
-        hops = [word for port, address in ways for word in ("nexthop", "via", address, "dev", port)]
+        ways = box.routed_ports(leaf)[:paths]
+        hops = [word for port, _, _, address in ways for word in ("nexthop", "via", address, "dev", port)]
         for other in box.leaf_names:
             if other != leaf:
                 yield Act(leaf, ("ip", "route", "replace", box.subnet(other), "proto", "bgp", "metric", "20", *hops))

@@ -117,9 +117,15 @@ class Box:
         """The leaf's own address for its hosts."""
         return f"10.{leaf[1:]}.0.1"
 
-    def uplink_addresses(self, leaf: str, spine: str) -> tuple[str, str]:
-        """Of the leaf's end and of the spine's, a /31."""
-        return f"10.{200 + int(spine[1:])}.{leaf[1:]}.0", f"10.{200 + int(spine[1:])}.{leaf[1:]}.1"
+    def routed_ports(self, node: str) -> list[tuple[str, str, str, str]]:
+        """Of a switch's ports to other switches: name, own address, who is at the other end, address there; a /31."""
+        ways = [
+            (leaf, spine, f"10.{200 + int(spine[1:])}.{leaf[1:]}")
+            for leaf in self.leaf_names
+            for spine in self.spine_names
+        ]
+        up = [(f"up{spine[1:]}", f"{net}.0", spine, f"{net}.1") for leaf, spine, net in ways if leaf == node]
+        return up + [(f"dn{leaf[1:]}", f"{net}.1", leaf, f"{net}.0") for leaf, spine, net in ways if spine == node]
 
     def subnet(self, leaf: str) -> str:
         """Of a leaf's hosts."""
@@ -132,62 +138,6 @@ DAEMONS = ("zebra", "bgpd", "bfdd")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def cable_lines(box: Box) -> dict[str, list[str]]:
-    """For each node that makes cables the lines of an ``ip -batch``: the other ends land in their namespaces."""
-    lines: dict[str, list[str]] = {MANAGEMENT: ["link add br0 type bridge", "link set br0 up"]}
-    for node in (ORCHESTRATOR, *box.leaf_of):
-        peer = f"peer name {MANAGEMENT_PORT} netns {box.namespace(node)}"
-        lines[MANAGEMENT] += [f"link add m-{node} type veth {peer}", f"link set m-{node} master br0 up"]
-    for cable in box.cables:
-        low, high = cable.low, cable.high
-        peer = f"peer name {low.name} netns {box.namespace(low.node)}"
-        lines.setdefault(high.node, []).append(f"link add {high.name} type veth {peer}")
-    return lines
-
-
-def address_lines(box: Box, node: str) -> list[str]:
-    """The lines of an ``ip -batch`` that give a node its addresses and set its ports up."""
-    lines = ["link set lo up"]
-    if node == ORCHESTRATOR or node in box.leaf_of:
-        lines += [f"address add {box.management_address(node)}/24 dev {MANAGEMENT_PORT}"]
-        lines += [f"link set {MANAGEMENT_PORT} up"]
-    if node in box.leaf_of:
-        lines += [f"address add {box.data_address(node)}/24 dev {HOST_PORT}", f"link set {HOST_PORT} up"]
-        lines += [f"route add 10.0.0.0/8 via {box.gateway(box.leaf_of[node])}"]
-    if node in box.leaf_names:
-        lines += ["link add br0 type bridge", f"address add {box.gateway(node)}/24 dev br0", "link set br0 up"]
-        lines += [f"link set sw{host[1:]} master br0 up" for host, leaf in box.leaf_of.items() if leaf == node]
-    for port, address in _uplinks(box, node):
-        lines += [f"address add {address}/31 dev {port}", f"link set {port} up"]
-    return lines
-
-
-def _uplinks(box: Box, node: str) -> list[tuple[str, str]]:
-    """Each routed port of a switch with its address."""
-    if node in box.leaf_names:
-        return [(f"up{spine[1:]}", box.uplink_addresses(node, spine)[0]) for spine in box.spine_names]
-    if node in box.spine_names:
-        return [(f"dn{leaf[1:]}", box.uplink_addresses(leaf, node)[1]) for leaf in box.leaf_names]
-    return []
-
-
-CONTROL = """\
-table inet control {
- chain out {
-  type filter hook output priority 0;
-  udp dport { 3784, 3785 } meta priority set 1:0
-  tcp dport 179 meta priority set 1:0
-  tcp sport 179 meta priority set 1:0
- }
-}
-"""
-"""
-What BFD and BGP send goes past the queue of data, as in every switch: behind it they starve as soon as a port is full.
-
-Twelve flows over eight uplinks and two busy loops beside them for 20 s: with one queue 27 routes were lost or found
-again, at usual priority of the daemons 211, with neither none.
-"""
-
 QUEUE_S, BURST_S, BURST_LEAST = 0.02, 0.02, 65_536
 """
 A port's queue holds so long of its rate beside a burst.
@@ -199,7 +149,7 @@ of its time in pieces of some ms. It is no smaller than the largest packet befor
 
 def queue_line(port: BoxPort) -> str:
     """The line of a ``tc -batch`` that gives a port its queue; what has the priority 1:0 goes past it."""
-    return f"qdisc add dev {port.name} root handle 1: htb default 2"
+    return f"qdisc add dev {port.name} root handle 1: htb default 2\n"
 
 
 def shaped(port: BoxPort, rate_mbit: float) -> str:
@@ -208,11 +158,8 @@ def shaped(port: BoxPort, rate_mbit: float) -> str:
     burst = max(round(kbit * 125 * BURST_S), BURST_LEAST)
     most = round(kbit * 125 * QUEUE_S) + burst
     rate = f"htb rate {kbit}kbit burst {burst}b cburst {burst}b quantum {BURST_LEAST}"
-    lines = (
-        f"class replace dev {port.name} parent 1: classid 1:2 {rate}",
-        f"qdisc replace dev {port.name} parent 1:2 handle 2: bfifo limit {most}b",
-    )
-    return "\n".join(lines)
+    queue = f"qdisc replace dev {port.name} parent 1:2 handle 2: bfifo limit {most}b"
+    return f"class replace dev {port.name} parent 1: classid 1:2 {rate}\n{queue}\n"
 
 
 def sysctls(box: Box, node: str) -> list[str]:
@@ -231,13 +178,36 @@ def sysctls(box: Box, node: str) -> list[str]:
 
 @cache
 def _templates() -> Environment:
-    return Environment(
+    made = Environment(
         loader=PackageLoader("fabric.lab"), undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True
     )
+    made.globals |= {"device": DEVICE, "host_port": HOST_PORT, "management_port": MANAGEMENT_PORT}
+    made.globals |= {"management": MANAGEMENT, "orchestrator": ORCHESTRATOR}
+    return made
 
 
 def _text(template: str, **words: object) -> str:
     return _templates().get_template(template).render(**words)
+
+
+def cables(box: Box, node: str) -> str:
+    """The ``ip -batch`` of a node that makes cables, else nothing: their other ends land in other namespaces."""
+    return _text("cables.ip.j2", box=box, node=node)
+
+
+def addresses(box: Box, node: str) -> str:
+    """The ``ip -batch`` that gives a node its addresses and sets its ports up."""
+    return _text("addresses.ip.j2", box=box, node=node)
+
+
+def control() -> str:
+    """
+    What BFD and BGP send goes past the queue of data, as in every switch: behind it they starve when a port is full.
+
+    Twelve flows over eight uplinks and two busy loops beside them for 20 s: with one queue 27 routes were lost or found
+    again, at usual priority of the daemons 211, with neither none.
+    """
+    return _text("control.nft.j2")
 
 
 def inventory_text(box: Box, *, with_mpi: bool) -> str:
@@ -246,9 +216,6 @@ def inventory_text(box: Box, *, with_mpi: bool) -> str:
         "inventory.yaml.j2",
         box=box,
         with_mpi=with_mpi,
-        device=DEVICE,
-        data=HOST_PORT,
-        management=MANAGEMENT_PORT,
         rate_gbps=f"{box.rate_mbit / 1000:g}",
         leaves=f"l[1-{box.leaves}]" if box.leaves > 1 else "l1",
         spines=f"s[1-{box.spines}]" if box.spines > 1 else "s1",
@@ -268,13 +235,7 @@ def frr_config(box: Box, node: str, daemon: str) -> str:
     With kernel next hop groups FRR 8.4 keeps one next hop in the kernel after a flap, while it shows two: they are off.
     """
     number = {name: at for at, name in enumerate(box.switches, 1)}
-    return _text(f"{daemon}.conf.j2", box=box, node=node, number=number, peers=_peers(box, node))
-
-
-def _peers(box: Box, node: str) -> list[tuple[str, str]]:
-    if node in box.leaf_names:
-        return [(spine, box.uplink_addresses(node, spine)[1]) for spine in box.spine_names]
-    return [(leaf, box.uplink_addresses(leaf, node)[0]) for leaf in box.leaf_names]
+    return _text(f"{daemon}.conf.j2", box=box, node=node, number=number)
 
 
 def sshd_config(address: str, *, key: str, pid: str, authorized: str, environment: str = f"PATH={PATH}") -> str:
@@ -290,5 +251,4 @@ def ssh_config(box: Box) -> str:
 
 def hosts_file(box: Box) -> str:
     """Names of hosts: by the management network, so that a bad data port does not keep a test from starting."""
-    rows = [f"{box.management_address(host)} {host}" for host in box.leaf_of]
-    return "\n".join(["127.0.0.1 localhost", *rows]) + "\n"
+    return _text("hosts.j2", box=box)

@@ -62,14 +62,15 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path, monkeypatch: pyt
 
 def test_every_address_is_one_nodes() -> None:
     """Ports of hosts, gateways, both ends of every uplink and the management network never share an address."""
-    lines = [line for node in BOX.nodes for line in layout.address_lines(BOX, node)]
+    lines = [line for node in BOX.nodes for line in layout.addresses(BOX, node).splitlines()]
     addresses = [line.split()[2].partition("/")[0] for line in lines if line.startswith("address add")]
     assert len(set(addresses)) == len(addresses) == 7 * 2 + 1 + 3 + 2 * 3 * 2
 
 
 def test_no_interface_is_ever_outside_of_the_box() -> None:
     """Both ends of each cable are made inside namespaces."""
-    made = [line for lines in layout.cable_lines(BOX).values() for line in lines if "veth" in line]
+    lines = [line for node in BOX.nodes for line in layout.cables(BOX, node).splitlines()]
+    made = [line for line in lines if "veth" in line]
     assert all(" netns fabric-box-" in line for line in made)
 
 
