@@ -14,28 +14,7 @@ from fabric.sim.hosts.site import Flow, Ring, Share, Site
 from fabric.sim.hosts.timeline import Process
 from fabric.sim.rack import Rack
 from fabric.sim.tools.call import Surroundings
-from fabric.sim.tools.nccl_tests import text
-from fabric.sim.tools.nccl_tests.model import (
-    OF_TWO,
-    PLATFORMS,
-    AllReduce,
-    abort_window_s,
-    algorithms_of,
-    all_reduce_us,
-    bus_factor,
-    comes_back,
-    fails_over,
-    is_tree,
-    latency_us,
-    least_timeout,
-    may_adapt,
-    number_of,
-    nvlink_ratio,
-    patience_of,
-    rail_weight,
-    rails,
-    stall_s,
-)
+from fabric.sim.tools.nccl_tests import model, text
 from fabric.sim.tools.nccl_tests.text import CollectiveOptions
 
 Rail = tuple[Site, Rnic, Gpu]
@@ -149,7 +128,7 @@ class CollectiveJob:
         if len(by_site) == 1:
             return []
         env = self.setting.env
-        return [(site, rnic, gpu) for site, gpus in by_site.items() for rnic, gpu in rails(site, gpus, env)]
+        return [(site, rnic, gpu) for site, gpus in by_site.items() for rnic, gpu in model.rails(site, gpus, env)]
 
     def _over_nvlink(self, group: tuple[Member, ...]) -> bool:
         hosts = tuple({member.site: member.site.host for member in group}.values())
@@ -183,9 +162,9 @@ class CollectiveJob:
     def _weight(self, group: tuple[Member, ...], used: list[Rail]) -> float:
         """Bus bandwidth over what one RNIC carries."""
         hosts = len({member.site for member in group})
-        tree = is_tree(self.operation, hosts, algorithm=self.algorithm)
+        tree = model.is_tree(self.operation, hosts, algorithm=self.algorithm)
         counts = Counter(site for site, _, _ in used)
-        return rail_weight(self.operation, len(group), hosts, rails=min(counts.values()), tree=tree)
+        return model.rail_weight(self.operation, len(group), hosts, rails=min(counts.values()), tree=tree)
 
     def _ring(self, rack: Rack, group: tuple[Member, ...], used: list[Rail], bits: int) -> Ring | None:
         """The hosts in rank order on the rails that all of them use; None where all are on the same leaves."""
@@ -195,10 +174,11 @@ class CollectiveJob:
         if len({site.host.leaves for site in sites}) == 1:
             return None
         rails = [{rnic.rail for site, rnic, _ in used if site is one} for one in sites]
-        common = tuple(sorted(frozenset.intersection(*map(frozenset, rails))))
+        common = tuple(sorted(set.intersection(*rails)))
         ratio = self._weight(group, used) * RNIC_EFFICIENCY
         hosts = tuple(site.host.name for site in sites)
-        adaptive, level = may_adapt(rack, hosts, self.setting.env), number_of(self.setting.env, "NCCL_IB_SL", most=15)
+        adaptive = model.may_adapt(rack, hosts, self.setting.env)
+        level = model.number_of(self.setting.env, "NCCL_IB_SL", most=15)
         every = self.operation == "alltoall"
         return rack.above.ring(Ring(hosts, common, ratio, adaptive, level, every=every, draw=bits))
 
@@ -219,7 +199,7 @@ class CollectiveJob:
         limits = []
         for member in group:
             index = member.site.layout.index[f"{member.gpu.name}:nvlink"]
-            weight = nvlink_ratio(self.operation, member.site.layout.generation, rings=rings)
+            weight = model.nvlink_ratio(self.operation, member.site.layout.generation, rings=rings)
             shares.append((member.site, (index,), weight))
             limits.append(member.site.capacities[index] * weight)
         weight = self._weight(group, used) if used else 0.0
@@ -236,17 +216,17 @@ class CollectiveJob:
         What NCCL picks from is modelled on three hosts or more; elsewhere its low-latency protocols for small messages.
         """
         generation = plan.shares[0][0].layout.generation
-        job = AllReduce(plan.gpus, plan.hosts, bus_gbps, PLATFORMS[generation])
-        algorithms = algorithms_of(self.operation, plan.hosts, generation=generation, algorithm=self.algorithm)
+        job = model.AllReduce(plan.gpus, plan.hosts, bus_gbps, model.PLATFORMS[generation])
+        algorithms = model.algorithms_of(self.operation, plan.hosts, generation=generation, algorithm=self.algorithm)
         if algorithms:
-            return all_reduce_us(size_bytes, job, algorithms)
-        tree = is_tree(self.operation, plan.hosts, algorithm=self.algorithm)
-        share = bus_factor(self.operation, plan.gpus) or 1.0
-        simple_us = latency_us(self.operation, plan.gpus, plan.hosts, tree=tree)
+            return model.all_reduce_us(size_bytes, job, algorithms)
+        tree = model.is_tree(self.operation, plan.hosts, algorithm=self.algorithm)
+        share = model.bus_factor(self.operation, plan.gpus) or 1.0
+        simple_us = model.latency_us(self.operation, plan.gpus, plan.hosts, tree=tree)
         simple_us += size_bytes * 8 * share / (bus_gbps * 1000)
         if self.operation != "all_reduce":
             return simple_us
-        return min(simple_us, all_reduce_us(size_bytes, job, ("tree" if tree else "ring",), ("ll", "ll128")))
+        return min(simple_us, model.all_reduce_us(size_bytes, job, ("tree" if tree else "ring",), ("ll", "ll128")))
 
 
 def _pid(bits: int, number: int) -> int:
@@ -286,7 +266,7 @@ class RunningCollective(Flow):
         self.job, self.rack, self.process, self.plan, self.listing = job, rack, process, plan, listing
         self.bits, self.gone = bits, False
         hosts = tuple(site.host.name for site, _, _ in plan.shares[:1])
-        self.timeout, self.retries = patience_of(job.setting.env, least=least_timeout(rack, hosts))
+        self.timeout, self.retries = model.patience_of(job.setting.env, least=model.least_timeout(rack, hosts))
         self.outage: Outage | None = None
         self.moved = False
 
@@ -310,8 +290,8 @@ class RunningCollective(Flow):
         """
         outage, timeline = self.outage, self.rack.timeline
         if self.moved:
-            self.moved = self.silent = rate_gbps <= 0.0 or not comes_back(self.job.setting.env)
-            return OF_TWO * (rate_gbps or self.plan.bus_gbps) if self.moved else rate_gbps
+            self.moved = self.silent = rate_gbps <= 0.0 or not model.comes_back(self.job.setting.env)
+            return model.OF_TWO * (rate_gbps or self.plan.bus_gbps) if self.moved else rate_gbps
         if rate_gbps <= 0.0:
             if outage is None:
                 self._lose(at_s)
@@ -321,7 +301,7 @@ class RunningCollective(Flow):
         if outage is None:
             return rate_gbps
         if outage.retry_s is None:
-            outage.retry_s = outage.began_s + stall_s(at_s - outage.began_s, self.timeout)
+            outage.retry_s = outage.began_s + model.stall_s(at_s - outage.began_s, self.timeout)
             if at_s < outage.retry_s < inf:
                 timeline.at(outage.retry_s, lambda now_s: self._retry(outage, now_s))
         if at_s < outage.retry_s:
@@ -341,13 +321,14 @@ class RunningCollective(Flow):
             if not self.live or self.outage is not outage or outage.retry_s is not None:
                 return
             port = self._lost_port()
-            if port is None or not fails_over(self.job.setting.env, port[1]):
-                self._fail(now_s)
-                return
-            self._move(now_s)
+            if port is not None and model.fails_over(self.job.setting.env, port[1]):
+                self._move(now_s)
+            else:
+                self.abandon(self.process, now_s)
+                self._give_up(now_s)
 
         if self.timeout:  # 0 waits for ever
-            self.rack.timeline.at(at_s + abort_window_s(self.timeout, self.retries), give_up)
+            self.rack.timeline.at(at_s + model.abort_window_s(self.timeout, self.retries), give_up)
 
     def _move(self, at_s: float) -> None:
         """From now on over the other RNIC; what that means for others on the network is left out."""
@@ -362,11 +343,6 @@ class RunningCollective(Flow):
         """Its rate is worked out anew at this instant."""
         if self.live and self.outage is outage and outage.retry_s == at_s:
             self.rack.timeline.sharing.dirty[self.shares[0][0]] = None
-
-    def _fail(self, at_s: float) -> None:
-        self.gone = True
-        self.rack.timeline.sharing.end(self, at_s)
-        self._give_up(at_s)
 
     def _give_up(self, at_s: float) -> None:
         site, device, peer = self._lost_port() or self._lost_edge() or (self.process.site, "mlx5_0", "")
@@ -415,12 +391,13 @@ class RunningCollective(Flow):
     def finish(self, at_s: float) -> None:
         """Print the table and end, unless packets were lost for good."""
         job, plan, average_gbps = self.job, self.plan, self.average_gbps()
-        traffic_class, platform = number_of(job.setting.env, "NCCL_IB_TC", most=255), self.process.site.layout.platform
+        platform = self.process.site.layout.platform
+        traffic_class = model.number_of(job.setting.env, "NCCL_IB_TC", most=255)
         share = average_gbps / plan.bus_gbps
         if plan.hosts > 1 and self.rack.drops(platform, traffic_class, share):
             self._give_up(at_s)
             return
-        factor = bus_factor(job.operation, plan.gpus)
+        factor = model.bus_factor(job.operation, plan.gpus)
         hosts = {site.host.name for site, _, _ in self.shares}
         rows: dict[int, list[str]] = {}
         adaptive = self.ring is not None and self.rack.above.forwarding.adapts(self.ring)

@@ -98,7 +98,7 @@ class Transfer(Flow):
         if self.gone or self._gpu_fails(at_s):
             return
         trouble = self._route()
-        if trouble == "hanging" or self.stuck:
+        if trouble == "hanging":
             self.stuck = True
         elif trouble == "broken":
             self._give_up(at_s + RETRY_S)
