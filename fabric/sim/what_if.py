@@ -10,7 +10,7 @@ from fabric.sim.net.clos import Clos, Floats, Ints
 from fabric.sim.net.links import LinkState, link_state
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.named_clos import NamedClos
-from fabric.sim.net.route import AR_ALPHA, AR_ETA, Paths, pooled, routes
+from fabric.sim.net.route import AR_ALPHA, Paths, pooled, routes
 from fabric.sim.phy.quality import goodput_factor
 
 Traffic: TypeAlias = tuple[Ints, Ints, Ints]
@@ -196,7 +196,7 @@ class _Network:
         clos = question.net.clos
         if engine == "ar":
             alpha = AR_ALPHA[question.link_layer]
-            self._capacity = pooled(clos, state.capacity_gbps, eta=AR_ETA, alpha=alpha)
+            self._capacity = pooled(clos, state.capacity_gbps, alpha=alpha)
             self._loss = _sprayed(question.net, state, weighted=alpha > 0)
         else:
             self._capacity, self._loss = state.capacity_gbps, state.loss

@@ -109,13 +109,12 @@ class NamedClos:
         return names
 
     @cached_property
-    def trunk_names(self) -> dict[int, str]:
+    def trunk_names(self) -> list[str]:
         """What adaptive routing uses as one: ``su0-leaf2->spines``, ``cores->pod 1``; an RNIC's links as ever."""
         names = [self.link_names[link] for link in range(2 * self.clos.nics)]
         names += [f"{leaf}->spines" for leaf in self.leaves] + [f"spines->{leaf}" for leaf in self.leaves]
         pods = range(len(self.spines))
-        names += [f"pod {pod}->cores" for pod in pods] + [f"cores->pod {pod}" for pod in pods]
-        return dict(enumerate(names))
+        return names + [f"pod {pod}->cores" for pod in pods] + [f"cores->pod {pod}" for pod in pods]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from fabric.sim.net.links import LinkState, LinkTraffic, link_faults, link_state
 from fabric.sim.net.managers import Forwarding
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.named_clos import NamedClos, net_from_topology
-from fabric.sim.net.route import AR_ALPHA, AR_ETA, DRAWN, Paths, pooled, resources, routes, trunk_of
+from fabric.sim.net.route import AR_ALPHA, DRAWN, Paths, pooled, resources, routes, trunk_of
 from fabric.sim.net.tenants import Tenants
 from fabric.sim.phy.cabling import Cabling, End, Node
 from fabric.sim.phy.port import Port, Traffic
@@ -291,8 +291,7 @@ class Network:
 
     def _trunks(self) -> Floats:
         if self._pool is None:
-            alpha = AR_ALPHA[self._link_layer]
-            self._pool = pooled(self.net.clos, self._health.capacity_gbps, eta=AR_ETA, alpha=alpha)
+            self._pool = pooled(self.net.clos, self._health.capacity_gbps, alpha=AR_ALPHA[self._link_layer])
             grey = np.fromiter(self._health.grey, dtype=np.int64)  # the queue of a link that drops all is the shortest
             self._pool[trunk_of(self.net.clos)[grey]] = 0.0
         return self._pool

@@ -104,6 +104,12 @@ class Alive:
     leaf: Bools  # [leaf, spine]
     core: Bools  # [pod, spine, core]
 
+    @property
+    def hurt(self) -> Bools:
+        """Of each leaf, whether one of its uplinks is dead."""
+        found: Bools = np.logical_not(np.all(self.leaf, axis=1))
+        return found
+
 
 def alive(clos: Clos, down: Iterable[int]) -> Alive:
     """The cables left when the links *down* are not there."""
@@ -118,23 +124,12 @@ def alive(clos: Clos, down: Iterable[int]) -> Alive:
 
 def touched(trip: Trips, cables: Alive) -> Bools:
     """Which sub-flows have a dead cable among those they could have used."""
-    leaf: Bools = np.logical_not(np.all(cables.leaf, axis=1))
-    found: Bools = leaf[trip.src_leaf] | leaf[trip.dst_leaf]
+    found: Bools = cables.hurt[trip.src_leaf] | cables.hurt[trip.dst_leaf]
     pod: Bools = np.logical_not(np.all(cables.core, axis=(1, 2)))
     across = trip.src_pod != trip.dst_pod
     found |= across & (pod[trip.src_pod] | pod[trip.dst_pod])
     found &= trip.src_leaf != trip.dst_leaf
     return found
-
-
-def uplink_lost(trip: Trips, cables: Alive) -> Bools:
-    """Which sub-flows start on a leaf with a dead uplink.
-
-    OpenSM deals the rest of those uplinks out anew to every destination; leaves that only lost the way down to another
-    leaf deal what is left out to the ports of that leaf.
-    """
-    lost: Bools = np.logical_not(np.all(cables.leaf, axis=1))
-    return lost[trip.src_leaf]
 
 
 def live_spines(trip: Trips, cables: Alive, rows: Ints) -> Bools:
@@ -155,7 +150,7 @@ def picked(keys: Words, live: Bools, *, healing: str) -> Ints:
     the next live one of the group, as a switch does by itself.
     """
     width = live.shape[1]
-    healthy = (keys % np.uint64(width)).astype(np.int64)
+    healthy = choice(keys, width)
     left = live.sum(axis=1)
     if healing == "sm":
         wanted = (keys % np.maximum(left, 1).astype(np.uint64)).astype(np.int64)
@@ -172,14 +167,13 @@ AR_ALPHA = {"infiniband": 1.0, "ethernet": 0.0}
 """Whether a switch knows the far side: credits push back on InfiniBand; plain packet spray on Ethernet is blind."""
 
 
-def pooled(clos: Clos, capacity_gbps: Floats, *, eta: float = 0.95, alpha: float = 1.0) -> Floats:
+def pooled(clos: Clos, capacity_gbps: Floats, *, eta: float = AR_ETA, alpha: float = 1.0) -> Floats:
     """The capacities of trunks that links of these capacities make; a link of capacity 0 is out of its group.
 
     Instead of links there are: RNICs up and down, leaf trunks up and down, pod trunks up and down.
 
-    *eta* is what distributed choices reach of a trunk (Geoffray and Hoefler measured 0.77 to 1.0). *alpha* says how
-    well a switch knows the far side: 1 is the best split there is, 0 sprays blindly, so that the slowest link of the
-    way down sets the pace of all.
+    *eta* is what distributed choices reach of a trunk. *alpha* says how well a switch knows the far side: 1 is the best
+    split there is, 0 sprays blindly, so that the slowest link of the way down sets the pace of all.
     """
     trunk, access = trunk_of(clos)[:-1], 2 * clos.nics
     total = np.bincount(trunk, capacity_gbps, minlength=resources(clos)).astype(np.float64, copy=False)
@@ -264,7 +258,10 @@ def _chosen(
     if cables is not None and len(rows):
         anew = keys
         if healing == "sm" and engine in DEALT:
-            anew = np.where(uplink_lost(trip, cables), leaf_turn(clos, trip), clos.port_of(trip.dst)).astype(np.uint64)
+            # OpenSM deals what is left of a leaf's own uplinks out anew to every destination; leaves that only lost the
+            # way down to another leaf deal what is left out to the ports of that leaf.
+            own = cables.hurt[trip.src_leaf]
+            anew = np.where(own, leaf_turn(clos, trip), clos.port_of(trip.dst)).astype(np.uint64)
         spine[rows] = picked(anew[rows], live_spines(trip, cables, rows), healing=healing)
     if not clos.cores_up:
         return spine, spine
