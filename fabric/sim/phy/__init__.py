@@ -10,20 +10,7 @@ from fabric.sim.faults import WELL
 from fabric.sim.hosts import Hosts
 from fabric.sim.hosts.timeline import Timeline
 from fabric.sim.phy.cabling import UNMARKED, Cabling, End, Mark, Node, marks
-from fabric.sim.phy.port import (
-    ACTIVE,
-    DISABLED,
-    DOWN,
-    ERRORS,
-    INITIALIZING,
-    LINK_UP,
-    POLLING,
-    RECOVERY,
-    Counts,
-    Port,
-    Traffic,
-    traffic_of,
-)
+from fabric.sim.phy.port import ERRORS, Counts, Logical, Physical, Port, Traffic, traffic_of
 from fabric.sim.phy.qos import SELECTIVE, Qos, altered, qos_at
 from fabric.sim.phy.quality import (
     CODEWORD_BITS,
@@ -95,7 +82,7 @@ class Ports:
             line = line_kind(rate_gbps, ethernet=node.ethernet, copper=copper and not self.cabling.is_trunk(end))
             port = self._ports[end] = Port(node, end, rate_gbps, line, site, broken, mark, mark.wear)
             if broken:
-                port.physical, port.logical = POLLING, DOWN
+                port.physical, port.logical = Physical.POLLING, Logical.DOWN
             port.tally.rates, port.tally.loss = self._rates(port)
         return port
 
@@ -112,7 +99,7 @@ class Ports:
         """Whether management packets pass a cable's end; does not make its port."""
         port = self._ports.get(end)
         if port is not None:
-            return port.logical != DOWN
+            return port.logical != Logical.DOWN
         return not (self._dead(end) or self._dead(self.cabling.peers.get(end)))
 
     def _dead(self, end: End | None) -> bool:
@@ -208,7 +195,7 @@ class Ports:
         for one in ends:
             one.broken = broken
         if broken:
-            port.tally.counts.downed += port.logical != DOWN
+            port.tally.counts.downed += port.logical != Logical.DOWN
             self._drop(port, at_s)
         elif all(one.admin_up for one in ends):
             self._train(port, at_s)
@@ -219,14 +206,14 @@ class Ports:
             return
         port.held.add(reason)
         peer = self.peer(port)
-        failed = reason == ERRORS and port.logical != DOWN
+        failed = reason == ERRORS and port.logical != Logical.DOWN
         if failed:
             port.tally.counts.downed += 1
             for one in self.both(port):
                 one.tally.counts.recovered += 1
         self._drop(port, at_s)
         if failed and peer is not None:
-            peer.physical = RECOVERY
+            peer.physical = Physical.RECOVERY
 
     def release(self, port: Port, reason: str, at_s: float) -> None:
         """The reason is gone: it trains when there is no other."""
@@ -238,32 +225,33 @@ class Ports:
     def _drop(self, port: Port, at_s: float) -> None:
         """Both ends lose the link; an end that did not close itself counts it."""
         for one in self.both(port):
-            if one is not port and one.logical != DOWN:
+            if one is not port and one.logical != Logical.DOWN:
                 one.tally.counts.downed += 1
             one.turn += 1
-            one.logical = DOWN
-            one.physical = POLLING if one.admin_up else DISABLED
+            one.logical = Logical.DOWN
+            one.physical = Physical.POLLING if one.admin_up else Physical.DISABLED
             self._tell(one, at_s)
 
     def _train(self, port: Port, at_s: float) -> None:
         """In a while both ends are up, unless one is closed, broken or changed before."""
         ends = self.both(port)
         turns = [one.turn for one in ends]
-        # Without a subnet manager's visit an InfiniBand port is only Initializing.
-        steps = [(TRAIN_S, ACTIVE)] if port.node.ethernet else [(TRAIN_S, INITIALIZING), (TRAIN_S + SWEEP_S, ACTIVE)]
 
-        def advance(now_s: float, *, logical: int) -> None:
+        def advance(now_s: float, *, logical: Logical) -> None:
             if all(one.can_train for one in ends) and turns == [one.turn for one in ends]:
                 for one in ends:
-                    one.physical, one.logical = LINK_UP, logical
+                    one.physical, one.logical = Physical.LINK_UP, logical
                     self._tell(one, now_s)
 
-        for after_s, logical in steps:
-            self._timeline.at(at_s + after_s, partial(advance, logical=logical))
+        if port.node.ethernet:
+            self._timeline.at(at_s + TRAIN_S, partial(advance, logical=Logical.ACTIVE))
+        else:  # without a subnet manager's visit it is only Initializing
+            self._timeline.at(at_s + TRAIN_S, partial(advance, logical=Logical.INITIALIZING))
+            self._timeline.at(at_s + TRAIN_S + SWEEP_S, partial(advance, logical=Logical.ACTIVE))
 
     def _rates(self, port: Port) -> tuple[Counts, float]:
         """What a port receives a second, its partner's errors while the link is up, and which share is lost."""
-        if port.physical != LINK_UP:
+        if not port.up:
             return Counts(age_s=1.0), 0.0
         end = self.cabling.peers.get(port.end)
         if end is not None and end in self._marks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from enum import IntEnum
 from operator import attrgetter
 
 from fabric.sim.hosts.site import Site
@@ -151,12 +152,29 @@ def traffic_of(site: Site, device: str, at_s: float) -> Traffic:
     return Traffic(sent, received, missed / site.layout.capacities[out])
 
 
-POLLING, DISABLED, LINK_UP, RECOVERY = 2, 3, 5, 6
-"""Physical states, by the numbers of the InfiniBand specification (and of register PAOS)."""
-DOWN, INITIALIZING, ACTIVE = 1, 2, 4
-"""Logical states, likewise."""
+class Physical(IntEnum):
+    """Physical states, by the numbers of the InfiniBand specification (and of register PAOS)."""
 
-PHYSICAL_TEXT = {POLLING: "Polling", DISABLED: "Disabled", LINK_UP: "LinkUp", RECOVERY: "LinkErrorRecovery"}
+    POLLING = 2
+    DISABLED = 3
+    LINK_UP = 5
+    RECOVERY = 6
+
+
+class Logical(IntEnum):
+    """Logical states, likewise."""
+
+    DOWN = 1
+    INITIALIZING = 2
+    ACTIVE = 4
+
+
+PHYSICAL_TEXT = {
+    Physical.POLLING: "Polling",
+    Physical.DISABLED: "Disabled",
+    Physical.LINK_UP: "LinkUp",
+    Physical.RECOVERY: "LinkErrorRecovery",
+}
 
 
 @dataclass(slots=True, eq=False)
@@ -180,8 +198,8 @@ class Port:
     admin_up: bool = True
     interface_up: bool = True
     held: set[str] = field(default_factory=set)
-    physical: int = LINK_UP
-    logical: int = ACTIVE
+    physical: Physical = Physical.LINK_UP
+    logical: Logical = Logical.ACTIVE
     injection: Injection | None = None
     turn: int = 0
     registers: dict[str, int] = field(default_factory=dict)  # what was written into registers that change nothing here
@@ -193,19 +211,24 @@ class Port:
         return self.admin_up and not self.broken and not self.held
 
     @property
+    def up(self) -> bool:
+        """Whether it has trained with its partner."""
+        return self.physical == Physical.LINK_UP
+
+    @property
     def active(self) -> bool:
         """Whether data passes."""
-        return self.logical == ACTIVE and self.interface_up
+        return self.logical == Logical.ACTIVE and self.interface_up
 
     @property
-    def kernel_physical(self) -> int:
+    def kernel_physical(self) -> Physical:
         """The physical state that its own host's kernel sees: an interface that is off looks disabled."""
-        return self.physical if self.interface_up else DISABLED
+        return self.physical if self.interface_up else Physical.DISABLED
 
     @property
-    def kernel_logical(self) -> int:
+    def kernel_logical(self) -> Logical:
         """The logical state that the kernel sees."""
-        return self.logical if self.interface_up else DOWN
+        return self.logical if self.interface_up else Logical.DOWN
 
     def quality(self) -> LinkQuality:
         """What its errors make of the direction it sends."""

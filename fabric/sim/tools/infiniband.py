@@ -5,22 +5,11 @@ from operator import attrgetter
 
 from fabric.sim import page
 from fabric.sim.phy.cabling import End, Node
-from fabric.sim.phy.port import (
-    ACTIVE,
-    DISABLED,
-    DOWN,
-    INITIALIZING,
-    PHYSICAL_TEXT,
-    Counts,
-    Port,
-    capped,
-    packets,
-    words,
-)
+from fabric.sim.phy.port import PHYSICAL_TEXT, Counts, Logical, Physical, Port, capped, packets, words
 from fabric.sim.phy.quality import LANES
 from fabric.sim.tools.call import BadOption, Said, Table, Tool, ToolCall, options, taken_apart
 
-STATES = {DOWN: "Down", INITIALIZING: "Initialize", ACTIVE: "Active"}
+STATES = {Logical.DOWN: "Down", Logical.INITIALIZING: "Initialize", Logical.ACTIVE: "Active"}
 
 _COMMON = options("""
     ca=       -C --Ca
@@ -99,7 +88,7 @@ def own_port(asked: ToolCall, fields: Fields) -> Port:
     wanted = fields.get("ca")
     for rnic in asked.rnics:
         port = asked.port_of(rnic.device)
-        named = wanted == rnic.device or (wanted is None and port.logical != 1)
+        named = wanted == rnic.device or (wanted is None and port.logical != Logical.DOWN)
         if named and not port.node.ethernet and fields.get("port", str(rnic.port)) == str(rnic.port):
             return port
     name, number = wanted or "(null)", fields.get("port", "0")
@@ -159,7 +148,7 @@ def iblinkinfo(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
 
 def _link(asked: ToolCall, node: Node, end: End) -> str:
     port = asked.ports.at(end)
-    peer = asked.ports.peer(port) if port.logical != DOWN else None
+    peer = asked.ports.peer(port) if port.logical != Logical.DOWN else None
     lead = f'0x{node.guid:016x} "{node.description:>30}" {node.lid:6d} {end[1]:4d}[  ] '
     state = f"{STATES[port.logical][:6]:>6}/{PHYSICAL_TEXT[port.physical]:>8}"
     if peer is None:
@@ -204,7 +193,7 @@ def ibportstate(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
     if rest[2] == "disable":
         said += "Disable may be irreversible\n"
         asked.ports.disable(port, asked.at_s)
-    elif port.physical != DISABLED:
+    elif port.physical != Physical.DISABLED:
         return said + "Port is already in enable state\n"
     else:
         asked.ports.enable(port, asked.at_s)
@@ -221,7 +210,7 @@ def _port_of(asked: ToolCall, node: Node, number: str, what: str) -> Port:
 
 def _info(asked: ToolCall, port: Port, *, keys: bool = False) -> str:
     """What a port tells of itself."""
-    up = port.logical != DOWN
+    up = port.logical != Logical.DOWN
     lanes = " or ".join(LANES[: LANES.index(port.line.lane) + 1])
     adapter = port.node.host is not None
     manager = subnet_manager(asked, port) if adapter else None

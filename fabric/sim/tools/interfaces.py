@@ -5,7 +5,7 @@ import json
 from fabric.sim import page
 from fabric.sim.hashing import mix64, text_hash
 from fabric.sim.hosts import interface_name, pci_address
-from fabric.sim.phy.port import LINK_UP, Counts, Port, lanes
+from fabric.sim.phy.port import Counts, Port, lanes
 from fabric.sim.phy.qos import PAUSE_BIT_TIMES, Qos
 from fabric.sim.tools.call import Said, ToolCall
 from fabric.sim.tools.mlxlink import DARK_DBM, PART_NUMBER, RX_LIMITS_DBM, TX_LIMITS_DBM, VENDOR, WARNS_DB, plugged
@@ -32,7 +32,7 @@ def lldpctl(asked: ToolCall) -> Said:
         return Said(stderr="lldpctl: simulated rack: only -f json is simulated\n", status=1)
     heard = []
     for name, port in interfaces(asked).items():
-        peer = asked.ports.peer(port) if port.node.ethernet and port.physical == LINK_UP else None
+        peer = asked.ports.peer(port) if port.node.ethernet and port.up else None
         if peer is not None:
             chassis = {peer.node.name: {"id": {"type": "mac", "value": mac(peer)}, "descr": "Cumulus Linux"}}
             swp = f"swp{peer.end[1]}"
@@ -79,7 +79,7 @@ def _set(asked: ToolCall, ports: dict[str, Port], words: list[str]) -> Said:
 
 def _shown(asked: ToolCall, number: int, name: str, port: Port | None) -> str:
     up = port is None or port.interface_up
-    lit = port is None or port.physical == LINK_UP
+    lit = port is None or port.up
     flags = ["BROADCAST", "MULTICAST", *(["UP"] if up else []), *(["LOWER_UP"] if up and lit else [])]
     flags = ["NO-CARRIER", *flags] if up and not lit else flags
     infiniband = port is not None and not port.node.ethernet
@@ -191,15 +191,12 @@ _BUFFERS = 8
 
 def roce_settings(asked: ToolCall, words: tuple[str, ...]) -> Said:
     """Of each ``DEVICE:PORT``: files of the kernel, then what ``mlnx_qos`` prints of its interface."""
-    names = {port: name for name, port in interfaces(asked).items()}
+    found = {port.node.device: (at, name, port) for at, (name, port) in enumerate(interfaces(asked).items())}
     said = ""
-    for text in words:
-        device = text.partition(":")[0]
-        number = next((at for at, one in enumerate(asked.rnics) if one.device == device), None)
-        port = None if number is None else asked.port_of(device)
-        name = "" if port is None else names[port]
+    for device in (text.partition(":")[0] for text in words):
+        number, name, port = found.get(device, (0, "", None))
         said += f"port {device} {name}\n"
-        if number is not None and port is not None:
+        if port is not None:
             qos = asked.ports.qos(port)
             said += _files(port, qos, device, name, pci_address(number)) + _mlnx_qos(qos, port.rate_gbps)
     return Said(f"{said}whole\n")

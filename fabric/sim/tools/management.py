@@ -5,7 +5,7 @@ import json
 from fabric.sim import page
 from fabric.sim.net.controllers import PATH
 from fabric.sim.net.managers import LOG, settings_of, with_lines_of, with_settings
-from fabric.sim.phy.port import LINK_UP, lanes
+from fabric.sim.phy.port import lanes
 from fabric.sim.tools import interfaces
 from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
 from fabric.sim.tools.guard import LOOK, held
@@ -149,8 +149,8 @@ def _telemetry(asked: ToolCall) -> str:
     ports, rows = asked.ports, []
     for end in sorted(ports.cabling.peers):
         port = ports.at(end)
-        counts, up = port.tally.errors(asked.at_s), port.physical == LINK_UP
-        counted = (int(counts.symbol), counts.effective_errors, *lanes(counts)) if up else ("N/A",) * 6
+        counts = port.tally.errors(asked.at_s)
+        counted = (int(counts.symbol), counts.effective_errors, *lanes(counts)) if port.up else ("N/A",) * 6
         module = plugged(port, ports.peer(port), asked.at_s)
         rows.append((end[1], f"0x{port.node.guid:016x}", counted, module))
     return page("ufm-telemetry", time_us=int(asked.at_s * 1e6), part_number=PART_NUMBER, rows=rows)

@@ -10,7 +10,7 @@ from fabric.sim import page
 from fabric.sim.hashing import mix64, noise_factor, text_hash, word
 from fabric.sim.hosts.temperature import MODULE, Warmth
 from fabric.sim.phy.cabling import DIM_DB, DIM_DRIFT_DB
-from fabric.sim.phy.port import DISABLED, LINK_UP, Port, capped, lanes
+from fabric.sim.phy.port import Physical, Port, capped, lanes
 from fabric.sim.phy.quality import CODEWORD_BITS, UNWORN, LineKind, ber_text
 from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
 from fabric.sim.tools.mlxreg import ToolRefused, opened
@@ -29,7 +29,7 @@ _OPTIONS = options("""
 """)
 _CLOSED = (1, "The port is closed by command. Please check that the interface is enabled")
 _ALONE = (2, "Auto-negotiation - No partner detected")
-_STATES = {LINK_UP: ("Active", "LinkUp"), DISABLED: ("Disable", "Disabled")}
+_STATES = {Physical.LINK_UP: ("Active", "LinkUp"), Physical.DISABLED: ("Disable", "Disabled")}
 _MASKS = {"FDR": 0x1F, "EDR": 0x3F, "HDR": 0x7F, "NDR": 0xF1, "XDR": 0x1F1}
 _SLOWER = {"FDR": "FDR10,QDR,DDR,SDR", "EDR": "FDR,FDR10,QDR,DDR,SDR", "HDR": "EDR,FDR,FDR10,QDR,DDR,SDR"}
 _SLOWER |= {"NDR": "HDR,EDR,FDR,SDR", "XDR": "NDR,HDR,EDR,FDR,SDR"}
@@ -92,14 +92,14 @@ def _sections(asked: ToolCall, port: Port, fields: dict[str, str]) -> Sections:
 
 
 @lru_cache(maxsize=256)
-def _state(line: LineKind, width: int, physical: int, *, ethernet: bool, admin_up: bool) -> Sections:
+def _state(line: LineKind, width: int, physical: Physical, *, ethernet: bool, admin_up: bool) -> Sections:
     """
     What is told of every port in this state.
 
     As the physical state of Ethernet that of auto-negotiation is told (mstflint mlxlink_commander.cpp:2345): LinkUp
     where it was used (a recorded 100G port), else ENABLE whether the port is up, polling or closed.
     """
-    kind, up = line.generation, physical == LINK_UP
+    kind, up = line.generation, physical == Physical.LINK_UP
     opcode, advice = (0, "No issue was observed") if up else _ALONE if admin_up else _CLOSED
     state, physical_state = _STATES.get(physical, ("Polling", "Polling"))
     if ethernet and not (up and kind == "EDR"):
@@ -121,7 +121,7 @@ def _counters(asked: ToolCall, port: Port) -> list[str]:
     narrow = {"downed": capped(counts.downed, 32 if ethernet else 8), "recovered": capped(counts.recovered, 8)}
     words = {"counts": counts, "lanes": lanes(counts), "ber": ber_text, "ethernet": ethernet, **narrow}
     rows = page("mlxlink-counters", **words).splitlines()
-    return rows if port.physical == LINK_UP else [f"{row.partition('=')[0]}=N/A" for row in rows]
+    return rows if port.up else [f"{row.partition('=')[0]}=N/A" for row in rows]
 
 
 FEC, _BINS = "kp4", 16
@@ -133,8 +133,8 @@ def _add_histogram(asked: ToolCall, port: Port, sections: Sections) -> str:
 
     Why there is none: the link is down, or its code is another than RS(544,514), which is not simulated.
     """
-    if port.physical != LINK_UP or port.line.fec != FEC:
-        why = "is valid with active link operation only" if port.physical != LINK_UP else "is not simulated"
+    if not port.up or port.line.fec != FEC:
+        why = "is valid with active link operation only" if not port.up else "is not simulated"
         return f"Providing FEC histogram cause the following exception:\nFEC Histogram {why}\n"
     counts = asked.ports.counts(port, asked.at_s)
     blocks = counts.bits / CODEWORD_BITS
@@ -241,7 +241,6 @@ def _lanes(bits: int, first: int, levels_dbm: list[float]) -> tuple[float, ...]:
 
 def _module_rows(port: Port, module: PluggedModule) -> list[str]:
     bits, generation = module.bits, port.line.generation
-    up = port.physical == LINK_UP
     ways = {"rx": module.rx_dbm, "tx": module.tx_dbm}
     light = {way: ",".join("-40" if one == DARK_DBM else f"{one:.3f}" for one in lanes) for way, lanes in ways.items()}
     words = {
@@ -251,7 +250,7 @@ def _module_rows(port: Port, module: PluggedModule) -> list[str]:
         "form": _FORMS[generation],
         "compliance": f"{port.rate_gbps:g}GBASE-SR4" if port.node.ethernet else f"IB {generation}",
         "firmware": "46.120.3210" if port.mark.batch else "46.120.4000",
-        "path": _each_lane("DPActivated" if up else "DPInitialized"),
+        "path": _each_lane("DPActivated" if port.up else "DPInitialized"),
         "valid": _each_lane("1" if module.lit else "0"),
         "lost": _each_lane("0" if module.lit else "1"),
     }

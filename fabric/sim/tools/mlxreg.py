@@ -8,7 +8,7 @@ from math import inf
 from fabric.sim import page
 from fabric.sim.phy import Ports
 from fabric.sim.phy.cabling import End
-from fabric.sim.phy.port import ERRORS, LINK_UP, Port
+from fabric.sim.phy.port import ERRORS, Port
 from fabric.sim.phy.quality import EFFECTIVE, RAW, Injection
 from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
 
@@ -75,11 +75,11 @@ def write(name: str, port: Port, values: Values, ports: Ports, at_s: float) -> N
 
 
 def _read_pter(port: Port, at_s: float) -> Values:
-    now, up = port.injection, port.physical == LINK_UP
-    values = {"status": port.registers.get("PTER status", 0) if up else NOT_UP, "error_type_cap": CAPABLE}
+    now = port.injection
+    values = {"status": port.registers.get("PTER status", 0) if port.up else NOT_UP, "error_type_cap": CAPABLE}
     if now is not None:
         left = ENDLESS if now.until_s == inf else min(round((now.until_s - at_s) * 1e3), ENDLESS - 1)
-        values |= {"error_type_admin": now.kind, "error_type_oper": int(up), "error_injection_time": left}
+        values |= {"error_type_admin": now.kind, "error_type_oper": int(port.up), "error_injection_time": left}
         values |= {"ber_mantissa": now.mantissa, "ber_exp": now.exponent}
     return values
 
@@ -96,7 +96,7 @@ def _write_pter(port: Port, values: Values, ports: Ports, at_s: float) -> None:
     wanted = Injection(kind, values.get("ber_mantissa", 0), values.get("ber_exp", 0), until_s)
     if not 0.0 < wanted.ber <= 0.5:
         port.registers["PTER status"] = OUT_OF_RANGE
-    elif port.physical == LINK_UP or ERRORS in port.held:  # its own errors took the link down: they can be renewed
+    elif port.up or ERRORS in port.held:  # its own errors took the link down: they can be renewed
         ports.inject(port, wanted, at_s)
 
 

@@ -91,13 +91,11 @@ def _fields(asked: ToolCall, warmth: Warmth, number: int, gpu: Gpu) -> Mapping[s
     heat = site.heat.get(name)
     hot = heat is not None and heat.target > 0.0
 
-    def load() -> float:
-        return warmth.loaded(name, GPU.constant_s)
-
     def megahertz() -> str:
         """Lowest when idle, highest under load, and so much less when it runs hot."""
         idle, most = _CLOCKS_MHZ[generation]
-        return f"{most * (THROTTLED if hot else 1.0) if load() > _BUSY else idle:.0f}"
+        busy = warmth.loaded(name, GPU.constant_s) > _BUSY
+        return f"{most * (THROTTLED if hot else 1.0) if busy else idle:.0f}"
 
     return {
         "index": lambda: str(number),

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from fabric.sim import page
 from fabric.sim.net.controllers import AR, NvueSwitch
 from fabric.sim.phy import Ports
-from fabric.sim.phy.port import LINK_UP, Port, lanes
+from fabric.sim.phy.port import Port, lanes
 from fabric.sim.phy.qos import SWITCH_CABLE_M, SWITCH_MTU, Qos
 from fabric.sim.phy.quality import ber_text
 from fabric.sim.tools.call import Said, ToolCall
@@ -64,7 +64,7 @@ def _ports_of(asked: ToolCall, switch: NvueSwitch) -> list[Port]:
 
 def _link(asked: ToolCall, port: Port) -> dict[str, object]:
     """How a port stands; packets are left out, and bytes of ports to hosts, which are dear to know."""
-    counts, up = port.tally.errors(asked.at_s), port.physical == LINK_UP
+    counts, up = port.tally.errors(asked.at_s), port.up
     downs = int(counts.downed)
     stats = {"carrier-down-count": downs, "carrier-transitions": 2 * downs + up, "carrier-up-count": downs + up}
     stats |= {"in-drops": 0, "in-errors": counts.effective_errors, "out-drops": 0, "out-errors": 0}
@@ -95,7 +95,7 @@ def _line_errors(asked: ToolCall, switch: NvueSwitch, interface: str) -> Said:
 
 def _heard(asked: ToolCall, port: Port) -> dict[str, object]:
     """Who is at the other end; an RNIC by its host's name."""
-    peer = asked.ports.peer(port) if port.physical == LINK_UP else None
+    peer = asked.ports.peer(port) if port.up else None
     if peer is None:
         return {}
     at_switch = (peer.node.name, f"swp{peer.end[1]}")

@@ -12,7 +12,7 @@ from fabric.sim import page
 from fabric.sim.hashing import mix64, text_hash
 from fabric.sim.hosts import firmware_of, pci_address
 from fabric.sim.hosts.temperature import ASIC, MODULE, Nature, Warmth
-from fabric.sim.phy.port import LINK_UP, PHYSICAL_TEXT, Counts, Port, capped, words
+from fabric.sim.phy.port import PHYSICAL_TEXT, Counts, Physical, Port, capped, words
 from fabric.sim.phy.quality import MESSAGE_BYTES, MTU_BYTES
 from fabric.sim.rack import Rack
 from fabric.sim.tools.call import Said, ToolCall
@@ -78,7 +78,7 @@ class _Adapter:
     def rate(self) -> str:
         """What the kernel says about the rate: a port that is down stands at the slowest."""
         down = "40 Gb/sec (4X QDR)" if self.port.node.ethernet else "10 Gb/sec (4X SDR)"
-        return self.port.line.rate if self.port.kernel_physical == LINK_UP else down
+        return self.port.line.rate if self.port.kernel_physical == Physical.LINK_UP else down
 
     def millidegrees(self, nature: Nature) -> int:
         """Thousandths of a degree Celsius."""
