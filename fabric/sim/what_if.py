@@ -213,8 +213,7 @@ class _Network:
         rate = max_min(paths.links, self._capacity, weight=paths.weight, job=None if alone else member)
         line_rate_gbps = clos.spec.line_rate_gbps
         self._remember(paths, line_rate_gbps / fan)
-        share: Floats = rate * self._goodput(paths, member, len(rate)) * (fan / line_rate_gbps)
-        return share
+        return rate * self._goodput(paths, member, len(rate)) * (fan / line_rate_gbps)
 
     def _goodput(self, paths: Paths, member: Ints, members: int) -> Floats:
         """What go-back-N leaves of each member's rate: that of its worst sub-flow."""
@@ -255,8 +254,7 @@ def _sprayed(net: NamedClos, state: LinkState, *, weighted: bool) -> Floats:
     part = state.capacity_gbps if weighted else np.where(state.capacity_gbps > 0, 1.0, 0.0)
     whole = pooled(net.clos, part, eta=1.0)
     lost = pooled(net.clos, part * state.loss, eta=1.0)
-    found: Floats = np.divide(lost, whole, out=np.zeros_like(lost), where=whole > 0)
-    return found
+    return np.divide(lost, whole, out=np.zeros_like(lost), where=whole > 0)
 
 
 def _spread(shares: Floats) -> Shares:

@@ -66,13 +66,11 @@ class Clos:
 
     def leaf_of(self, nics: Ints) -> Ints:
         """The leaf an RNIC is cabled to."""
-        found: Ints = self.leaf_at[nics]
-        return found
+        return self.leaf_at[nics]
 
     def port_of(self, nics: Ints) -> Ints:
         """The port of its leaf an RNIC is cabled to."""
-        found: Ints = self.place_at[nics] - self.first[self.leaf_at[nics]]
-        return found
+        return self.place_at[nics] - self.first[self.leaf_at[nics]]
 
     def pod_of(self, leaves: Ints) -> Ints:
         """The pod of a leaf."""

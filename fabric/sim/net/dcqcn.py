@@ -58,8 +58,7 @@ _XON_LESS: Final = 3e3
 def marking(waiting: Floats, queues: Queues) -> Floats:
     """The chance that a packet is marked where so many bytes wait (RED as DCQCN 2015, figure 5, has it)."""
     share = np.clip((waiting - queues.k_min) / (queues.k_max - queues.k_min), 0.0, 1.0)
-    found: Floats = np.where(waiting > queues.k_max, 1.0, share * queues.p_max)
-    return found
+    return np.where(waiting > queues.k_max, 1.0, share * queues.p_max)
 
 
 class Counted(NamedTuple):
@@ -226,8 +225,7 @@ class Fluid:
         lost = self._waits * (1.0 - keeps[self._hops])
         self._lost += lost.sum(axis=0)
         self._waits -= lost
-        kept: Floats = q * keeps
-        return kept
+        return q * keeps
 
     def _turn(self, p: Floats, late: Floats) -> None:
         """DCQCN's three equations; *p* and *late* (rates) are of one tau ago."""

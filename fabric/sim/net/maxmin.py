@@ -71,7 +71,4 @@ def _bottlenecks(hops: Ints, share: Floats, job: Ints, most: Floats) -> tuple[Fl
 
 def _sums(hops: Ints, values: Floats, links: int) -> Floats:
     """The sum of *values*, one for each sub-flow, on each of *links*."""
-    summed: Floats = np.bincount(hops.ravel(), np.tile(values, len(hops)), minlength=links).astype(
-        np.float64, copy=False
-    )
-    return summed
+    return np.bincount(hops.ravel(), np.tile(values, len(hops)), minlength=links).astype(np.float64, copy=False)

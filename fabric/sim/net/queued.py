@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import NamedTuple
 
@@ -187,11 +188,9 @@ class QueuedNetwork(Network):
         key = rows.tobytes() + capacity[own].tobytes() + wanted.tobytes() + slows.tobytes() + selective.tobytes()
         key += bytes([queues.pfc, queues.ecn])
         if key not in self._known:
-            early = settle(rows, capacity[own], wanted, queues, time_s=_EARLY_S, step_s=_STEP_S, slows=slows)
-            begin = fair if queues.ecn else None
-            steady = settle(
-                rows, capacity[own], wanted, queues, time_s=_STEADY_S, step_s=_STEP_S, begin_gbps=begin, slows=slows
-            )
+            run = partial(settle, rows, capacity[own], wanted, queues, step_s=_STEP_S, slows=slows)
+            early = run(time_s=_EARLY_S)
+            steady = run(time_s=_STEADY_S, begin_gbps=fair if queues.ecn else None)
             self._known[key] = self._goodput(steady, wanted, selective), early, steady
         got, early, steady = self._known[key]
         self._count_up(pairs, own, early.early, steady.steady)

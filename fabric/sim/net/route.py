@@ -75,8 +75,7 @@ def leaf_turn(clos: Clos, trip: Trips) -> Ints:
 def _turn(clos: Clos, trip: Trips, here: Ints, there: Ints, leaves: int) -> Ints:
     """Where a destination comes among those that are not in the source's own group of so many leaves."""
     first, last = (clos.first[np.minimum(leaf * leaves, clos.leaves)] for leaf in (here, here + 1))
-    found: Ints = clos.place_at[trip.dst] - np.where(there > here, last - first, 0)
-    return found
+    return clos.place_at[trip.dst] - np.where(there > here, last - first, 0)
 
 
 def core_keys(clos: Clos, trip: Trips, spine: Ints, *, engine: str, salt: int, alike: bool = False) -> Words:
