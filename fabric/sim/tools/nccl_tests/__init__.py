@@ -292,14 +292,12 @@ class RunningCollective(Flow):
         if self.moved:
             self.moved = self.silent = rate_gbps <= 0.0 or not model.comes_back(self.job.setting.env)
             return model.OF_TWO * (rate_gbps or self.plan.bus_gbps) if self.moved else rate_gbps
-        if rate_gbps <= 0.0:
-            if outage is None:
-                self._lose(at_s)
-            else:
-                outage.retry_s = None
-            return 0.0
         if outage is None:
-            return rate_gbps
+            self._lose(at_s)
+            return 0.0
+        if rate_gbps <= 0.0:
+            outage.retry_s = None
+            return 0.0
         if outage.retry_s is None:
             outage.retry_s = outage.began_s + model.stall_s(at_s - outage.began_s, self.timeout)
             if at_s < outage.retry_s < inf:

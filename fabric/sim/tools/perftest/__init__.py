@@ -131,16 +131,14 @@ class Transfer(Flow):
         lost = any(self.rack.above.dead_edge(way) is not None for way in ways)
         self.ring, self.queued = ring, ring is not None and here is not there and self.rack.above.queued
         if here is there:
-            path = here.layout.inside(source.device, source.endpoint, sink.device, sink.endpoint)
-            self.shares = ((here, path.resources, 1.0),)
-            self.ceiling_gbps = here.ceiling_gbps(path)
-            return here.trouble(path) or ("broken" if lost else None)
-        out = here.layout.sending(source.device, source.endpoint, leaving=True)
-        into = there.layout.receiving(sink.device, sink.endpoint, leaving=True)
-        self.shares = ((here, out.resources, 1.0), (there, into.resources, 1.0))
-        self.ceiling_gbps = min(here.ceiling_gbps(out), there.ceiling_gbps(into))
-        troubles = {here.trouble(out), there.trouble(into), "broken" if lost else None}
-        return "hanging" if "hanging" in troubles else "broken" if "broken" in troubles else None
+            paths = [(here, here.layout.inside(source.device, source.endpoint, sink.device, sink.endpoint))]
+        else:
+            paths = [(here, here.layout.sending(source.device, source.endpoint, leaving=True))]
+            paths.append((there, there.layout.receiving(sink.device, sink.endpoint, leaving=True)))
+        self.shares = tuple((site, path.resources, 1.0) for site, path in paths)
+        self.ceiling_gbps = min(site.ceiling_gbps(path) for site, path in paths)
+        troubles = {site.trouble(path) for site, path in paths}
+        return "hanging" if "hanging" in troubles else "broken" if lost or "broken" in troubles else None
 
     def _beyond_leaf(self) -> Ring | None:
         """Its way over the uplinks; None where both RNICs are on one leaf without queues, or nothing is modelled."""
@@ -341,13 +339,13 @@ class WriteBw:
         assert options.peer is not None
         target = rack.hosts.reached(process.site, options.peer)
         server = None if target is None else target.servers.get(options.port)
-        there = target is not None and isinstance(server, PairEnd) and server.listens
+        there = isinstance(server, PairEnd) and server.listens
         bits = rack.hosts.chance(process.site, self.hash) if there else 0
-        if target is None or not isinstance(server, PairEnd) or not there or rack.noise.is_lost(bits):
+        if not isinstance(server, PairEnd) or not there or rack.noise.is_lost(bits):
             stderr = text.failure("no server", peer=options.peer, number=options.port)
             rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout=side.lead, stderr=stderr)
             return
-        del target.servers[options.port]  # perftest accepts one client and closes the socket it listened on
+        del server.site.servers[options.port]  # perftest accepts one client and closes the socket it listened on
         transfer = self.transfer(rack, PairEnd(self.options, process, side, bits), server)
         process.work = server.process.work = transfer
         rack.timeline.at(at_s + SET_UP_S, transfer.connected)
