@@ -68,19 +68,16 @@ class CleanNoise:
 
     cv: float
 
-    def factor(self, bits: int, number: int, hosts: Collection[str]) -> float:
+    def factor(self, bits: int, number: int, _: Collection[str]) -> float:
         """Log-normal, and the same between all hosts."""
-        del hosts
         return noise_factor(word(bits, number), self.cv)
 
-    def reordered(self, bits: int, number: int) -> float:
+    def reordered(self, _bits: int, _number: int) -> float:
         """All of it."""
-        del bits, number
         return 1.0
 
-    def is_lost(self, bits: int) -> bool:
+    def is_lost(self, _: int) -> bool:
         """Never."""
-        del bits
         return False
 
 

@@ -131,9 +131,8 @@ def subnet_manager(asked: ToolCall, port: Port) -> Node | None:
 
 
 @tool("iblinkinfo", "line -l --line", walks=1)
-def iblinkinfo(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
+def iblinkinfo(asked: ToolCall, fields: Fields, _: list[str]) -> Said:
     """``iblinkinfo -l``: one line for each port of every node that is found."""
-    del rest
     if "line" not in fields:
         return Said(stderr="iblinkinfo: simulated rack: only `iblinkinfo -l` is simulated\n", status=1)
     own = own_port(asked, fields)
@@ -158,9 +157,8 @@ def _link(asked: ToolCall, node: Node, end: End) -> str:
 
 
 @tool("sminfo")
-def sminfo(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
+def sminfo(asked: ToolCall, fields: Fields, _: list[str]) -> str:
     """The subnet manager that the own port listens to."""
-    del rest
     manager = subnet_manager(asked, own_port(asked, fields))
     if elsewhere(asked, fields):
         return "sminfo: sm lid 1 sm guid 0xb83fd20300a1b2c0, activity count 7 priority 15 state 3 SMINFO_MASTER\n"
@@ -247,13 +245,12 @@ _ERRORS = ("SymbolErrorCounter", "LinkErrorRecoveryCounter", "LinkDownedCounter"
 
 
 @tool("ibqueryerrors", "suppress= -s --suppress\ncounters --counters", walks=255)
-def ibqueryerrors(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
+def ibqueryerrors(asked: ToolCall, fields: Fields, _: list[str]) -> Said:
     """
     ``ibqueryerrors [-s NAMES]``: what every port has counted that is not 0, node by node; status 1 with any.
 
     With ``--counters`` how much each has sent and received.
     """
-    del rest
     nodes = [(node, asked.ports.cabling.ends(node)) for node in reversed(asked.ports.reached(own_port(asked, fields)))]
     walked = {"checked": len(nodes), "ports": sum(len(ends) for _, ends in nodes)}
     if "counters" in fields:

@@ -55,10 +55,10 @@ def ip(asked: ToolCall) -> Said:
     if len(words) > 1 and words[1] == "set":
         return _set(asked, ports, [word for word in words[2:] if word != "dev"])
     names = [word for word in words[1:] if word not in ("show", "list", "dev")]
-    wanted = [MANAGEMENT, *ports] if not names else names[:1]
-    if any(name not in ports and name != MANAGEMENT for name in wanted):
-        return Said(stderr=f'Device "{wanted[0]}" does not exist.\n', status=1)
     order = [MANAGEMENT, *ports]
+    wanted = names[:1] or order
+    if wanted[0] not in order:
+        return Said(stderr=f'Device "{wanted[0]}" does not exist.\n', status=1)
     return Said("".join(_shown(asked, order.index(name) + 2, name, ports.get(name)) for name in wanted))
 
 
