@@ -49,8 +49,8 @@ def waited(topology: Topology, engine: str, faults: list[Fault], seed: int) -> t
     for look in range(1, LOOKS + 1):
         for draw in range(ROUNDS):
             hosts = random.permutation(len(net.hosts))
-            src = clos.nic(hosts[:, np.newaxis], np.arange(rails)).ravel()
-            dst = clos.nic(np.roll(hosts, 1)[:, np.newaxis], np.arange(rails)).ravel()
+            src = clos.nic_at[hosts[:, np.newaxis], np.arange(rails)].ravel()
+            dst = clos.nic_at[np.roll(hosts, 1)[:, np.newaxis], np.arange(rails)].ravel()
             paths = routes(clos, src, dst, engine=engine, salt=seed * LOOKS * ROUNDS + look * ROUNDS + draw)
             wanted = np.full(len(src), 390.0)
             rate = max_min(paths.links, limits, limit_gbps=wanted) * 10.0

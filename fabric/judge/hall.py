@@ -132,7 +132,8 @@ class HallBounds:
 
     def _nics(self, hosts: Sequence[str], rails: int) -> Ints:
         numbers = np.array([self._net.host_ids[name] for name in hosts])
-        return self._net.clos.nic(numbers[:, np.newaxis], np.arange(rails))
+        nics: Ints = self._net.clos.nic_at[numbers[:, np.newaxis], np.arange(rails)]
+        return nics
 
     def _least(self, load: Floats) -> float:
         busy = load[:-1] > 0
@@ -149,7 +150,7 @@ class HallBounds:
         clos, hosts = self._net.clos, len(nics)
         load = np.zeros(resources(clos) + 1)
         load[nics], load[nics + clos.nics] = 1.0, 1.0
-        leaf = clos.leaf_of(nics)
+        leaf = clos.leaf_at[nics]
         tiers = [(2 * clos.nics, clos.leaves, leaf)]
         if clos.cores_up:
             tiers.append((2 * (clos.nics + clos.leaves), clos.pods, clos.pod_of(leaf)))

@@ -112,12 +112,12 @@ class RoutedFabric:
         """The owner of the links of a tier that are above these RNICs."""
         if tier < 2:
             return rnics
-        leaf = self.clos.leaf_of(rnics)
+        leaf = self.clos.leaf_at[rnics]
         return leaf if tier < 4 else self.clos.pod_of(leaf)
 
     def meet(self, src: Ints, dst: Ints) -> Bools:
         """Which of these pairs are two RNICs with a way between them."""
-        apart: Bools = (src != dst) & (self.part[self.clos.leaf_of(src)] == self.part[self.clos.leaf_of(dst)])
+        apart: Bools = (src != dst) & (self.part[self.clos.leaf_at[src]] == self.part[self.clos.leaf_at[dst]])
         return apart
 
     def crossed(self, src: Ints, dst: Ints) -> NDArray[np.integer]:
@@ -162,7 +162,7 @@ class RoutedFabric:
         others of it. Their own way up, which no such sender has used, is that to a neighbour in the list.
         """
         rnics = self.rnics
-        senders = rnics[np.unique(self.clos.leaf_of(rnics), return_index=True)[1]]
+        senders = rnics[np.unique(self.clos.leaf_at[rnics], return_index=True)[1]]
         pairs = [(rnics, np.roll(rnics, by)) for by in (1, -self.rail_step, self.rail_step)]
         for some in np.array_split(senders, -(-len(senders) * len(rnics) // _AT_ONCE)):
             pairs.append((np.repeat(some, len(rnics)), np.tile(rnics, len(some))))
@@ -319,7 +319,7 @@ def plan_by_chance(drawn: Callable[[int], RoutedFabric]) -> LikelyPlan:
 
 def _permutation(net: RoutedFabric, rng: np.random.Generator) -> Stage:
     """One random cycle through the RNICs of each rail."""
-    rail = net.clos.leaf_of(net.rnics) % net.rail_step
+    rail = net.clos.leaf_at[net.rnics] % net.rail_step
     orders = [rng.permutation(net.rnics[rail == number]) for number in range(net.rail_step)]
     cycles = [(order, np.roll(order, -1)) for order in orders if len(order) > 1]
     return Stage(*(np.concatenate(ends) for ends in zip(*cycles, strict=True)))
@@ -375,7 +375,7 @@ def _shifts(net: RoutedFabric) -> Iterator[Stage]:
     outs = sorted({ports, *(ports - ports // part for part in (2, 3, 4) if ports // part > 1)}, reverse=True)
     steps = dict.fromkeys(step * net.rail_step % width for step in range(_MOST_STEPS + 1))
     grid = np.full((pods * width, ports), -1, dtype=np.int64)  # the RNIC on each port of each leaf
-    grid[net.clos.leaf_of(net.rnics), net.clos.port_of(net.rnics)] = net.rnics
+    grid[net.clos.leaf_at[net.rnics], net.clos.port_of(net.rnics)] = net.rnics
     if not net.clos.spec.up:
         yield _shift(net, grid, 0, width, 0, 0)  # nothing leaves a leaf
         return

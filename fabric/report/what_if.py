@@ -145,5 +145,5 @@ def _fill(question: Question) -> tuple[int, int]:
     """The least and the most RNICs that take part under a leaf that has any."""
     clos = question.net.clos
     rails = range(clos.spec.rails)
-    counts = Counter(int(clos.leaf_of(clos.nic(host, rail))) for host in question.hosts for rail in rails)
+    counts = Counter(int(clos.leaf_at[clos.nic_at[host, rail]]) for host in question.hosts for rail in rails)
     return min(counts.values()), max(counts.values())

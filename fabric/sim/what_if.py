@@ -32,7 +32,7 @@ def all_to_all(clos: Clos, hosts: Ints) -> Traffic:
 
 def _every_rail(clos: Clos, src: Ints, dst: Ints, job: Ints) -> Traffic:
     rails = np.arange(clos.spec.rails, dtype=np.int64)
-    ends = clos.nic(np.stack([src, dst])[:, :, np.newaxis], rails).reshape(2, -1)
+    ends = clos.nic_at[np.stack([src, dst])[:, :, np.newaxis], rails].reshape(2, -1)
     there = (ends >= 0).all(axis=0)  # a rail that one of them has no RNIC on carries nothing between them
     return ends[0, there], ends[1, there], np.repeat(job, clos.spec.rails)[there]
 
@@ -60,7 +60,7 @@ def traffic(pattern: str, net: NamedClos, *, hosts: Ints, order: str, seed: int)
     every host to every other. All but a drawn permutation stays on its rail. What nothing joins does not meet.
     """
     src, dst, job = _flows(pattern, net, hosts, order, seed)
-    here, there = (net.part[net.clos.leaf_of(ends)] for ends in (src, dst))
+    here, there = (net.part[net.clos.leaf_at[ends]] for ends in (src, dst))
     joined = here == there
     return src[joined], dst[joined], np.unique(job[joined], return_inverse=True)[1]
 
@@ -90,9 +90,9 @@ def _pairs(net: NamedClos, hosts: Ints) -> Traffic:
 def _drawn_permutation(net: NamedClos, hosts: Ints, seed: int) -> Traffic:
     """One cycle, drawn evenly, through the RNICs that the switches join."""
     rng = np.random.default_rng(seed)
-    nics = net.clos.nic(hosts[:, np.newaxis], np.arange(net.clos.spec.rails)).ravel()
+    nics = net.clos.nic_at[hosts[:, np.newaxis], np.arange(net.clos.spec.rails)].ravel()
     nics = nics[nics >= 0]
-    part = net.part[net.clos.leaf_of(nics)]
+    part = net.part[net.clos.leaf_at[nics]]
     cycles = [rng.permutation(nics[part == number]) for number in np.unique(part)]
     src = np.concatenate(cycles)
     dst = np.concatenate([np.roll(cycle, -1) for cycle in cycles])

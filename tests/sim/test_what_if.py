@@ -237,7 +237,7 @@ def test_leaves_that_no_spine_joins_are_parts() -> None:
     assert [net.part[net.leaf_ids[leaf]] for leaf in ("u0-leaf0", "u0-leaf1")] == [net.part[0]] * 2
     assert net.part[net.leaf_ids["u1-leaf0"]] != net.part[0]
     src, dst, _ = traffic("permutation", net, hosts=np.arange(8), order="random", seed=0)
-    assert (net.part[net.clos.leaf_of(src)] == net.part[net.clos.leaf_of(dst)]).all()
+    assert (net.part[net.clos.leaf_at[src]] == net.part[net.clos.leaf_at[dst]]).all()
 
 
 def test_rails_may_share_leaves_and_have_no_spines() -> None:
@@ -247,7 +247,7 @@ def test_rails_may_share_leaves_and_have_no_spines() -> None:
     net = net_from_topology(Topology(hosts, {name: Switch(name, "leaf") for name in ("leafA", "leafB")}))
     clos = net.clos
     assert (clos.spec.down, clos.spec.up, clos.links) == (8, 0, 2 * 12)
-    assert [net.leaves[leaf] for leaf in clos.leaf_of(clos.nic(1, np.arange(3)))] == ["leafA", "leafA", "leafB"]
+    assert [net.leaves[leaf] for leaf in clos.leaf_at[clos.nic_at[1, np.arange(3)]]] == ["leafA", "leafA", "leafB"]
     assert len(set(net.part.tolist())) == 2
 
 
@@ -258,6 +258,6 @@ def test_hosts_under_a_leaf_may_differ() -> None:
     other = replace(made.hosts["h3"], platform=replace(platform(2), rnics=slower), leaves=("u0-leaf0",) * 2)
     net = net_from_topology(replace(made, hosts={**made.hosts, "h3": other}))
     clos = net.clos
-    assert clos.nic(3, np.arange(3)).tolist() == [9, 10, -1]
+    assert clos.nic_at[3, np.arange(3)].tolist() == [9, 10, -1]
     assert clos.capacity_gbps[[8, 9]].tolist() == [400.0, 200.0]
     assert net.ends[10] == ("h3", "mlx5_1")

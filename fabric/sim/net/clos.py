@@ -59,15 +59,6 @@ class Clos:
         """Leaves of a pod; every leaf with two levels."""
         return self.spec.leaves_per_pod if self.spec.levels == 3 else self.leaves
 
-    def nic(self, host: Ints | int, rail: Ints | int) -> Ints:
-        """The RNIC of a rail of a host; -1 where there is none."""
-        found: Ints = self.nic_at[host, rail]
-        return found
-
-    def leaf_of(self, nics: Ints) -> Ints:
-        """The leaf an RNIC is cabled to."""
-        return self.leaf_at[nics]
-
     def port_of(self, nics: Ints) -> Ints:
         """The port of its leaf an RNIC is cabled to."""
         return self.place_at[nics] - self.first[self.leaf_at[nics]]

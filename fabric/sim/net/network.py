@@ -39,8 +39,8 @@ def ends_of(net: NamedClos, ring: Ring) -> tuple[Ints, Ints]:
     """Source and destination RNICs of every edge, rail by rail within each host, turn by turn."""
     ids = np.array([net.host_ids[name] for name in ring.hosts], dtype=np.int64)
     turns = [np.roll(ids, -step) for step in _steps(ring)]
-    src = net.clos.nic(np.tile(ids, len(turns))[:, np.newaxis], np.array(ring.rails)).ravel()
-    dst = net.clos.nic(np.concatenate(turns)[:, np.newaxis], np.array(ring.to_rails or ring.rails)).ravel()
+    src = net.clos.nic_at[np.tile(ids, len(turns))[:, np.newaxis], np.array(ring.rails)].ravel()
+    dst = net.clos.nic_at[np.concatenate(turns)[:, np.newaxis], np.array(ring.to_rails or ring.rails)].ravel()
     edges = len(ring.rails) if ring.one_way else len(src)
     return src[:edges], dst[:edges]
 
@@ -157,7 +157,7 @@ class Network:
         """The first edge of a ring between leaves that nothing joins."""
         if self._is_one:
             return None
-        src, dst = (self.net.part[self.net.clos.leaf_of(ends)] for ends in ends_of(self.net, ring))
+        src, dst = (self.net.part[self.net.clos.leaf_at[ends]] for ends in ends_of(self.net, ring))
         return next(iter(np.flatnonzero(src != dst).tolist()), None)
 
     def begin(self, flow: Flow, ring: Ring) -> None:
@@ -386,7 +386,7 @@ def _dealt(cabling: Cabling, network: Network, switch: Node) -> dict[int, int]:
     if not nodes or not clos.spec.up or (column == 2 and not clos.cores_up):
         return {}
     nics = np.array([net.nics[str(node.host), node.device] for node in nodes])
-    leaves = clos.leaf_of(nics)
+    leaves = clos.leaf_at[nics]
     sources = _sources(net, switch, nics, leaves)
     table = {}
     for source in sources:

@@ -238,7 +238,7 @@ def routes(
     parts = qps if engine == DRAWN else 1
     flow, pair = (axis.ravel() for axis in np.meshgrid(np.arange(len(src)), np.arange(parts), indexing="ij"))
     start, end = (np.asarray(nics, dtype=np.int64)[flow] for nics in (src, dst))
-    src_leaf, dst_leaf = clos.leaf_of(start), clos.leaf_of(end)
+    src_leaf, dst_leaf = clos.leaf_at[start], clos.leaf_at[end]
     trip = Trips(start, end, pair, src_leaf, dst_leaf, clos.pod_of(src_leaf), clos.pod_of(dst_leaf))
     weight = np.full(len(flow), 1.0 / parts)
     if engine == "ar":

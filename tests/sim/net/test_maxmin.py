@@ -123,7 +123,7 @@ def test_capacity_that_is_freed_is_used():
 def best_split(clos, src, dst, capacity_gbps):
     """The most that all flows can get at once when each may split over all spines as it likes."""
     flows, width = len(src), clos.spec.up
-    a, b = clos.leaf_of(src), clos.leaf_of(dst)
+    a, b = clos.leaf_at[src], clos.leaf_at[dst]
     away = np.flatnonzero(a != b)
     load = np.zeros((clos.links, len(away) * width + 1))
     for column, flow in enumerate(away):

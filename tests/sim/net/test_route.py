@@ -75,7 +75,7 @@ def test_no_path_is_down_where_another_is_up(dead, engine, shield):
 
 def ways(clos, src, dst):
     """Every path between two NICs of the small network, as sets of links."""
-    a, b = (int(clos.leaf_of(np.array([nic]))[0]) for nic in (src, dst))
+    a, b = (int(clos.leaf_at[np.array([nic])][0]) for nic in (src, dst))
     ends = {int(clos.nic_up(src)), int(clos.nic_dn(dst))}
     if a == b:
         return {frozenset(ends)}
