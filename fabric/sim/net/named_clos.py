@@ -156,6 +156,7 @@ def net_from_topology(topology: Topology, *, above_leaves: bool = True) -> Named
     for number, host in enumerate(listed):
         for rnic in host.platform.rnics:
             leaf_of[number, rnic.rail] = leaf_ids[host.leaves[rnic.rail]]
+    by_rail = (leaf_of == -1) | (leaf_of % rails == np.arange(rails))  # leaf after leaf, and no leaf of two rails
     first = leaf_above[leaves[0]]
     rates = [rnic.line_rate_gbps for host in listed for rnic in _by(host.platform)]
     spec = ClosSpec(
@@ -166,7 +167,7 @@ def net_from_topology(topology: Topology, *, above_leaves: bool = True) -> Named
         levels=3 if cores else 2,
         leaves_per_pod=len(leaves) // len(blocks) if cores else 0,
         core_up=len(cores[0][0]) if cores else 0,
-        rail_optimised=_by_rail(leaf_of),
+        rail_optimised=bool(by_rail.all()),
         line_rate_gbps=max(rates),
         uplink_gbps=first.rate_gbps,
         core_gbps=core_gbps,
@@ -187,13 +188,6 @@ def _by(platform: Platform) -> list[Rnic]:
     return sorted(platform.rnics, key=lambda rnic: rnic.rail)
 
 
-def _by_rail(leaf_of: _Ids) -> bool:
-    """Whether leaf after leaf is of rail after rail, and no leaf of two."""
-    rails = leaf_of.shape[1]
-    on = (leaf_of == -1) | (leaf_of % rails == np.arange(rails))
-    return bool(on.all())
-
-
 def _require_rails(topology: Topology) -> None:
     """ValueError where a rail of a platform has no RNIC, or two, or where hosts have no leaves."""
     for name, platform in {host.platform.name: host.platform for host in topology.hosts.values()}.items():
@@ -211,15 +205,14 @@ def _above(topology: Topology) -> dict[str, _Above]:
     for uplinks in topology.uplinks:
         for lower in uplinks.lower:
             rates.setdefault(lower, set()).add(uplinks.line_rate_gbps)
+    found: dict[str, _Above] = {}
     for lower, own in topology.above.items():
         if len(set(own.values())) > 1:
             raise ValueError(f"{lower} has {_listed(sorted(set(own.values())))} cables to different switches above it")
         if len(rates[lower]) > 1:
             raise ValueError(f"{lower} has uplinks of different rates: {_listed(sorted(rates[lower]))} Gb/s")
-    return {
-        lower: _Above(tuple(own), next(iter(own.values())), next(iter(rates[lower])))
-        for lower, own in topology.above.items()
-    }
+        found[lower] = _Above(tuple(own), next(iter(own.values())), next(iter(rates[lower])))
+    return found
 
 
 def _alike(tier: str, names: Iterable[str], above: Mapping[str, _Above]) -> dict[str, _Above]:
