@@ -56,10 +56,10 @@ def netlist(clos: Clos, lost: tuple[int, int] | None) -> str:
             if (leaf, spine) == lost:
                 continue
             join(ports, f"L{leaf:04d}", spec.down + spine + 1, f"S{pod * spec.up + spine:04d}", place + 1)
-    for pod in range(clos.pods if clos.cores_up else 0):
+    for pod in range(clos.pods if clos.spec.core_up else 0):
         for spine in range(spec.up):
-            for core in range(clos.cores_up):
-                above = f"C{spine * clos.cores_up + core:04d}"
+            for core in range(clos.spec.core_up):
+                above = f"C{spine * clos.spec.core_up + core:04d}"
                 join(ports, f"S{pod * spec.up + spine:04d}", clos.leaves_per_pod + core + 1, above, pod + 1)
     lines = []
     for node in sorted(ports, key=lambda name: ("LSCH".index(name[0]), name)):
@@ -134,7 +134,9 @@ def choices(clos: Clos, tables: dict[str, dict[str, int]]) -> tuple[np.ndarray, 
         rows = [[tables[f"{kind}{i:04d}"][f"H{n:04d}"] - below - 1 for n in range(clos.nics)] for i in range(count)]
         return np.maximum(np.array(rows).reshape(count, clos.nics), -1)
 
-    return ups("L", clos.leaves, spec.down), ups("S", clos.pods * spec.up if clos.cores_up else 0, clos.leaves_per_pod)
+    return ups("L", clos.leaves, spec.down), ups(
+        "S", clos.pods * spec.up if clos.spec.core_up else 0, clos.leaves_per_pod
+    )
 
 
 def ours(clos: Clos, engine: str, *, lost: tuple[int, int] | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -142,7 +144,7 @@ def ours(clos: Clos, engine: str, *, lost: tuple[int, int] | None = None) -> tup
     spec, dst = clos.spec, np.arange(clos.nics)
     down = frozenset() if lost is None else frozenset({int(clos.leaf_up(*lost)), int(clos.leaf_dn(*lost))})
     spines = np.full((clos.leaves, clos.nics), -1)
-    cores = np.full((clos.pods * spec.up if clos.cores_up else 0, clos.nics), -1)
+    cores = np.full((clos.pods * spec.up if clos.spec.core_up else 0, clos.nics), -1)
     for leaf in range(clos.leaves):
         src = np.full(clos.nics, leaf * spec.down)
         links = routes(clos, src, dst, engine=engine, down=down).links.astype(np.int64)
@@ -150,7 +152,7 @@ def ours(clos: Clos, engine: str, *, lost: tuple[int, int] | None = None) -> tup
         spines[leaf, away] = (links[away, 1] - int(clos.leaf_up(0, 0))) % spec.up
         across = np.flatnonzero(links[:, 2] < clos.links)
         if len(across):
-            spine, core = np.divmod(links[across, 2] - int(clos.spine_up(0, 0, 0)), clos.cores_up)
+            spine, core = np.divmod(links[across, 2] - int(clos.spine_up(0, 0, 0)), clos.spec.core_up)
             cores[spine, across] = core
     return spines, cores
 

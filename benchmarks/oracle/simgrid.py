@@ -60,7 +60,7 @@ def ask(program: Path, clos: Clos, src: np.ndarray, dst: np.ndarray, *, mode: st
     """Run one question through SimGrid; the mode is routes, solve or finish."""
     spec = clos.spec
     down, up = [spec.down, clos.leaves_per_pod], [1, spec.up]
-    if clos.cores_up:
+    if clos.spec.core_up:
         down, up = [*down, clos.pods], [*up, spec.core_up]
     words = [",".join(map(str, part)) for part in (down, up)]
     argv = [str(program), str(spec.levels), *words, str(RATE_GBPS * 1e9 / 8), str(SIZE_BYTES), mode]

@@ -152,7 +152,7 @@ class HallBounds:
         load[nics], load[nics + clos.nics] = 1.0, 1.0
         leaf = clos.leaf_at[nics]
         tiers = [(2 * clos.nics, clos.leaves, leaf)]
-        if clos.cores_up:
+        if clos.spec.core_up:
             tiers.append((2 * (clos.nics + clos.leaves), clos.pods, clos.pod_of(leaf)))
         for first, count, where in tiers:
             inside = np.stack([np.bincount(rail, minlength=count) for rail in where.T])

@@ -181,7 +181,7 @@ def routed_fabric(
 
     ``ecmp`` gives the routes of the hash *salt*: to judge a plan that does not know it.
     """
-    width, cores = clos.spec.up, clos.spec.up * clos.cores_up
+    width, cores = clos.spec.up, clos.spec.up * clos.spec.core_up
     counts = np.repeat([clos.nics, clos.leaves, clos.pods if cores else 0], 2)
     tier = np.repeat(np.arange(len(TIERS)), counts)
     owner = np.concatenate([np.arange(count) for count in counts])

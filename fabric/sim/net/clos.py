@@ -50,11 +50,6 @@ class Clos:
     first: Ints
 
     @property
-    def cores_up(self) -> int:
-        """Links from a spine to cores."""
-        return self.spec.core_up if self.spec.levels == 3 else 0
-
-    @property
     def leaves_per_pod(self) -> int:
         """Leaves of a pod; every leaf with two levels."""
         return self.spec.leaves_per_pod if self.spec.levels == 3 else self.leaves
@@ -87,11 +82,11 @@ class Clos:
         """The link from a spine of a pod to one of the cores it reaches."""
         first = 2 * (self.nics + self.leaves * self.spec.up)
         spine_of_all = np.asarray(pod, dtype=np.int64) * self.spec.up + spine
-        return spine_of_all * self.cores_up + core + first
+        return spine_of_all * self.spec.core_up + core + first
 
     def spine_dn(self, pod: Ints | int, spine: Ints | int, core: Ints | int) -> Ints:
         """The link from one of its cores to a spine of a pod."""
-        return self.spine_up(pod, spine, core) + self.pods * self.spec.up * self.cores_up
+        return self.spine_up(pod, spine, core) + self.pods * self.spec.up * self.spec.core_up
 
 
 def build(spec: ClosSpec) -> Clos:
@@ -115,8 +110,7 @@ def wired(spec: ClosSpec, leaf_of: Ints, line_gbps: Floats) -> Clos:
     place_at = np.empty(nics, dtype=np.int64)
     place_at[np.argsort(leaf_at, kind="stable")] = np.arange(nics)
     pods = -(-leaves // spec.leaves_per_pod) if spec.levels == 3 else 1
-    cores = pods * spec.up * spec.core_up if spec.levels == 3 else 0
-    counts = (2 * leaves * spec.up, 2 * cores)
+    counts = (2 * leaves * spec.up, 2 * pods * spec.up * spec.core_up)
     trunks = np.repeat([spec.uplink_gbps, spec.core_gbps or spec.uplink_gbps], counts)
     capacity = np.concatenate([line_gbps, line_gbps, trunks]).astype(np.float64)
     capacity.flags.writeable = False

@@ -383,7 +383,7 @@ def _dealt(cabling: Cabling, network: Network, switch: Node) -> dict[int, int]:
     column = 1 if switch.name in net.leaf_ids else 2
     links = {link: end[1] for end in cabling.ends(switch) if (link := sending_link(cabling, net, end)) is not None}
     nodes = [node for node in cabling.nodes.values() if node.host is not None and node.host in net.host_ids]
-    if not nodes or not clos.spec.up or (column == 2 and not clos.cores_up):
+    if not nodes or not clos.spec.up or (column == 2 and not clos.spec.core_up):
         return {}
     nics = np.array([net.nics[str(node.host), node.device] for node in nodes])
     leaves = clos.leaf_at[nics]

@@ -117,7 +117,7 @@ def alive(clos: Clos, down: Iterable[int]) -> Alive:
     trunks, width = up[2 * clos.nics :], clos.spec.up
     leaf, rest = np.split(trunks, [2 * clos.leaves * width])
     leaf_up, leaf_dn = leaf.reshape(2, clos.leaves, width)
-    core_up, core_dn = rest.reshape(2, clos.pods, width, clos.cores_up)
+    core_up, core_dn = rest.reshape(2, clos.pods, width, clos.spec.core_up)
     return Alive(leaf_up & leaf_dn, core_up & core_dn)
 
 
@@ -195,13 +195,13 @@ def trunk_of(clos: Clos) -> Ints:
     """The trunk that each link is part of, an RNIC's link is one by itself; last that of the link that pads."""
     access, leaves, pods = 2 * clos.nics, clos.leaves, clos.pods
     leaf = access + np.repeat(np.arange(leaves), clos.spec.up)
-    pod = access + 2 * leaves + np.repeat(np.arange(pods), clos.spec.up * clos.cores_up)
+    pod = access + 2 * leaves + np.repeat(np.arange(pods), clos.spec.up * clos.spec.core_up)
     return np.concatenate([np.arange(access), leaf, leaf + leaves, pod, pod + pods, [resources(clos)]])
 
 
 def resources(clos: Clos) -> int:
     """How many there are; also the id of the dummy that pads a short path."""
-    pods = clos.pods if clos.cores_up else 0
+    pods = clos.pods if clos.spec.core_up else 0
     return 2 * (clos.nics + clos.leaves + pods)
 
 
@@ -262,10 +262,10 @@ def _chosen(
             own = cables.hurt[trip.src_leaf]
             anew = np.where(own, leaf_turn(clos, trip), clos.port_of(trip.dst)).astype(np.uint64)
         spine[rows] = picked(anew[rows], live_spines(trip, cables, rows), healing=healing)
-    if not clos.cores_up:
+    if not clos.spec.core_up:
         return spine, spine
     keys = core_keys(clos, trip, spine, engine=engine, salt=salt, alike=alike)
-    core = choice(keys, clos.cores_up)
+    core = choice(keys, clos.spec.core_up)
     if cables is not None and len(rows):
         live = cables.core[trip.src_pod[rows], spine[rows]] & cables.core[trip.dst_pod[rows], spine[rows]]
         core[rows] = picked(keys[rows], live, healing=healing)
@@ -280,7 +280,7 @@ def _links(clos: Clos, trip: Trips, spine: Ints, core: Ints) -> Links:
     away = trip.src_leaf != trip.dst_leaf
     links[:, 1] = np.where(away, clos.leaf_up(trip.src_leaf, spine), dummy)
     links[:, 4] = np.where(away, clos.leaf_dn(trip.dst_leaf, spine), dummy)
-    if clos.cores_up:
+    if clos.spec.core_up:
         across = trip.src_pod != trip.dst_pod
         links[:, 2] = np.where(across, clos.spine_up(trip.src_pod, spine, core), dummy)
         links[:, 3] = np.where(across, clos.spine_dn(trip.dst_pod, spine, core), dummy)

@@ -13,7 +13,7 @@ def cable(clos, ends):
     pod, spine = divmod(int(n) if upper == "spine" else int(m), clos.spec.up)
     if lower == "leaf":
         return int(clos.leaf_up(int(m), spine)), int(clos.leaf_dn(int(m), spine))
-    core = int(n) % clos.cores_up
+    core = int(n) % clos.spec.core_up
     return int(clos.spine_up(pod, spine, core)), int(clos.spine_dn(pod, spine, core))
 
 

@@ -90,7 +90,7 @@ def ways(clos, src, dst):
 def other_ways(clos):
     """Each link between switches to the other direction of its cable."""
     leaf, spine = np.divmod(np.arange(clos.leaves * clos.spec.up), clos.spec.up)
-    above, core = np.divmod(np.arange(clos.pods * clos.spec.up * clos.cores_up), clos.cores_up)
+    above, core = np.divmod(np.arange(clos.pods * clos.spec.up * clos.spec.core_up), clos.spec.core_up)
     at = np.divmod(above, clos.spec.up)
     up = np.concatenate([clos.leaf_up(leaf, spine), clos.spine_up(*at, core)]).tolist()
     down = np.concatenate([clos.leaf_dn(leaf, spine), clos.spine_dn(*at, core)]).tolist()
@@ -151,8 +151,8 @@ def test_ids_cover_every_link_once(spec):
     leaf, spine = np.divmod(np.arange(clos.leaves * spec.up), spec.up)
     found += [clos.nic_up(np.arange(clos.nics)), clos.nic_dn(np.arange(clos.nics))]
     found += [clos.leaf_up(leaf, spine), clos.leaf_dn(leaf, spine)]
-    if clos.cores_up:
-        above, core = np.divmod(np.arange(clos.pods * spec.up * clos.cores_up), clos.cores_up)
+    if clos.spec.core_up:
+        above, core = np.divmod(np.arange(clos.pods * spec.up * clos.spec.core_up), clos.spec.core_up)
         pod, spine = np.divmod(above, spec.up)
         found += [clos.spine_up(pod, spine, core), clos.spine_dn(pod, spine, core)]
     assert np.sort(np.concatenate(found)).tolist() == list(range(clos.links))
