@@ -382,14 +382,12 @@ def _dealt(cabling: Cabling, network: Network, switch: Node) -> dict[int, int]:
     clos = net.clos
     column = 1 if switch.name in net.leaf_ids else 2
     links = {link: end[1] for end in cabling.ends(switch) if (link := sending_link(cabling, net, end)) is not None}
-    nodes = [node for node in cabling.nodes.values() if node.host is not None and node.host in net.host_ids]
+    nodes = [node for node in cabling.nodes.values() if node.host in net.host_ids]
     if not nodes or not clos.spec.up or (column == 2 and not clos.spec.core_up):
         return {}
     nics = np.array([net.nics[str(node.host), node.device] for node in nodes])
-    leaves = clos.leaf_at[nics]
-    sources = _sources(net, switch, nics, leaves)
     table = {}
-    for source in sources:
+    for source in _sources(net, switch, nics):
         found = network.static_paths(np.full(len(nics), source), nics, network.known)
         chosen = found.links[np.searchsorted(found.flow, np.arange(len(nics))), column]
         for node, link in zip(nodes, chosen.tolist(), strict=True):
@@ -398,10 +396,9 @@ def _dealt(cabling: Cabling, network: Network, switch: Node) -> dict[int, int]:
     return table
 
 
-def _sources(net: NamedClos, switch: Node, nics: np.ndarray, leaves: np.ndarray) -> list[int]:
+def _sources(net: NamedClos, switch: Node, nics: Ints) -> list[int]:
     """One RNIC under the switch; for a spine one under each of its leaves."""
-    if switch.name in net.leaf_ids:
-        here = nics[leaves == net.leaf_ids[switch.name]]
-        return [int(nic) for nic in here[:1]]
-    below = [leaf for leaf, block in enumerate(net.block) if switch.name in net.spines[block]]
+    leaves = net.clos.leaf_at[nics]
+    own = net.leaf_ids.get(switch.name)
+    below = [leaf for leaf, block in enumerate(net.block) if leaf == own or switch.name in net.spines[block]]
     return [int(nics[leaves == leaf][0]) for leaf in below if (leaves == leaf).any()]

@@ -1,12 +1,11 @@
 """``nv`` on a simulated switch, and the shell text that looks around between its commands."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from fabric.sim import page
 from fabric.sim.net.controllers import AR, NvueSwitch
-from fabric.sim.phy import Ports
 from fabric.sim.phy.port import Port, lanes
 from fabric.sim.phy.qos import SWITCH_CABLE_M, SWITCH_MTU, Qos
 from fabric.sim.phy.quality import ber_text
@@ -139,15 +138,12 @@ def _json(document: Mapping[str, object]) -> Said:
     return Said(json.dumps(document) + "\n")
 
 
-def _qos_commands(lossless_class: int | None, own: Iterable[Port], ports: Ports) -> list[str]:
+def _qos_commands(asked: ToolCall, switch: NvueSwitch) -> list[str]:
     """What the switch is configured with, ``nv set`` left out; a port that is set otherwise has profiles of its own."""
-    if lossless_class is None:
+    if asked.rack.mock.lossless_class is None:
         return []
-    each = [
-        (f"swp{port.end[1]}", qos, Qos(qos.dscp, SWITCH_MTU, SWITCH_CABLE_M))
-        for port in own
-        for qos in (ports.qos(port),)
-    ]
+    own = ((f"swp{port.end[1]}", asked.ports.qos(port)) for port in _ports_of(asked, switch))
+    each = [(name, qos, Qos(qos.dscp, SWITCH_MTU, SWITCH_CABLE_M)) for name, qos in own]
     return page("nv-set-qos", ports=each).splitlines()
 
 
@@ -164,8 +160,8 @@ def _stage(switch: NvueSwitch, words: tuple[str, ...]) -> Said:
 
 def _config(asked: ToolCall, switch: NvueSwitch, words: tuple[str, ...]) -> Said:
     if words == ("show", "-o", "commands"):
-        of_qos = _qos_commands(asked.rack.mock.lossless_class, _ports_of(asked, switch), asked.ports)
-        return Said("".join(f"nv set {line}\n" for line in sorted([*map(" ".join, switch.applied.items()), *of_qos])))
+        lines = [*map(" ".join, switch.applied.items()), *_qos_commands(asked, switch)]
+        return Said("".join(f"nv set {line}\n" for line in sorted(lines)))
     if words == ("diff",):
         return Said("".join(_tree(path, value) for path, value in switch.changes().items()))
     if words == ("detach",):
