@@ -145,10 +145,8 @@ def write(asked: argparse.Namespace, own: str) -> int:
         here, there = exchange(meeting, asked, own, 0)
     except (OSError, ValueError):
         return fail(f" Couldn't connect to {asked.peer}:{asked.port}")
-    pairs = []
     try:
-        for _ in range(asked.qp):
-            pairs.append(connected(there, own, asked.flow_label))
+        pairs = [connected(there, own, asked.flow_label) for _ in range(asked.qp)]
         row = flood(pairs, asked)
     except OSError:
         row = None

@@ -12,10 +12,8 @@ from fabric.sim.net.named_clos import NamedClos
 from fabric.sim.net.route import Paths, resources, trunk_of
 from fabric.sim.phy.cabling import Cabling, End
 from fabric.sim.phy.port import Port
-from fabric.sim.phy.quality import LinkQuality, link_quality
+from fabric.sim.phy.quality import KP4, LinkQuality, link_quality
 
-FEC = "kp4"
-"""The code of 50 and 100 Gb/s lanes: HDR, NDR, XDR and 200 to 800 Gb/s Ethernet."""
 TENANT = "tenant"
 
 
@@ -90,7 +88,7 @@ def _quality(fault: LinkFault, link_layer: str, line_rate_gbps: float) -> LinkQu
     return link_quality(
         raw_ber=fault.value if fault.kind == "ber" else 0.0,
         effective_ber=fault.value if fault.kind == "effective_ber" else 0.0,
-        fec=FEC,
+        fec=KP4,
         plr=link_layer == "infiniband",  # links resend by themselves; Ethernet leaves it to the RNICs
         line_rate_gbps=line_rate_gbps,
     )

@@ -25,6 +25,9 @@ The Reed-Solomon codes that mlxlink names (mstflint mlxlink_enums.h, FEC modes),
 sent, and symbols of data among them.
 """
 
+KP4 = "kp4"
+"""The code of 50 and 100 Gb/s lanes: HDR, NDR, XDR and 200 to 800 Gb/s Ethernet."""
+
 NO_FEC = "none"
 """A link without a code, such as EDR on copper."""
 

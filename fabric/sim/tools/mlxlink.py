@@ -11,7 +11,7 @@ from fabric.sim.hashing import mix64, noise_factor, text_hash, word
 from fabric.sim.hosts.temperature import MODULE, Warmth
 from fabric.sim.phy.cabling import DIM_DB, DIM_DRIFT_DB
 from fabric.sim.phy.port import Physical, Port, capped, lanes
-from fabric.sim.phy.quality import CODEWORD_BITS, UNWORN, LineKind, ber_text
+from fabric.sim.phy.quality import CODEWORD_BITS, KP4, UNWORN, LineKind, ber_text
 from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
 from fabric.sim.tools.mlxreg import ToolRefused, opened
 
@@ -124,7 +124,7 @@ def _counters(asked: ToolCall, port: Port) -> list[str]:
     return rows if port.up else [f"{row.partition('=')[0]}=N/A" for row in rows]
 
 
-FEC, _BINS = "kp4", 16
+_BINS = 16
 
 
 def _add_histogram(asked: ToolCall, port: Port, sections: Sections) -> str:
@@ -133,7 +133,7 @@ def _add_histogram(asked: ToolCall, port: Port, sections: Sections) -> str:
 
     Why there is none: the link is down, or its code is another than RS(544,514), which is not simulated.
     """
-    if not port.up or port.line.fec != FEC:
+    if not port.up or port.line.fec != KP4:
         why = "is valid with active link operation only" if not port.up else "is not simulated"
         return f"Providing FEC histogram cause the following exception:\nFEC Histogram {why}\n"
     counts = asked.ports.counts(port, asked.at_s)

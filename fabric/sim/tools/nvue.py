@@ -8,7 +8,7 @@ from fabric.sim import page
 from fabric.sim.net.controllers import AR, NvueSwitch
 from fabric.sim.phy.port import Port, lanes
 from fabric.sim.phy.qos import SWITCH_CABLE_M, SWITCH_MTU, Qos
-from fabric.sim.phy.quality import ber_text
+from fabric.sim.phy.quality import KP4, ber_text
 from fabric.sim.tools.call import Said, ToolCall
 from fabric.sim.tools.interfaces import mac
 from fabric.sim.tools.mlxlink import DARK_DBM, PART_NUMBER, RX_LIMITS_DBM, TX_LIMITS_DBM, VENDOR, WARNS_DB, plugged
@@ -89,7 +89,7 @@ def _line_errors(asked: ToolCall, switch: NvueSwitch, interface: str) -> Said:
     told |= {f"phy-raw-errors-lane{lane}": errors for lane, errors in enumerate(raw)}
     ratios = {"raw-ber": counts.ratio(counts.raw), "effective-ber": counts.ratio(counts.effective)}
     told |= {name: ber_text(ratio) for name, ratio in ratios.items()}
-    return _json(told | {"rs-num-corr-err-bin15": int(counts.full) if port.line.fec == "kp4" else 0})
+    return _json(told | {"rs-num-corr-err-bin15": int(counts.full) if port.line.fec == KP4 else 0})
 
 
 def _heard(asked: ToolCall, port: Port) -> dict[str, object]:
