@@ -23,7 +23,7 @@ def interfaces(asked: ToolCall) -> dict[str, Port]:
 
 def mac(port: Port) -> str:
     """What a port sends by, in hexadecimal bytes."""
-    return ":".join(f"{port.node.guid >> 8 * at & 0xFF:02x}" for at in range(5, -1, -1))
+    return port.node.guid.to_bytes(8)[2:].hex(":")
 
 
 def lldpctl(asked: ToolCall) -> Said:
@@ -84,13 +84,12 @@ def _shown(asked: ToolCall, number: int, name: str, port: Port | None) -> str:
     flags = ["NO-CARRIER", *flags] if up and not lit else flags
     infiniband = port is not None and not port.node.ethernet
     if port is not None and infiniband:
-        mtu, place = 4092, [port.node.guid >> shift for shift in range(56, -8, -8)]
+        mtu, place = 4092, port.node.guid.to_bytes(8)
     else:
         bits = mix64(asked.site.name_hash ^ text_hash(name))
-        mtu, place = 1500 if port is None else asked.ports.qos(port).mtu, [bits >> shift for shift in (0, 8, 16)]
+        mtu, place = 1500 if port is None else asked.ports.qos(port).mtu, bits.to_bytes(8, "little")[:3]
     words = {"number": number, "name": name, "flags": flags, "mtu": mtu, "infiniband": infiniband}
-    octets = ":".join(f"{one & 0xFF:02x}" for one in place)
-    return page("ip-link", **words, state="UP" if up and lit else "DOWN", place=octets)
+    return page("ip-link", **words, state="UP" if up and lit else "DOWN", place=place.hex(":"))
 
 
 def ethtool(asked: ToolCall) -> Said:

@@ -71,8 +71,7 @@ class _Adapter:
     @property
     def guid(self) -> str:
         """That of its slot: one that was replaced keeps it here."""
-        guid = f"{self.port.node.guid:016x}"
-        return ":".join(guid[at : at + 4] for at in range(0, 16, 4))
+        return self.port.node.guid.to_bytes(8).hex(":", 2)
 
     @property
     def rate(self) -> str:
