@@ -240,8 +240,7 @@ def frr_config(box: Box, node: str, daemon: str) -> str:
 
 def sshd_config(address: str, *, key: str, pid: str, authorized: str, environment: str = f"PATH={PATH}") -> str:
     """The configuration of a server on one address; the others are files of its own, and of who may come in."""
-    words = {"address": address, "key": key, "pid": pid, "authorized": authorized, "environment": environment}
-    return _text("sshd_config.j2", **words)
+    return _text("sshd_config.j2", address=address, key=key, pid=pid, authorized=authorized, environment=environment)
 
 
 def ssh_config(box: Box) -> str:

@@ -390,10 +390,7 @@ class BothWays(Transfer):
     """Two sides that write to each other (``ib_write_bw -b``); the sum is printed."""
 
     title: ClassVar[str] = "RDMA_Write Bidirectional BW"
-
-    def __init__(self, rack: Rack, client: PairEnd, server: PairEnd) -> None:
-        super().__init__(rack, client, server)
-        self._back: Flow | None = None  # the other direction, of which the first one tells
+    _back: Flow | None = None  # the other direction, of which the first one tells
 
     def _move(self, at_s: float) -> None:
         other = Transfer(self.rack, self.server, self.client)
