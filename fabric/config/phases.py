@@ -125,10 +125,6 @@ def rounds(combinations: tuple[Where, ...], count: int, order: str) -> Iterator[
             yield number, where
 
 
-PHASES_MOST = 2000
-"""Of one scenario (a choice: 72 h of rounds of two minutes)."""
-
-
 def read_phases(raw: Tree | None, where: Where, links: Links | None, problems: Problems) -> tuple[Phase, ...]:
     """The phases as they are written, those that can be read; *links* is None when the inventory is wrong."""
     found = []

@@ -16,7 +16,6 @@ from fabric.config.expect import Expected, ExpectEntry
 from fabric.config.inventory import load_inventory
 from fabric.config.links import Links
 from fabric.config.phases import (
-    PHASES_MOST,
     Matrix,
     MatrixValues,
     check_all_used,
@@ -35,7 +34,16 @@ from fabric.model.fields.scalars import Choice, Line, Whole
 from fabric.model.fields.wording import quoted, shown
 from fabric.model.inventory import Inventory
 from fabric.model.sampling import PFC, RETRANSMITS, SampleSettings, ZeroGrowth
-from fabric.model.scenario import Expectation, JudgeSettings, Name, Phase, Scenario, ScenarioSettings, Where
+from fabric.model.scenario import (
+    PHASES_MOST,
+    Expectation,
+    JudgeSettings,
+    Name,
+    Phase,
+    Scenario,
+    ScenarioSettings,
+    Where,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -136,6 +136,9 @@ class LocaliseSettings(Entry):
     """static: no adaptive routing, so the switches' tables say which uplinks a pair crosses."""
 
 
+PHASES_MOST = 2000
+"""Of one scenario (a choice: 72 h of rounds of two minutes)."""
+
 DRILLS = "drills"
 """The word of ``allow:`` with which the phases run that are drills."""
 ALLOWED = ("isolate", "busy_hosts", "blast_radius", "power_loss", DRILLS)

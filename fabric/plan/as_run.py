@@ -15,10 +15,9 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from fabric.config.phases import PHASES_MOST
 from fabric.errors import ConfigError
 from fabric.model.inventory import Inventory
-from fabric.model.scenario import DRILLS, FilledTime, Phase, ProbeSpec, Scenario
+from fabric.model.scenario import DRILLS, PHASES_MOST, FilledTime, Phase, ProbeSpec, Scenario
 from fabric.model.text import counted, duration_text, some
 from fabric.model.topology import Topology
 from fabric.plan import PhasePlan, Plan, plan_scenario
