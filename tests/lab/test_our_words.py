@@ -16,6 +16,7 @@ from fabric.model.scenario import ProbeSpec
 from fabric.model.topology import Platform
 from fabric.probes.latency import LatencySpec
 from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.tools import mlxlink, mlxreg
 from fabric.tools.nccl.collective import mpirun
@@ -65,10 +66,12 @@ def test_it_refuses_an_option_that_it_does_not_have() -> None:
 @pytest.mark.parametrize(
     "platform", [HOST_MEMORY, replace(HOST_MEMORY, traffic_class=106, perftest_options=("-R",))], ids=["plain", "class"]
 )
-@pytest.mark.parametrize("spec", [LoopbackSpec(), RnicToRnicSpec(), LatencySpec()], ids=lambda spec: spec.name)
+@pytest.mark.parametrize(
+    "spec", [LoopbackSpec(), RnicToRnicSpec(), LatencySpec(), PairwiseSpec(queue_pairs=1)], ids=lambda spec: spec.name
+)
 def test_perftest_gets_as_far_as_the_device(spec: ProbeSpec, platform: Platform) -> None:
     """Both sides of a probe; a distribution's perftest has no CUDA, and knows memory nodes by numactl alone."""
-    probed = rack(platform)
+    probed = rack(replace(platform, link_layer="ethernet"), hosts=2)
     for command in commands(spec, probed)[:2]:
         text = said(command.argv[command.argv.index(next(one for one in command.argv if one.startswith("ib_"))) :])
         assert any(words in text for words in NO_DEVICE), text
