@@ -123,14 +123,12 @@ class _Round:
 
     def _same_ways(self) -> None:
         """
-        Slow samples of drawn ways, over the very same way: a part on it is slow again, and what was in the way is gone.
+        What was slow between leaves, over the very same way: a part on it is slow again, what was in the way is gone.
 
         Each until it was once as it must be, or so often that chance does not explain it.
         """
         samples, fitted = self.fitted.samples, self.fitted
-        if samples.label is None:
-            return
-        mine = samples.drawn & (samples.label > 0)
+        mine = samples.crosses & ((samples.labels > 0) | ~samples.drawn)
         mine &= ~np.isin(fitted.components.paths, list(self._sure)).any(axis=1)
         slow = mine & (fitted.ratio < 1 - _ODD * fitted.noise)
         times, bad = (np.bincount(samples.same_way, which, len(mine)) for which in (mine, slow))
@@ -138,7 +136,7 @@ class _Round:
         for one in again[np.argsort(-times[again], kind="stable")].tolist():
             a, b = int(samples.a[one]), int(samples.b[one])
             if self._free[a] and self._free[b]:
-                self._add(a, b, UNKNOWN, "the way it took", int(samples.label[one]))
+                self._add(a, b, int(samples.via[one]), "the way it took", int(samples.labels[one]) or None)
 
     def _meanwhile(self) -> None:
         """

@@ -120,14 +120,18 @@ class PairSamples:
         return found
 
     @cached_property
+    def labels(self) -> Ints:
+        """The flow label of each sample, 0 where it had none."""
+        return np.broadcast_to(0 if self.label is None else self.label, len(self.a))
+
+    @cached_property
     def same_way(self) -> Ints:
         """Of each sample the first that took the same way; itself where no other is known to have taken it."""
-        own: Ints = np.arange(len(self.a))
-        if self.label is None:
-            return own
-        ends = np.stack([self.a, self.b, self.label, np.where(self.drawn & (self.label > 0), UNKNOWN, own)])
+        own = np.arange(len(self.a))
+        ends = np.stack([self.a, self.b, self.labels, np.where(self.drawn & (self.labels == 0), own, UNKNOWN)])
         _, first, of = np.unique(ends, axis=1, return_index=True, return_inverse=True)
-        return first[of.ravel()]
+        found: Ints = first[of.ravel()]
+        return found
 
     @cached_property
     def both_ways(self) -> bool:
