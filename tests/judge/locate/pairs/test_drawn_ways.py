@@ -316,9 +316,9 @@ def test_pods_are_those_of_leaves_with_cores_above_them() -> None:
     assert pods_of(tuple(PODS), two) == pods_of(("l0", "elsewhere"), three) == {}
 
 
-def over_ways(*more: tuple[int, int, int, float]) -> Fitted:
+def over_ways(*more: tuple[int, int, int, float], static: bool) -> Fitted:
     """
-    Of three rounds of 16 hosts one drawn way, h0 to h4 with flow label 2, was slow.
+    Of three rounds of 16 hosts one way, h0 to h4 with flow label 2, was slow; *static*: over a spine that is known.
 
     *more* samples: sender, receiver, flow label, and what share of the level was measured.
     """
@@ -328,18 +328,19 @@ def over_ways(*more: tuple[int, int, int, float]) -> Fitted:
     a, b, label = (np.array([row[place] for row in rows]) for place in (0, 1, 2))
     gbps = 395 * np.array([row[3] for row in rows]) * np.exp(0.002 * random.standard_normal(len(rows)))
     leaves, hosts = tuple(f"leaf{n}" for n in range(4)), tuple(f"h{n}" for n in range(16))
-    via = np.full(len(a), UNKNOWN)
-    return fit(PairSamples(hosts, a, b, gbps, leaves, leaf, (), via, directed=True, placed=True, label=label))
+    drawn = PairSamples(hosts, a, b, gbps, leaves, leaf, (), np.full(len(a), UNKNOWN), directed=True, placed=True)
+    return fit(replace(drawn, spines=("s0", "s1"), via=b % 2) if static else replace(drawn, label=label))
 
 
+@pytest.mark.parametrize("static", [False, True], ids=["drawn", "static"])
 @pytest.mark.parametrize(
     ("more", "again"),
     [((), True), (((0, 4, 2, 0.5),), True), (((0, 4, 2, 1.0),), False), (2 * ((0, 4, 2, 0.5),), False)],
     ids=["once", "twice", "good again", "often enough"],
 )
-def test_a_slow_drawn_way_is_taken_again_with_its_label(
-    more: tuple[tuple[int, int, int, float], ...], again: bool
-) -> None:
-    """Until it was good once, or slow so often that others' traffic is no reason."""
-    labelled = [test for test in further_round(over_ways(*more), left=6, draws=0) if test.label is not None]
-    assert labelled == ([PairTest("h0", "h4", None, "tells about the way it took", 2)] if again else [])
+def test_a_slow_way_is_taken_again(more: tuple[tuple[int, int, int, float], ...], *, again: bool, static: bool) -> None:
+    """Until it was good once, or slow so often that others' traffic is no reason; a drawn one by its label."""
+    tests = further_round(over_ways(*more, static=static), left=6, draws=0)
+    found = [test for test in tests if test.why == "tells about the way it took"]
+    same = PairTest("h0", "h4", "s0" if static else None, "tells about the way it took", None if static else 2)
+    assert found == ([same] if again else [])
