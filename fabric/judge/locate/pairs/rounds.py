@@ -12,6 +12,7 @@ samples have: of all tests that go through a suspect the one is made on which th
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 
 import numpy as np
 
@@ -31,6 +32,8 @@ _CLEARED = 2  # good samples that clear a host of each dip: what is slow in half
 _ENOUGH = 6  # samples of a blamed part, which two that others disturb do not outweigh (a choice)
 _ODD = 4.0  # sigmas below what is expected
 _SAME_WAY = 3  # samples of one way, all slow: others' traffic, in a quarter of all at most, was it in 1 of 64
+_MANY_HOSTS = 3  # from which blamed hosts may be a class (a choice: two are a pair)
+_AMONG = 2  # tests of each with others that are blamed (a choice)
 _TESTS_A_SWITCH = 2  # of an uplink, leaf or spine in one round: it has many hosts, a suspected host only itself
 _HOSTS_A_LEAF = 2  # from which tests through a switch are sought: more say the same
 _MOST = 1 << 16  # tests that are looked at for one switch
@@ -104,6 +107,7 @@ class _Round:
         leaf, as often as *draws* says. Last, hosts with fewer good samples than it takes to clear
         them, where the rounds that are *left* can.
         """
+        self._among_blamed()
         self._same_ways()
         self.of(to_settle(self.fitted))
         for component, leaf in _uplinks(self.fitted):
@@ -120,6 +124,24 @@ class _Round:
         if self._found:
             self._meanwhile()
         return self._found
+
+    def _among_blamed(self) -> None:
+        """
+        Three blamed hosts or more with each other: those of a class reach there what is usual, faulty ones do not.
+
+        Faults are few and differ, classes are many and agree; who tests blamed hosts with good ones alone cannot tell.
+        """
+        samples, host = self.fitted.samples, self.fitted.components.hosts
+        blamed = np.unique([host[one.component] for one in self.fitted.blamed if self._is_host(one.component)])
+        if len(blamed) < _MANY_HOSTS:
+            return
+        among = np.isin(samples.a, blamed) & np.isin(samples.b, blamed)
+        ends = np.concatenate([samples.a[among], samples.b[among]])
+        met, pairs = np.bincount(ends, minlength=len(samples.hosts)), set(samples.pair[among].tolist())
+        for a, b in combinations(blamed[np.argsort(met[blamed], kind="stable")].tolist(), 2):
+            known = min(a, b) * len(samples.hosts) + max(a, b) in pairs
+            if not known and max(met[a], met[b]) < _AMONG and self._free[a] and self._free[b]:
+                self._add(a, b, int(samples.route[samples.leaf[a], b]), "whether these hosts are a class")
 
     def _same_ways(self) -> None:
         """
