@@ -344,3 +344,22 @@ def test_a_slow_way_is_taken_again(more: tuple[tuple[int, int, int, float], ...]
     found = [test for test in tests if test.why == "tells about the way it took"]
     same = PairTest("h0", "h4", "s0" if static else None, "tells about the way it took", None if static else 2)
     assert found == ([same] if again else [])
+
+
+def with_slow_hosts(*slow: int) -> Fitted:
+    """Four rounds of 16 hosts under four leaves, in which the *slow* ones reach 85 % of the level, whoever they meet."""
+    leaf, random = np.arange(16) // 4, np.random.default_rng(9)
+    ends = np.array([(host, (host + 4 * turn) % 16) for turn in (1, 2, 3) for host in range(16)])
+    ends = np.concatenate([ends, [(host, host ^ 1) for host in range(0, 16, 2)]])
+    loss = np.where(np.isin(ends, slow).any(axis=1), 0.85, 1.0)
+    gbps, (a, b) = 395 * loss * np.exp(0.002 * random.standard_normal(len(ends))), ends.T
+    leaves, hosts = tuple(f"leaf{n}" for n in range(4)), tuple(f"h{n}" for n in range(16))
+    return fit(PairSamples(hosts, a, b, gbps, leaves, leaf, (), np.full(len(a), UNKNOWN), directed=True, placed=True))
+
+
+@pytest.mark.parametrize(("slow", "met"), [((1, 6), False), ((1, 6, 11), True)], ids=["two", "three"])
+def test_three_blamed_hosts_are_measured_with_each_other(slow: tuple[int, ...], *, met: bool) -> None:
+    """They may be a class: then they reach among themselves what is usual there."""
+    tests = further_round(with_slow_hosts(*slow), left=6, draws=0)
+    names = {f"h{number}" for number in slow}
+    assert any({test.a, test.b} <= names for test in tests) == met
