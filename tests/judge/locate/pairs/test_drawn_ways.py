@@ -347,7 +347,7 @@ def test_a_slow_way_is_taken_again(more: tuple[tuple[int, int, int, float], ...]
 
 
 def with_slow_hosts(*slow: int) -> Fitted:
-    """Four rounds of 16 hosts under four leaves, in which the *slow* ones reach 85 % of the level, whoever they meet."""
+    """Four rounds of 16 hosts under four leaves; the *slow* ones reach 85 % of the level, whoever they meet."""
     leaf, random = np.arange(16) // 4, np.random.default_rng(9)
     ends = np.array([(host, (host + 4 * turn) % 16) for turn in (1, 2, 3) for host in range(16)])
     ends = np.concatenate([ends, [(host, host ^ 1) for host in range(0, 16, 2)]])
