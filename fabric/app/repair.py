@@ -14,7 +14,7 @@ from fabric.judge.normal.interval import LEAST_SAMPLES
 from fabric.judge.normal.series import number_of
 from fabric.judge.ports.health import clean_s
 from fabric.judge.repair.accept import Same, same
-from fabric.judge.repair.identity import differing
+from fabric.judge.repair.identity import INSIDE, differing
 from fabric.judge.repair.needs import Measured, needs_of, through
 from fabric.model import gathered
 from fabric.model.fields.wording import nearest, quoted
@@ -273,14 +273,14 @@ def inventory_of(
         raise ConfigError.at(path, _absent(missing, because))
     accused = set(because.hosts).union(*(one.probe.hosts for one in because.evidence))
     found = {host: differing(then.topology.hosts[host], now.topology.hosts[host]) for host in hosts}
-    if other := [host for host, one in found.items() if one.inside and host in accused]:
+    if other := [host for host, keys in found.items() if host in accused and not INSIDE.isdisjoint(keys)]:
         why = "the file has changed since" if given is None else "take its inventory (leave out --inventory)"
-        keys = ", ".join(sorted({key for host in other for key in found[host].inside}))
-        raise ConfigError.at(path, f"{fold(other)}: not the hardware that {because.run} was about ({keys}): {why}")
-    if not (odd := [host for host, one in found.items() if one.inside or one.beside]):
+        inside = ", ".join(sorted({key for host in other for key in found[host] & INSIDE}))
+        raise ConfigError.at(path, f"{fold(other)}: not the hardware that {because.run} was about ({inside}): {why}")
+    if not (odd := [host for host, keys in found.items() if keys]):
         return path, ()
-    keys = ", ".join(sorted({key for one in found.values() for key in (*one.inside, *one.beside)}))
-    return path, (f"{path} describes {fold(odd)} otherwise than the inventory of {because.run}: {keys}",)
+    all_keys = ", ".join(sorted(set[str]().union(*found.values())))
+    return path, (f"{path} describes {fold(odd)} otherwise than the inventory of {because.run}: {all_keys}",)
 
 
 def _own(run: Path, failed: ShownRun) -> Path:

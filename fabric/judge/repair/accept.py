@@ -27,6 +27,7 @@ from fabric.judge.normal.series import number_of
 from fabric.judge.ports.health import PortHealth, known_values
 from fabric.judge.repair.identity import Repair, Repaired
 from fabric.judge.repair.needs import Measured, PartTest, is_as_warm, part_tests, through
+from fabric.model import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
@@ -126,11 +127,10 @@ def same(probe: Probe) -> Same:
 def _weighed(because: Because, run: Measured) -> Iterator[Weighed]:
     verdicts = run.verdicts
     again = grouped((probe for probe in run.probes if probe.phase in run.again), same)
-    peers: dict[Key, list[float]] = {}  # what hosts that were not repaired measured in this run
-    for probe in run.probes:
-        number = number_of(run.results.get(probe.probe_id))
-        if number is not None and probe.phase not in run.again and run.repaired.isdisjoint(probe.hosts):
-            peers.setdefault(key_of(probe, number[1], run.topology), []).append(number[0])
+    beside = (one for one in run.probes if one.phase not in run.again and run.repaired.isdisjoint(one.hosts))
+    numbers = ((probe, number_of(run.results.get(probe.probe_id))) for probe in beside)
+    # What hosts that were not repaired measured in this run.
+    peers = gathered((key_of(probe, one[1], run.topology), one[0]) for probe, one in numbers if one is not None)
     for one in because.evidence:
         members = (member.probe_id for member in again.get(same(one.probe), ()))
         yield _one(one, [(verdicts[name], run.results.get(name)) for name in members], peers, run)
@@ -233,15 +233,15 @@ def _suite(because: Because, run: Measured, case: _Case) -> None:
 
 def _needs(needs: Sequence[Need], run: Measured, case: _Case) -> None:
     """Whether the parts have shown enough; what several of them lack alike is said once."""
-    said: dict[str, list[str]] = {}
+    lacking: list[tuple[str, str]] = []
     for need in needs:
         tests = part_tests(need.part, run)
         bad = [one.probe.probe_id for one in tests if one.bad]
         if not bad:
-            for text in _lacking(need, tests, run):
-                said.setdefault(text, []).append(need.part)
+            lacking += ((text, need.part) for text in _lacking(need, tests, run))
         elif not case.reject:
             case.reject.append(f"{need.part}: bad in {len(bad)} of {len(tests)} tests, such as {bad[0]}")
+    said = gathered(lacking)
     case.open += [f"{' or '.join(parts[:MOST_SAID])} {text}" for text, parts in said.items()]
     cleared = [one.part for one in needs if one.tests > LEAST_SAMPLES]
     if cleared and not (said or case.reject):

@@ -205,26 +205,16 @@ def _usual_firmware(everybody: Mapping[str, HostIdentity], but: str) -> dict[str
     return dict(pair for pair, _ in reversed(Counter(told).most_common()))
 
 
-_HARDWARE = ("link_layer", "numa_nodes", "rnics", "gpus", "pcie_switches")
-"""What of a platform is inside a host; the rest says how its tools are called, and how it is judged."""
+INSIDE = frozenset({"link_layer", "numa_nodes", "rnics", "gpus", "pcie_switches"})
+"""Keys of what is inside a host; the rest says how its tools are called, and how it is judged."""
 
 
-@dataclass(frozen=True, slots=True)
-class Differing:
-    """What of a host is not described as it was, by the names of its keys: parts *inside* it, and all else."""
-
-    inside: tuple[str, ...]
-    beside: tuple[str, ...]
-
-
-def differing(then: Host, now: Host) -> Differing:
-    """Two descriptions of one host."""
-    platform = [
-        one.name for one in fields(Platform) if getattr(then.platform, one.name) != getattr(now.platform, one.name)
-    ]
-    host = [one.name for one in fields(Host) if getattr(then, one.name) != getattr(now, one.name)]
-    beside = {*platform, *host}.difference({"name", "platform", *_HARDWARE})
-    return Differing(tuple(name for name in _HARDWARE if name in platform), tuple(sorted(beside)))
+def differing(then: Host, now: Host) -> set[str]:
+    """The keys by which two descriptions of one host differ."""
+    keys = {one.name for one in fields(Host) if getattr(then, one.name) != getattr(now, one.name)}
+    old, new = then.platform, now.platform
+    keys |= {one.name for one in fields(Platform) if getattr(old, one.name) != getattr(new, one.name)}
+    return keys - {"name", "platform"}
 
 
 Identities = Mapping[str, HostIdentity]
@@ -244,14 +234,13 @@ def not_the_same(
     Of two files one name may mean two hosts; a file of the same name that describes the same is taken for the same.
     """
     found = {host: differing(*(topology.hosts[host] for topology in topologies)) for host in hosts}
-    others = [host for host, one in found.items() if one.inside or one.beside]
+    others = [host for host, keys in found.items() if keys]
     other_file = bool(others) or files[0].rpartition("/")[2] != files[1].rpartition("/")[2]
     if other_file and files[0] != files[1]:
         yield f"the second run has another inventory file: {files[1]}, not {files[0]}"
     if others:
-        keys = sorted({key for one in found.values() for key in (*one.inside, *one.beside)})
-        said = f"{fold(others)} is described otherwise in the second run's inventory"
-        yield f"{said} ({', '.join(keys)}): it may be another host"
+        keys = ", ".join(sorted(set[str]().union(*found.values())))
+        yield f"{fold(others)} is described otherwise in the second run's inventory ({keys}): it may be another host"
     before, after = identities
     read = [host for host in hosts if before and after and host in before and host in after]
     if before is not None and after is not None:
