@@ -9,19 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from math import inf
 
-from fabric.model import gathered
+from fabric.model import Shared, Value, gathered
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FailureKind, Probe, ProbeResult, Results
 from fabric.model.recorded import Key
 from fabric.model.topology import Host, Topology
 
-Item = TypeVar("Item")
-Shared = TypeVar("Shared", bound=Hashable)
 
-
-def grouped(items: Iterable[Item], key: Callable[[Item], Shared]) -> dict[Shared, list[Item]]:
+def grouped(items: Iterable[Value], key: Callable[[Value], Shared]) -> dict[Shared, list[Value]]:
     """What shares a key, in the order in which it comes."""
     return gathered((key(one), one) for one in items)
 
@@ -101,11 +98,11 @@ def samples(probes: Iterable[Probe], results: Results) -> Iterator[Sample]:
     seen: Counter[tuple[str, SampleKey]] = Counter()
     for probe in probes:
         result = results.get(probe.probe_id)
-        sizes = _sizes(probe)
+        sizes, found = _sizes(probe), bandwidths(result)
         for size_bytes in sizes:
             key = SampleKey(probe.kind, name_of(probe), probe.hosts, str(probe.params.get("series")), size_bytes)
             seen[probe.phase, key] += 1
-            value_gbps = _value(result, size_bytes)
+            value_gbps = min(found.values(), default=None) if size_bytes is None else found.get(size_bytes)
             yield Sample(key, probe.phase, seen[probe.phase, key], value_gbps, result, size_bytes == sizes[-1])
 
 
@@ -116,13 +113,13 @@ def _sizes(probe: Probe) -> tuple[int | None, ...]:
     return (one,) if isinstance(one, int) else (None,)
 
 
-def _value(result: ProbeResult | None, size_bytes: int | None) -> float | None:
-    """The lower of its bandwidths, as ``series.number_of`` takes it; None when none was measured."""
-    if result is None or result.outcome is not None:
-        return None
-    measured = (m for m in result.measurements if m.unit == BANDWIDTH_UNIT)
-    found = [m.value for m in measured if size_bytes is None or m.size_bytes == size_bytes]
-    return min(found) if found else None
+def bandwidths(result: ProbeResult | None) -> dict[int | None, float]:
+    """By message size the lower of out of place and in place, Gb/s; empty where no bandwidth was measured."""
+    found: dict[int | None, float] = {}
+    for one in result.measurements if result is not None and result.outcome is None else ():
+        if one.unit == BANDWIDTH_UNIT:
+            found[one.size_bytes] = min(one.value, found.get(one.size_bytes, inf))
+    return found
 
 
 SAME_LEAF, CROSS_LEAF = "same_leaf", "cross_leaf"
@@ -194,11 +191,7 @@ def ends_of(probe: Probe) -> tuple[tuple[str, str], ...]:
 
 def rnics_of(probe: Probe) -> tuple[str, ...]:
     """The RNICs that a probe names (``gpu001/mlx5_0``), the one that sends first; none where it names none."""
-    if "rnic" not in probe.params:
-        return ()
-    own = probe.params["rnic"]
-    one, other = f"{probe.hosts[0]}/{own}", f"{probe.hosts[-1]}/{probe.params.get('peer_rnic', own)}"
-    return (one,) if one == other else (one, other)
+    return tuple(dict.fromkeys(f"{host}/{device}" for host, device in ends_of(probe)))
 
 
 def taking_part(probe: Probe) -> tuple[str, ...]:

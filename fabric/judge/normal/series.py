@@ -10,7 +10,7 @@ from math import log, sqrt
 from statistics import fmean, median, stdev
 
 from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SAMPLES, LEAST_SPREAD, SCALE
-from fabric.judge.normal.keys import BANDWIDTH_UNIT, ProbeLayout, ProbeLayouts
+from fabric.judge.normal.keys import ProbeLayout, ProbeLayouts, bandwidths, grouped
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.text import gbps_text
 from fabric.probes.kinds import PEER_KINDS
@@ -126,11 +126,9 @@ def series_of(
             series.append(ProbeSeries(probe, layout))
         series[place].values.append(number[0])
         belongs.append(place)
-    classes: dict[Hashable, list[ProbeSeries]] = {}
-    for one in series:
-        if len(one.values) > 1 and min(one.values) > 0.0:
-            # Peers share their noise; a series without any has its own.
-            classes.setdefault(one.layout.alike if one.probe.kind in PEER_KINDS else id(one), []).append(one)
+    several = (one for one in series if len(one.values) > 1 and min(one.values) > 0.0)
+    # Peers share their noise; a series without any has its own.
+    classes = grouped(several, lambda one: one.layout.alike if one.probe.kind in PEER_KINDS else id(one))
     for members in classes.values():
         noise = noise_of(one.values for one in members)
         for one in members:
@@ -156,19 +154,11 @@ def number_of(result: ProbeResult | None) -> tuple[float, int | None] | None:
     """
     The one number that is compared with a limit, and its message size; None where no bandwidth was measured.
 
-    The largest size, because limits are given for large messages; of its out-of-place and in-place numbers the
-    lower. Never the average over sizes that nccl-tests prints.
+    The largest size, because limits are given for large messages. Never the average over sizes that nccl-tests prints.
     """
-    if result is None or result.outcome is not None:
-        return None
-    if len(result.measurements) == 1:  # nearly all
-        (one,) = result.measurements
-        return (one.value, one.size_bytes or None) if one.unit == BANDWIDTH_UNIT else None
-    measured = [one for one in result.measurements if one.unit == BANDWIDTH_UNIT]
-    if not measured:
-        return None
-    largest = max(one.size_bytes or 0 for one in measured)
-    return min(one.value for one in measured if (one.size_bytes or 0) == largest), largest or None
+    found = bandwidths(result)
+    largest = max(found, key=lambda size_bytes: size_bytes or 0, default=None)
+    return (found[largest], largest or None) if found else None
 
 
 NORMAL = "the normal of its class"
