@@ -8,13 +8,14 @@ the spacing of the probes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
 from statistics import median
 
 from fabric.judge.normal.keys import COLLECTIVE_FLOOR, Sample, SampleKey, grouped, samples
+from fabric.model import gathered
 from fabric.model.change import Change, ChangeResult, Changes, Window
 from fabric.model.probe import Probe, Results
 from fabric.model.scenario import Phase
@@ -91,7 +92,9 @@ def backs(
     found = []
     for window, until_s in zip(windows, ends, strict=False):
         from_s = window.began_s if holds else _end(window)
-        told = [_key_back(levels, window, from_s, fraction, holds=holds) for levels in _by_key(course, window, until_s)]
+        meanwhile = (one for one in course.levels if one.ended_s > window.began_s and one.started_s < until_s)
+        of_keys = grouped(meanwhile, lambda level: level.key).values()
+        told = [_key_back(levels, window, from_s, fraction, holds=holds) for levels in of_keys]
         lost = [one.lost_s for one in told if one.lost_s is not None]
         # Keys that lost nothing (pairs elsewhere in the network) say nothing of how long the others took.
         telling = [one for one in told if one.lost_s is not None or one.not_before_s > -inf] or told
@@ -105,11 +108,6 @@ def backs(
             )
         )
     return found
-
-
-def _by_key(course: PhaseCourse, window: Window, until_s: float) -> Collection[list[CourseLevel]]:
-    meanwhile = (one for one in course.levels if one.ended_s > window.began_s and one.started_s < until_s)
-    return grouped(meanwhile, lambda level: level.key).values()
 
 
 def _key_back(
@@ -138,8 +136,8 @@ def _end(window: Window) -> float:
 
 
 def _medians(samples: Iterable[Sample]) -> dict[SampleKey, float]:
-    pairs = ((one.key, one.value_gbps) for one in samples if one.value_gbps is not None and one.value_gbps > 0.0)
-    return {key: median(gbps for _, gbps in own) for key, own in grouped(pairs, lambda pair: pair[0]).items()}
+    gbps = gathered((one.key, one.value_gbps) for one in samples if one.value_gbps)
+    return {key: median(values) for key, values in gbps.items()}
 
 
 def _level(sample: Sample, reference_gbps: float | None) -> CourseLevel | None:

@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from math import ceil, exp, fsum, inf, log, sqrt
-from statistics import fmean, stdev
+from math import ceil, inf, log, sqrt
+from statistics import fmean, geometric_mean, stdev
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from fabric.judge.changes.effects import KEPT, corrected
 from fabric.judge.normal.interval import LEAST_CV, Interval, between, of_cv, of_few_rounds, of_pairs, over
 from fabric.judge.normal.keys import Sample, SampleKey
 from fabric.judge.normal.series import UNSTABLE_CV
+from fabric.model import gathered
 from fabric.model.change import Change
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import (
@@ -69,10 +70,7 @@ class SampledSide:
 
     def means(self) -> dict[int, list[float]]:
         """The geometric mean of each pass, by round."""
-        found: dict[int, list[float]] = {}
-        for (number, _, _), values in self.passes.items():
-            found.setdefault(number, []).append(exp(fsum(map(log, values)) / len(values)))
-        return found
+        return gathered((number, geometric_mean(values)) for (number, _, _), values in self.passes.items())
 
     def levels(self, rounds: Sequence[int]) -> np.ndarray:
         """The median of each measurement (columns) in each of these rounds (rows)."""

@@ -311,11 +311,8 @@ def _partners(part: str, plane: Plane, well: Collection[str], topology: Topology
     rnic = topology.hosts[host].platform.rnic_by_device[device]
     if (rnic.rail, rnic.line_rate_gbps) != (plane.rail, plane.line_rate_gbps):
         return None, []
-    of_rail = {
-        one: next(rnic.device for rnic in topology.hosts[one].platform.rnics if rnic.rail == plane.rail)
-        for one in plane.hosts
-    }
-    good = [one for one in plane.hosts if one != host and f"{one}/{of_rail[one]}" in well]
+    rnics = ((one, topology.hosts[one].rnic(plane.rail).device) for one in plane.hosts if one != host)
+    good = [one for one, device in rnics if f"{one}/{device}" in well]
     for leaf, hosts in plane.leaves.items():
         near = [one for one in good if one in hosts] if host in hosts else []
         if len(near) >= LEAST_PARTNERS:

@@ -8,7 +8,7 @@ itself. Where a round has few alike, all rounds together say what is normal.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -16,6 +16,7 @@ from statistics import median
 from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SAMPLES, LEAST_SPREAD
 from fabric.judge.normal.keys import ProbeLayouts, begun, floor_of, gave_up, grouped
 from fabric.judge.normal.series import DIP_SIGMAS, number_of
+from fabric.model import gathered
 from fabric.model.probe import AGAIN, SHARE, Probe, ProbeResult, Results
 from fabric.model.scenario import Phase
 from fabric.model.text import duration_text
@@ -76,21 +77,17 @@ def rows_of(
 ) -> CourseRows:
     """From the phases that are *rounds* of something; a class is what every round measures alike."""
     layouts = ProbeLayouts(topology, rounds)
-    classes: dict[int, dict[str, list[_Measured]]] = {}
     # Without what others left a share of its line: that is luck.
     own = (probe for probe in probes if probe.phase in rounds and SHARE not in probe.params)
-    for probe, result in begun(own, results):
-        measured = measured_gbps(result)
-        if measured is not None or gave_up(result):
-            of_class = classes.setdefault(layouts.of(probe).alike, {})
-            of_class.setdefault(probe.phase, []).append((probe, result, measured))
+    told = ((probe, result, measured_gbps(result)) for probe, result in begun(own, results))
+    measured = (one for one in told if one[2] is not None or gave_up(one[1]))
     rows: list[CourseRow] = []
     kinds: list[str] = []
     spreads: list[float] = []
-    for of_class in classes.values():
-        normal = _normal(of_class)
-        if normal:
-            kind = next(iter(of_class.values()))[0][0].kind
+    for members in grouped(measured, lambda one: layouts.of(one[0]).alike).values():
+        of_class = grouped(members, lambda one: one[0].phase)
+        if normal := _normal(of_class):
+            kind = members[0][0].kind
             spread = median(noise for _, noise in normal.values())
             least = 1.0 - max(floor_of(kind), DIP_SIGMAS * spread)
             for phase, (gbps, _) in normal.items():
@@ -173,9 +170,8 @@ def rounds_not_run(phases: Sequence[Phase], probes: Sequence[Probe], results: Re
 
 def _filling(phases: Sequence[Phase]) -> dict[tuple[str, float], list[Phase]]:
     """The rounds of each phase that fills a time, by what it is called with its values of a matrix, and that time."""
-    found: dict[tuple[str, float], list[Phase]] = defaultdict(list)
-    for phase in phases:
-        if phase.fills is not None:
-            label = phase.written + "".join(f", {name}={value}" for name, value in phase.where)
-            found[label, phase.fills.within_s].append(phase)
-    return found
+    return gathered(
+        ((phase.written + "".join(f", {name}={value}" for name, value in phase.where), phase.fills.within_s), phase)
+        for phase in phases
+        if phase.fills is not None
+    )

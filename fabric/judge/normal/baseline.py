@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import exp, fsum, log, pi, sqrt
-from statistics import fmean, median, pvariance, variance
+from math import exp, log, pi, sqrt
+from statistics import fmean, geometric_mean, median, pvariance, variance
 
 from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SAMPLES, LEAST_SPREAD, SCALE, Z_SLOW, half_width, robust
 from fabric.judge.normal.keys import floor_of, line_rate_gbps
@@ -105,8 +105,7 @@ def against_recorded(values: Sequence[float], recorded: Recorded) -> RecordedRat
     margin = floor_of(recorded.kind)
     if min(values) <= 0.0:
         return RecordedRatio(Outcome.FAIL, "0 Gb/s was measured", 0.0)
-    mean = fsum(map(log, values)) / len(values)
-    ratio = exp(mean) / recorded.median_gbps
+    ratio = geometric_mean(values) / recorded.median_gbps
     said = f"{ratio - 1:+.1%} against the recorded {recorded.median_gbps:.1f} Gb/s of {recorded.n} samples"
     if len(values) < LEAST_SAMPLES:
         # One or two samples can accuse, by the spread that was recorded, but not acquit.

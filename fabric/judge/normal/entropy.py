@@ -157,7 +157,7 @@ def collisions_told(found: Sequence[Measured], topology: Topology) -> Iterator[s
         leaves = Counter(topology.hosts[name].leaf(rail) for name in shares)
         for name, share in shares.items():
             host = topology.hosts[name]
-            met += share * total < SLOWED * host.platform.rnic_by_rail[rail].line_rate_gbps
+            met += share * total < SLOWED * host.rnic(rail).line_rate_gbps
             flows += 1
             leaf = host.leaf(rail) or ""
             cables = sum(topology.above.get(leaf, {}).values())

@@ -124,7 +124,7 @@ def _victim(probe: Probe) -> Hashable:
 
 
 def _line_gbps(probe: Probe, receiver: str, topology: Topology) -> float:
-    return topology.hosts[receiver].platform.rnic_by_rail[int_param(probe, RAIL)].line_rate_gbps
+    return topology.hosts[receiver].rnic(int_param(probe, RAIL)).line_rate_gbps
 
 
 def _lines_gbps(probe: Probe, topology: Topology) -> float:

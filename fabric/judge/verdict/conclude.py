@@ -346,16 +346,14 @@ def each_once(found: Iterable[Suspect]) -> list[Suspect]:
 
 def without_partners(found: Sequence[Suspect], probes: Iterable[Probe]) -> list[Suspect]:
     """Without those that failed and came back, each time together with a host of which something else is bad."""
-    if all(one.course != CAME_BACK for one in found):
-        return list(found)
     hosts_of = {probe.probe_id: probe.hosts for probe in probes}
     accused = {host for one in found if one.course != CAME_BACK for host in one.hosts}
-
-    def is_partner(one: Suspect) -> bool:
-        others = accused.difference(one.hosts)
-        return one.course == CAME_BACK and not any(others.isdisjoint(hosts_of[name]) for name in one.probes)
-
-    return [one for one in found if not is_partner(one)]
+    return [
+        one
+        for one in found
+        if one.course != CAME_BACK
+        or any(accused.difference(one.hosts).isdisjoint(hosts_of[name]) for name in one.probes)
+    ]
 
 
 def _change_reasons(changes: Changes) -> list[str]:
