@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum, inf, log, sqrt
 
-from fabric.judge.course.rows import LEAST_ROUNDS
+from fabric.judge.course.rows import repeated
 from fabric.judge.normal.interval import CONFIDENCE
 from fabric.judge.normal.keys import begun, gave_up, grouped
 from fabric.judge.ports.health import steps_of, windows_of
@@ -133,11 +133,8 @@ def watched(
     None where there is no such phase. *shared*: by parts that failed the hosts behind each. Of those that fail in one
     round it is the part that failed.
     """
-    altered = {phase.repeated for phase in phases if phase.changes}
-    series = grouped((phase for phase in phases if phase.repeated not in altered), lambda phase: phase.repeated)
-    kept = [[phase.name for phase in rounds] for rounds in series.values() if len(rounds) >= LEAST_ROUNDS]
-    names = {name for rounds in kept for name in rounds}
-    ran = begun((probe for probe in probes if probe.phase in names), results)
+    phase_rounds = repeated((), phases)
+    ran = begun((probe for probe in probes if probe.phase in phase_rounds), results)
     last_well: dict[str, float] = {}  # when each host last measured well, seconds
     for probe, result in ran:
         for host in probe.hosts if result.outcome is None else ():
@@ -145,7 +142,7 @@ def watched(
     of_round = grouped(ran, lambda one: one[0].phase)
     spans = [
         span
-        for rounds in kept
+        for rounds in grouped(phase_rounds, phase_rounds.__getitem__).values()
         for span in _watch([of_round[name] for name in rounds if name in of_round], last_well, shared)
     ]
     failures = {failure for _, _, failure in spans if failure is not None}
@@ -159,12 +156,13 @@ def downs(samples: Samples, links: LinkSamples | None = None, changes: Changes =
 
     Of ports of hosts and of cables between switches, each once: both ends count the same.
     """
-    own, cables = windows_of(changes), {end: ends for ends in (links.cables if links else ()) for end in ends}
+    links = links or LinkSamples()
+    own, partners = windows_of(changes), dict(links.both_ways)
     most: dict[frozenset[End], int] = {}
-    for reading, course in (*samples.courses.items(), *(links.samples.courses.items() if links else ())):
+    for reading, course in (*samples.courses.items(), *links.samples.courses.items()):
         if reading.name == LINK_DOWNED:
             end = (reading.host, reading.part)
-            cable = frozenset(cables.get(end, (end,)))
+            cable = frozenset((end, partners.get(end, end)))
             grown = sum(step.by for step in steps_of(LINK_DOWNED, course, own, 0.0)[0] if not step.ours)
             most[cable] = max(grown, most.get(cable, 0))
     return most

@@ -244,6 +244,11 @@ class LinkSamples:
     modules: Mapping[End, LinkModule] = field(default_factory=dict)
     failed: str = ""
 
+    @property
+    def both_ways(self) -> set[tuple[End, End]]:
+        """Each cable seen from either of its ends."""
+        return {*self.cables, *((other, one) for one, other in self.cables)}
+
 
 _FIELDS = {one.name for one in fields(LinkModule)}
 

@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import cbrt, sqrt
 
 from fabric.judge.normal.keys import grouped
+from fabric.model import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.text import fold
@@ -129,12 +130,9 @@ def _of_switches(draws: Sequence[Measured], topology: Topology) -> Iterator[tupl
 
 
 def _by_switch(result: ProbeResult, unit: str) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
-    for one in result.measurements:
-        if one.unit == unit:
-            switch, port, _ = one.metric.split(" ")
-            found.setdefault(switch, {})[port] = one.value
-    return found
+    told = ((one.metric.split(" "), one.value) for one in result.measurements if one.unit == unit)
+    found = gathered((switch, (port, value)) for (switch, port, _), value in told)
+    return {switch: dict(ports) for switch, ports in found.items()}
 
 
 def _cross_pods(probe: Probe, topology: Topology) -> float:

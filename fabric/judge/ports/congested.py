@@ -55,11 +55,9 @@ FLOWS = frozenset({"pairwise", "rnic_to_rnic", "link_burn"})
 
 
 class Held(Enum):
-    """Why a slow flow was slow, as far as counters tell."""
+    """Why a flow that was held back was slow, as far as counters tell."""
 
-    NOT = "nobody told it to slow down"
     BY_OTHERS = "others send over the cables of its leaves"
-    BY_NOBODY = "nobody else sends there: the queue before a bad part"
     UNREAD = "what the cables of its leaves carried was not read"
 
 
@@ -83,10 +81,10 @@ class HeldBack:
 
 
 class _Slow(NamedTuple):
-    """A slow flow, why it was slow, and what was counted."""
+    """A slow flow, what excuses it (None: nothing does), and what was counted."""
 
     probe: Probe
-    why: Held
+    why: Held | None
     back: HeldBack
 
 
@@ -106,8 +104,7 @@ class Congestion:
     ) -> None:
         self._results, self._topology = results, topology
         self._ports, self._ends = by_port(samples), by_port(links.samples)
-        both_ways = {*links.cables, *((other, one) for one, other in links.cables)}
-        between = sorted(ends for ends in both_ways if all(node in topology.switches for node, _ in ends))
+        between = sorted(ends for ends in links.both_ways if all(node in topology.switches for node, _ in ends))
         self._cables = grouped(between, lambda ends: ends[0][0])
         sent = [probe for probe in probes if len(probe.hosts) > 1 and probe.probe_id in results]
         self._sent = sorted(sent, key=lambda probe: results[probe.probe_id].started_s)
@@ -134,20 +131,19 @@ class Congestion:
         at = "/".join(ends[-1])
         return HeldBack(most.get(marks, 0.0), most.get(cnps, 0.0), most.get(pauses, 0.0) * 1e-6, at)
 
-    def why(self, probe: Probe, back: HeldBack, missed_gbps: float) -> Held:
-        """Why a flow was slow that missed so much and was held *back* so."""
+    def why(self, probe: Probe, back: HeldBack, missed_gbps: float) -> Held | None:
+        """
+        What excuses a flow that missed so much and was held *back* so.
+
+        None where nobody told it to slow down, or nobody else sends there: that is the queue before a bad part.
+        """
         if not back.is_held:
-            return Held.NOT
-        result, unread = self._results[probe.probe_id], False
-        for leaf, up in self._ways(probe):
-            others = self._others(leaf, up, result.started_s, result.ended_s)
-            if others is None:
-                unread = True
-                continue
-            theirs, ours = others
-            if theirs >= max(MISSED * missed_gbps, UNKNOWN * ours):
-                return Held.BY_OTHERS
-        return Held.UNREAD if unread else Held.BY_NOBODY
+            return None
+        result = self._results[probe.probe_id]
+        seen = [self._others(leaf, up, result.started_s, result.ended_s) for leaf, up in self._ways(probe)]
+        if any(theirs >= max(MISSED * missed_gbps, UNKNOWN * ours) for theirs, ours in filter(None, seen)):
+            return Held.BY_OTHERS
+        return Held.UNREAD if None in seen else None
 
     def _ways(self, probe: Probe) -> list[tuple[str, bool]]:
         """The leaves whose cables it crosses, up from its sender's and down to its receiver's."""
@@ -225,7 +221,7 @@ def relieved(
     kept, gone = list[Suspect](), list[Suspect]()
     for one in suspects:
         whys = [slow[name].why for name in one.probes if name in slow]
-        excused = sum(why in (Held.BY_OTHERS, Held.UNREAD) for why in whys)
+        excused = sum(why is not None for why in whys)
         if one.outcome is not Outcome.FAIL or not whys or excused < MOST * len(whys) or _always(one, flows, verdicts):
             kept.append(one)
         elif sum(why is Held.UNREAD for why in whys) * 2 > len(whys):
@@ -234,10 +230,8 @@ def relieved(
             gone.append(one)
     accused = {host for one in kept if one.outcome is Outcome.FAIL for host in one.hosts}
     found, lines = dict(verdicts), list[str]()
-    held = [flow for flow in slow.values() if flow.why in (Held.BY_OTHERS, Held.UNREAD)]
-    told = [flow for flow in held if accused.isdisjoint(flow.probe.hosts)]
-    for flow in told:
-        found[flow.probe.probe_id] = _congested(verdicts[flow.probe.probe_id], flow)
+    told = [flow for flow in slow.values() if flow.why is not None and accused.isdisjoint(flow.probe.hosts)]
+    found |= {flow.probe.probe_id: _congested(verdicts[flow.probe.probe_id], flow) for flow in told}
     if told:
         worst = max(told, key=lambda flow: flow.back.marked)
         hosts = fold(sorted({host for flow in told for host in flow.probe.hosts}))
@@ -283,5 +277,6 @@ def _unread(suspect: Suspect) -> Suspect:
 
 def _congested(verdict: ProbeVerdict, slow: _Slow) -> ProbeVerdict:
     outcome = Outcome.MARGINAL if slow.why is Held.BY_OTHERS else Outcome.INCONCLUSIVE
-    reason = f"{gbps_text(verdict.value_gbps or 0.0)} Gb/s, slow because congested: {slow.back}; {slow.why.value}"
+    because = slow.why.value if slow.why else ""
+    reason = f"{gbps_text(verdict.value_gbps or 0.0)} Gb/s, slow because congested: {slow.back}; {because}"
     return replace(verdict, outcome=outcome, reason=reason, recurrence=None)

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from math import exp, inf, log
 
+from fabric.model import gathered
 from fabric.model.change import ChangeResult, Changes
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import (
@@ -226,10 +227,8 @@ def ports_of_run(
 
 def by_port(samples: Samples) -> dict[tuple[str, str], dict[str, CounterCourse]]:
     """Courses by name, port by port: of a host and its RNIC, or a switch and its number."""
-    found: dict[tuple[str, str], dict[str, CounterCourse]] = {}
-    for reading, course in samples.courses.items():
-        found.setdefault((reading.host, reading.part), {})[reading.name] = course
-    return found
+    found = gathered(((one.host, one.part), (one.name, course)) for one, course in samples.courses.items())
+    return {part: dict(named) for part, named in found.items()}
 
 
 def port_health(
@@ -264,7 +263,7 @@ def port_health(
     steps = tuple(step for step in every if step.name != LINK_DOWNED or step.at_s not in with_host_s)
     found = [*port.too_many(steps, read), *port.too_hot(), *port.congested()]
     ber = None
-    for name in [name for name in ERRORS if name in read][:1]:
+    if name := next((one for one in ERRORS if one in read), None):
         of_time_s = watched_s(name, read[name], own, every_s)
         ber = judge_ber(_sum(steps, name), of_time_s, line_rate_gbps, ports=ports, name=name)
         found += [(name, Outcome.FAIL, ber.reason)] if ber.outcome is Outcome.FAIL else []

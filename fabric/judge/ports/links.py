@@ -216,11 +216,12 @@ class SeenCable:
 
 def cables_of(links: LinkSamples, topology: Topology, hosts: Iterable[str]) -> list[SeenCable]:
     """Every cable that counts, with its ends as they were found; parallel ones in the order of their ports."""
-    found: dict[tuple[str, str], set[tuple[End, End]]] = {}
-    for one, other in links.cables:
-        for near, far in ((one, other), (other, one)):
-            name = "/".join(near) if near[0] in topology.hosts else near[0]
-            found.setdefault((name, far[0]), set()).add((near, far))
+
+    def between(ends: tuple[End, End]) -> tuple[str, str]:
+        near, far = ends
+        return "/".join(near) if near[0] in topology.hosts else near[0], far[0]
+
+    found = grouped(links.both_ways, between)
     cables: list[SeenCable] = []
     for link in topology.links_between(hosts):
         pairs = sorted(found.get((link.a, link.b), ()), key=lambda ends: (len(ends[0][1]), ends[0][1]))
