@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -110,30 +110,25 @@ class ProbeSeries:
 
 def series_of(
     listed: Sequence[tuple[Probe, ProbeResult]], layouts: ProbeLayouts
-) -> tuple[list[ProbeSeries], list[int | None]]:
-    """Every series, and for each of *listed* the number of its own, None where it measured nothing."""
-    numbers: dict[Hashable, int] = {}
-    series: list[ProbeSeries] = []
-    belongs: list[int | None] = []
+) -> tuple[Collection[ProbeSeries], list[ProbeSeries | None]]:
+    """Every series, and for each of *listed* its own, None where it measured nothing."""
+    series: dict[Hashable, ProbeSeries] = {}
+    belongs: list[ProbeSeries | None] = []
     for probe, result in listed:
-        number = number_of(result)
-        if number is None:
-            belongs.append(None)
-            continue
-        layout = layouts.of(probe, number[1])
-        place = numbers.setdefault((layout.series, probe.hosts), len(series))
-        if place == len(series):
-            series.append(ProbeSeries(probe, layout))
-        series[place].values.append(number[0])
-        belongs.append(place)
-    several = (one for one in series if len(one.values) > 1 and min(one.values) > 0.0)
+        own, number = None, number_of(result)
+        if number is not None:
+            layout = layouts.of(probe, number[1])
+            own = series.setdefault((layout.series, probe.hosts), ProbeSeries(probe, layout))
+            own.values.append(number[0])
+        belongs.append(own)
+    several = (one for one in series.values() if len(one.values) > 1 and min(one.values) > 0.0)
     # Peers share their noise; a series without any has its own.
     classes = grouped(several, lambda one: one.layout.alike if one.probe.kind in PEER_KINDS else id(one))
     for members in classes.values():
         noise = noise_of(one.values for one in members)
         for one in members:
             one.noise = noise
-    return series, belongs
+    return series.values(), belongs
 
 
 def noise_of(series: Iterable[Sequence[float]]) -> float | None:

@@ -58,10 +58,10 @@ class Judge:
         listed = list(pairs)
         self._required.clear()
         series, belongs = series_of(listed, ProbeLayouts(self.topology))
-        judged = [self._judged(one) for one in series]
+        judged = {one: self._judged(one) for one in series}
         verdicts = [
-            _unmeasured(probe, result) if place is None else _of_probe(judged[place], probe)
-            for (probe, result), place in zip(listed, belongs, strict=True)
+            _unmeasured(probe, result) if one is None else _of_probe(judged[one], probe)
+            for (probe, result), one in zip(listed, belongs, strict=True)
         ]
         own = latency_verdicts(listed, self.topology) | congestion_verdicts(listed, self.topology)
         return [own.get(verdict.probe_id, verdict) for verdict in verdicts] if own else verdicts
