@@ -49,6 +49,7 @@ from fabric.model.part import Part
 from fabric.model.probe import NamedPart, Probe, Results
 from fabric.model.text import fold, some
 from fabric.model.topology import Topology
+from fabric.model.verdict import Recurrence
 from fabric.probes import routes
 
 Group = tuple[str, int | None]
@@ -273,7 +274,7 @@ def _in_words(names: Sequence[_Name]) -> Iterator[str]:
 
 
 _CHANGED = (Difference.WORSE, Difference.BETTER)
-_AGAIN = "seen once: measure it again"
+_AGAIN = Recurrence.SEEN_ONCE.value
 
 
 def rows_of(seen: Sequence[Both], ways: Callable[[Both], Iterator[Component]]) -> list[Compared]:

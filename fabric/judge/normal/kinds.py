@@ -61,6 +61,12 @@ _TOLD = ("receivers np_ecn_marked_roce_packets", "receivers np_cnp_sent", "sende
 _PAUSED = "senders rx_prio_pause_duration"
 _PAUSING = "receivers tx_prio_pause_duration"
 _LOST = ("receivers out_of_sequence", "senders packet_seq_err", "senders roce_adp_retrans", "receivers rx_discards_phy")
+_SAID = (
+    ("packets marked", _TOLD[:1]),
+    ("CNPs", _TOLD[1:2]),
+    ("us of pauses", (_PAUSED,)),
+    ("packets lost or out of order", _LOST),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,28 +82,16 @@ class CongestionCounts:
 def counts_of(result: ProbeResult) -> CongestionCounts:
     """What the counters of a probe say."""
     counts = {one.metric: one.value for one in result.measurements if one.unit == COUNT}
-    words = [
-        _words("packets marked", counts, _TOLD[:1]),
-        _words("CNPs", counts, _TOLD[1:2]),
-        _words("us of pauses", counts, (_PAUSED,)),
-        _words("packets lost or out of order", counts, _LOST),
-    ]
-    return CongestionCounts(
-        told=_any(counts, (*_TOLD, _PAUSED)),
-        lost=_any(counts, _LOST),
-        pausing=_any(counts, (_PAUSING,)),
-        text=", ".join(words),
+
+    def most(names: Sequence[str]) -> float | None:
+        return max((counts[name] for name in names if name in counts), default=None)
+
+    told, lost, pausing = (
+        None if (count := most(names)) is None else count > 0 for names in ((*_TOLD, _PAUSED), _LOST, (_PAUSING,))
     )
-
-
-def _any(counts: Mapping[str, float], names: Sequence[str]) -> bool | None:
-    known = [counts[name] for name in names if name in counts]
-    return any(value > 0 for value in known) if known else None
-
-
-def _words(what: str, counts: Mapping[str, float], names: Sequence[str]) -> str:
-    known = [counts[name] for name in names if name in counts]
-    return f"{max(known):,.0f} {what}" if known else f"{what} not counted"
+    known = [(what, most(names)) for what, names in _SAID]
+    text = ", ".join(f"{what} not counted" if count is None else f"{count:,.0f} {what}" for what, count in known)
+    return CongestionCounts(told, lost, pausing, text)
 
 
 def congestion_verdicts(listed: Sequence[tuple[Probe, ProbeResult]], topology: Topology) -> dict[str, ProbeVerdict]:

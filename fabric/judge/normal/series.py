@@ -12,7 +12,7 @@ from statistics import fmean, median, stdev
 from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SAMPLES, LEAST_SPREAD, SCALE
 from fabric.judge.normal.keys import ProbeLayout, ProbeLayouts, bandwidths, grouped
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.text import gbps_text
+from fabric.model.text import counted, gbps_text
 from fabric.probes.kinds import PEER_KINDS
 
 UNSTABLE_CV = 0.05
@@ -53,7 +53,7 @@ class Steadiness:
     @property
     def text(self) -> str:
         """``median of 5, least 371.2 Gb/s, CV 0.021``."""
-        dips = f", {self.dips} dip{'s' if self.dips > 1 else ''}" if self.dips else ""
+        dips = f", {counted(self.dips, 'dip')}" if self.dips else ""
         return f"median of {self.n}, least {gbps_text(self.least_gbps)} Gb/s, CV {self.cv:.3f}{dips}"
 
 

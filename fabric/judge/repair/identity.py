@@ -15,14 +15,11 @@ from dataclasses import dataclass, fields
 from enum import Enum
 
 from fabric.judge.locate.gpus import GPUS
-from fabric.model.part import Part
+from fabric.model.part import PORT, Part
 from fabric.model.repair import HostIdentity, PartIdentity
 from fabric.model.text import fold, some
 from fabric.model.topology import Host, Platform, Topology
 from fabric.model.verdict import Suspect
-
-MODULE = ":port"
-"""Behind the name of an RNIC: the cable or transceiver in its port, as suspects are named, too."""
 
 
 class Repair(Enum):
@@ -131,7 +128,7 @@ def parts_of(suspect: Suspect, hosts: Sequence[str]) -> frozenset[str]:
         if part.end and not part.end.startswith("numa"):
             found.add(f"{part.host}/{part.end}")
         if part.is_port or suspect.kind in ("host", "link"):
-            found.add(f"{part.host}/{part.device}{MODULE}")
+            found.add(f"{part.host}/{part.device}:{PORT}")
     return frozenset(found)
 
 
