@@ -121,7 +121,10 @@ class HallBounds:
             return None
         rails = self._rails(hosts)
         nics = np.stack([self._nics(ring, rails) for ring in rings])
-        return self._least(self._of_rings(nics)) * rails * len(rings)
+        clos = self._net.clos  # each host sends to the next of its ring
+        used = routes(clos, nics.ravel(), np.roll(nics, -1, axis=1).ravel(), engine="ar").links
+        load = np.bincount(used.ravel(), minlength=resources(clos) + 1).astype(np.float64)
+        return self._least(load) * rails * len(rings)
 
     def _described(self, hosts: Iterable[str]) -> bool:
         of = self._topology.hosts
@@ -138,12 +141,6 @@ class HallBounds:
     def _least(self, load: Floats) -> float:
         busy = load[:-1] > 0
         return float((self._most[busy] / load[:-1][busy]).min())
-
-    def _of_rings(self, nics: Ints) -> Floats:
-        """Load of [ring, host, rail]: each host sends to the next of its ring."""
-        clos = self._net.clos
-        used = routes(clos, nics.ravel(), np.roll(nics, -1, axis=1).ravel(), engine="ar").links
-        return np.bincount(used.ravel(), minlength=resources(clos) + 1).astype(np.float64)
 
     def _every(self, nics: Ints) -> Floats:
         """Load of [host, rail] where each sends to every other as much, one line rate in all."""

@@ -19,7 +19,6 @@ baseline, are covered too; where there is a limit it counts as always.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from dataclasses import dataclass, replace
 from fabric.judge.changes.effects import PhaseCourse, WindowCourse, backs, phase_course
 from fabric.judge.changes.ratio import judge_ratio, selected, words
 from fabric.judge.normal.keys import Sample, gave_up, name_of, samples
+from fabric.model import gathered
 from fabric.model.change import ChangeResult, Changes
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult, Results
@@ -233,16 +233,14 @@ def judge_expectations(
 
 def covered(expect: Sequence[Expectation], phases: Sequence[Phase], probes: Sequence[Probe]) -> set[str]:
     """The ids of the probes that some expectation judges, both sides of a comparison."""
-    names: dict[str, set[str | None]] = defaultdict(set)
-    for expected in expect:
-        only = expected.probe if isinstance(expected, ExpectedRatio) else None
-        for phase in (phase for ref in expected.refs for phase in selected(ref, phases)):
-            names[phase.name].add(only)
-    return {
-        probe.probe_id
-        for probe in (probes if names else ())
-        if not names[probe.phase].isdisjoint((None, name_of(probe)))
-    }
+    names = gathered(
+        (phase.name, expected.probe if isinstance(expected, ExpectedRatio) else None)
+        for expected in expect
+        for ref in expected.refs
+        for phase in selected(ref, phases)
+    )
+    judged = ((probe, names[probe.phase]) for probe in probes if probe.phase in names)
+    return {probe.probe_id for probe, only in judged if None in only or name_of(probe) in only}
 
 
 def _judge_end(

@@ -137,12 +137,9 @@ def _asked_for(sample: Sample, expected: ExpectedRatio) -> bool:
 
 def _passes(side: Sequence[Phase], samples: Sequence[Sample]) -> _Passes:
     by_name = {phase.name: phase for phase in side}
-    found: dict[Pass, dict[SampleKey, Sample]] = {}
-    for sample in samples:
-        phase = by_name.get(sample.phase)
-        if phase is not None:
-            found.setdefault((phase.round, phase.name, sample.repetition), {})[sample.key] = sample
-    return found
+    own = ((by_name[one.phase], one) for one in samples if one.phase in by_name)
+    found = gathered(((phase.round, phase.name, one.repetition), (one.key, one)) for phase, one in own)
+    return {number: dict(row) for number, row in found.items()}
 
 
 def _side(passes: _Passes, common: set[SampleKey], kept: Sequence[SampleKey]) -> SampledSide:

@@ -57,23 +57,23 @@ class Steadiness:
         return f"median of {self.n}, least {gbps_text(self.least_gbps)} Gb/s, CV {self.cv:.3f}{dips}"
 
 
-def steadiness(values: Sequence[float], *, floor: float, noise: float | None = None) -> Steadiness:
+def steadiness(values: Sequence[float], *, floor: float, noise: float) -> Steadiness:
     """
-    Of at least two *values* in Gb/s; *noise* is that of one sample of their class, as a share, where it is known.
+    Of at least two *values* in Gb/s; *noise* is that of one sample of their class, as a share.
 
     The samples themselves cannot tell what a dip is, for it is one of them. *floor*: a smaller loss is no dip.
     """
     middle, mean = median(values), fmean(values)
-    deep = max(DIP_SIGMAS * (USUAL_CV if noise is None else noise), floor)
+    deep, most_cv = max(DIP_SIGMAS * noise, floor), UNSTABLE_CV
+    if USUAL_CV < noise < UNSTABLE_CV:
+        # What chance leaves to healthy series: (n - 1) CV^2 / noise^2 is chi-squared with n - 1 degrees.
+        most_cv = max(most_cv, noise * sqrt(_chi_squared(len(values) - 1) / (len(values) - 1)))
     return Steadiness(
         n=len(values),
         least_gbps=min(values),
         cv=stdev(values) / mean if mean > 0.0 else 0.0,
         dips=sum(value < middle * (1 - deep) for value in values) if len(values) >= LEAST_SAMPLES else 0,
-        # What chance leaves to healthy series: (n - 1) CV^2 / noise^2 is chi-squared with n - 1 degrees.
-        most_cv=UNSTABLE_CV
-        if noise is None or noise >= UNSTABLE_CV
-        else max(UNSTABLE_CV, noise * sqrt(_chi_squared(len(values) - 1) / (len(values) - 1))),
+        most_cv=most_cv,
     )
 
 
@@ -94,13 +94,13 @@ class ProbeSeries:
     """
     The repetitions of one probe that were measured, and what it shares with its like on other hosts.
 
-    *noise*: of one sample of its class, where that is known, as a share.
+    *noise*: of one sample of its class, as a share.
     """
 
     probe: Probe
     layout: ProbeLayout
     values: list[float] = field(default_factory=list)
-    noise: float | None = None
+    noise: float = USUAL_CV
 
     @property
     def value(self) -> float:
@@ -131,17 +131,17 @@ def series_of(
     return series.values(), belongs
 
 
-def noise_of(series: Iterable[Sequence[float]]) -> float | None:
+def noise_of(series: Iterable[Sequence[float]]) -> float:
     """
     The noise of one sample, pooled over a class: standard deviation of the logarithm, at least 0.003.
 
     From successive differences (von Neumann 1941) within each of *series* (Gb/s, positive), so that neither how probes
-    differ nor slow drift counts as noise; the median of their sizes (a MAD), so that a few dips do not either. None
-    when there are too few differences.
+    differ nor slow drift counts as noise; the median of their sizes (a MAD), so that a few dips do not either. What is
+    usual when there are too few differences.
     """
     sizes = [abs(log(after / before)) for values in series for before, after in pairwise(values)]
     if len(sizes) < LEAST_PEERS:
-        return None
+        return USUAL_CV
     return max(LEAST_SPREAD, SCALE / sqrt(2.0) * median(sizes))  # two numbers differ by sqrt(2) of what one does
 
 

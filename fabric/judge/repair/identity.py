@@ -162,12 +162,8 @@ def _judged(
 
 
 def _serials(parts: Iterable[str], after: Mapping[str, HostIdentity]) -> str:
-    found = []
-    for name in sorted(parts):
-        part = Part.of(name)
-        one = after[part.host].by_part.get(part.inside)
-        found.append((one and (one.serial or one.unique)) or "?")
-    return ", ".join(found)
+    found = (after[part.host].by_part.get(part.inside) for part in map(Part.of, sorted(parts)))
+    return ", ".join((one and (one.serial or one.unique)) or "?" for one in found)
 
 
 def _not_read(
@@ -193,13 +189,9 @@ def _is_another(one: PartIdentity, other: PartIdentity) -> bool:
 
 def _usual_firmware(everybody: Mapping[str, HostIdentity], but: str) -> dict[str, str]:
     """By kind of part, on all hosts but one."""
-    told = [
-        (part.kind, part.firmware)
-        for host in everybody.values()
-        for part in (host.parts if host.host != but else ())
-        if part.firmware
-    ]
-    return dict(pair for pair, _ in reversed(Counter(told).most_common()))
+    others = (part for host in everybody.values() if host.host != but for part in host.parts)
+    told = Counter((part.kind, part.firmware) for part in others if part.firmware)
+    return dict(pair for pair, _ in reversed(told.most_common()))
 
 
 INSIDE = frozenset({"link_layer", "numa_nodes", "rnics", "gpus", "pcie_switches"})
