@@ -43,6 +43,7 @@ from fabric.judge.normal.keys import (
     taking_part,
 )
 from fabric.judge.normal.series import DIP_SIGMAS, USUAL_CV
+from fabric.model import gathered
 from fabric.model.comparison import WHOLE, Compared, Comparison, Difference
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
@@ -325,9 +326,9 @@ def _logs(mine: Iterable[Both]) -> list[float]:
 
 def _rows(group: Group, seen: Iterable[Both], spread: float | None) -> Iterator[Compared]:
     """One row a component."""
-    through = grouped(((part, one) for one in seen for part in (WHOLE, *taking_part(one.probe))), lambda pair: pair[0])
+    through = gathered((part, one) for one in seen for part in (WHOLE, *taking_part(one.probe)))
     for part, mine in through.items():
-        yield _row(part, group, [one for _, one in mine], spread)
+        yield _row(part, group, mine, spread)
 
 
 def _row(part: str, group: Group, mine: Sequence[Both], spread: float | None) -> Compared:

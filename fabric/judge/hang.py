@@ -15,6 +15,7 @@ from dataclasses import replace
 from statistics import median
 
 from fabric.judge.normal.keys import grouped
+from fabric.model import gathered
 from fabric.model.diagnosis import PairTest
 from fabric.model.hang import (
     Call,
@@ -88,8 +89,8 @@ def _of_one_job(traces: Sequence[RankTrace]) -> list[RankTrace]:
     def timed(trace: RankTrace) -> list[tuple[int, int]]:
         return [(number, call.at_ns) for number, call in trace.calls.items() if call.at_ns is not None]
 
-    calls = grouped((one for trace in traces for one in timed(trace)), lambda one: one[0])
-    usual = {number: median(at_ns for _, at_ns in of_all) for number, of_all in calls.items()}
+    calls = gathered(one for trace in traces for one in timed(trace))
+    usual = {number: median(of_all) for number, of_all in calls.items()}
     return [
         trace for trace in traces if all(abs(at_ns - usual[number]) < ANOTHER_JOB_NS for number, at_ns in timed(trace))
     ]

@@ -32,6 +32,7 @@ from fabric.judge.locate.suspects import Located, NamedParts, told_name
 from fabric.judge.normal.interval import LEAST_PEERS, tests_that_tell
 from fabric.judge.normal.keys import floor_of, grouped, rnics_of
 from fabric.judge.normal.series import DIP_SIGMAS
+from fabric.model import gathered
 from fabric.model.outcome import Outcome, Reason, note
 from fabric.model.part import PORT, Part
 from fabric.model.probe import AGAIN, Probe, Results
@@ -391,11 +392,11 @@ def _notes(rows: CourseRows, left: Bools, named: AbstractSet[str]) -> list[Note]
     both = zip(rows.rows, left.tolist(), strict=True)
     pairs = [(row, open_) for row, open_ in both if row.probe.kind == pairwise.KIND]
     further = [pair for pair in pairs if AGAIN in pair[0].probe.params]
-    ends = ((end, pair) for pair in pairs if AGAIN not in pair[0].probe.params for end in rnics_of(pair[0].probe))
-    planned = grouped(ends, lambda one: one[0])
+    first_ones = (pair for pair in pairs if AGAIN not in pair[0].probe.params)
+    planned = gathered((end, pair) for pair in first_ones for end in rnics_of(pair[0].probe))
     found = []
     for part, tests in grouped(further, lambda pair: str(pair[0].probe.params[AGAIN])).items():
-        first = _first([pair for _, pair in planned.get(part, ())])
+        first = _first(planned.get(part, ()))
         if first and named.isdisjoint((part, Part.of(part).host)):
             found.append(_said(part, first, tests))
     crowded = _crowded([(row.probe.phase, open_) for row, open_ in pairs])

@@ -31,6 +31,7 @@ from statistics import median
 from fabric.judge.normal.entropy import collisions_told, hash_verdicts
 from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD, Z_SLOW, robust
 from fabric.judge.normal.keys import ProbeLayouts, grouped, rnics_of
+from fabric.model import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult, Results
 from fabric.model.text import gbps_text
@@ -98,12 +99,12 @@ def congestion_verdicts(listed: Sequence[tuple[Probe, ProbeResult]], topology: T
     """The verdict of every flow or flows of these kinds that were measured, by id."""
     found = [(probe, result) for probe, result in listed if probe.kind in KINDS and result.outcome is None]
     single = (one for one in found if one[0].kind == VictimSpec.kind and one[0].params[FLOWS] == 1)
-    alone, hashes = grouped(single, lambda one: _victim(one[0])), hash_verdicts(found, topology)
+    alone = gathered((_victim(probe), result.measurements[0].value) for probe, result in single)
+    hashes = hash_verdicts(found, topology)
     verdicts = {}
     for probe, result in found:
         if probe.kind == VictimSpec.kind:
-            gbps = [one.measurements[0].value for _, one in alone.get(_victim(probe), ())]
-            verdicts[probe.probe_id] = _beside(probe, result, topology, gbps)
+            verdicts[probe.probe_id] = _beside(probe, result, topology, alone.get(_victim(probe), ()))
             continue
         one = _sum(probe, result, topology)
         outcome, why = hashes.get(probe.probe_id, (Outcome.PASS, ""))
@@ -231,8 +232,8 @@ def latency_verdicts(listed: Sequence[tuple[Probe, ProbeResult]], topology: Topo
             least = min((1 - FLOOR) * middle, middle + Z_SLOW * max(sigma, LEAST_SPREAD * middle))
             text = f"times the median of {len(rates)} peers, {1.0 / middle:.2f} us"
             slow |= {name: f"{middle / rate:.1f} {text}" for name, rate in rates.items() if rate < least}
-    ends = grouped(((end, probe.probe_id in slow) for probe, _ in found for end in rnics_of(probe)), lambda one: one[0])
-    sure = {end for end, own in ends.items() if len(own) > 1 and all(is_slow for _, is_slow in own)}
+    ends = gathered((end, probe.probe_id in slow) for probe, _ in found for end in rnics_of(probe))
+    sure = {end for end, are_slow in ends.items() if len(are_slow) > 1 and all(are_slow)}
     return {
         probe.probe_id: ProbeVerdict(probe.probe_id, *_latency(probe, numbers, slow.get(probe.probe_id, ""), sure))
         for probe, numbers in found

@@ -39,6 +39,7 @@ from fabric.judge.ports.health import (
     port_health,
     steps_of,
 )
+from fabric.model import gathered
 from fabric.model.change import Changes
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import LINK_DOWNED, LINK_RECOVERIES, SYMBOL_ERRORS, CounterCourse, ZeroGrowth
@@ -150,11 +151,9 @@ def bad_batches(ends: Ends, modules: Mapping[End, LinkModule], *, line_rate_gbps
         for name, end, one in ends
         if end in modules and one.ber and one.outcome is not Outcome.FAIL
     ]
-    groups = {
-        (field, value): [one for one in known if getattr(modules[one[1]], field) == value]
-        for field in COMMON
-        for value in sorted({getattr(modules[end], field) or "" for _, end, _ in known} - {""})
-    }
+    groups = gathered(
+        ((field, value), one) for field in COMMON for one in known if (value := getattr(modules[one[1]], field))
+    )
 
     def errs(group: Sequence[tuple[str, End, BerVerdict]]) -> bool:
         count, watched_s = sum(ber.count for *_, ber in group), sum(ber.watched_s for *_, ber in group)
@@ -315,9 +314,8 @@ def _as_switches(found: Sequence[PortHealth], cables: Sequence[SeenCable]) -> li
     of_all = ("up", LINK_DOWNED, "waits")
     sick = {one.component: one for one in found if Outcome.FAIL in map(one.bad.get, of_all)}
     ends = {(end, one.name) for one in cables for end in (one.link.a, one.link.b) if "/" not in end}
-    of_switch = grouped(sorted(ends), lambda pair: pair[0])
-    dead = {switch: {name for _, name in own} for switch, own in of_switch.items() if len(own) >= MANY}
-    dead = {switch: names for switch, names in dead.items() if names <= sick.keys()}
+    of_switch = {switch: set(names) for switch, names in gathered(sorted(ends)).items()}
+    dead = {switch: names for switch, names in of_switch.items() if len(names) >= MANY and names <= sick.keys()}
     left = [one for one in found if all(one.component not in names for names in dead.values())]
     for switch, names in dead.items():
         first = sick[min(names)]

@@ -22,6 +22,7 @@ from fabric.judge.normal.interval import LEAST_SAMPLES
 from fabric.judge.normal.keys import CROSS_LEAF, begun, grouped, link_class, series_key
 from fabric.judge.normal.kinds import of_nobody
 from fabric.judge.verdict.probes import Judge
+from fabric.model import gathered
 from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
@@ -113,10 +114,8 @@ def _is_above(name: str, topology: Topology) -> bool:
 def _counted(bad: Iterable[_Failure]) -> dict[str, str]:
     """``2 loopback fail, 1 all_to_all error``, by host."""
     counts = sorted(Counter((host, kind, outcome.value) for host, kind, outcome in bad).items())
-    hosts = grouped(counts, lambda one: one[0][0])
-    return {
-        host: ", ".join(f"{count} {kind} {outcome}" for (_, kind, outcome), count in own) for host, own in hosts.items()
-    }
+    hosts = gathered((host, f"{count} {kind} {outcome}") for (host, kind, outcome), count in counts)
+    return {host: ", ".join(said) for host, said in hosts.items()}
 
 
 def own_fails(probes: Sequence[Probe], results: Results, *, judge: Judge) -> OwnFails:
