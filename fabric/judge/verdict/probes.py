@@ -93,13 +93,11 @@ class Judge:
         """
         What a probe must reach at its size, Gb/s; None, and why, where no limit can judge it.
 
-        All that it depends on is the same for all hosts of a make: probes inside them share their layout.
+        It is the same for all probes that are alike on hosts of the same makes.
         """
-        probe, get = one.probe, one.probe.params.get
-        key: Hashable = one.layout
-        if len(probe.hosts) > 1:
-            make = tuple([id(self.topology.hosts[name].platform) for name in probe.hosts])
-            key = (_asked(one), make, get("rnic"), get("peer_rnic"), get(SHARE))
+        probe = one.probe
+        makes = [id(self.topology.hosts[name].platform) for name in probe.hosts]
+        key = (one.layout.alike, probe.params.get(SHARE), *makes)
         known = self._required.get(key)
         if known is None:
             limit = most_specific(self._baselines[self._baseline_of(probe)].limits, _asked(one))
