@@ -228,8 +228,7 @@ def _in_force(changes: Iterable[ChangeResult], began_s: Numbers, ended_s: Number
     for one in changes:
         meanwhile = np.zeros(len(began_s), bool)
         for window in one.windows:
-            end_s = np.inf if window.ended_s is None else window.ended_s
-            meanwhile |= (began_s < end_s) & (ended_s > window.began_s)
+            meanwhile |= (began_s < window.until_s) & (ended_s > window.began_s)
         found[meanwhile] += f", {one.change.change_id}"
     return [text[2:] or None for text in found]
 

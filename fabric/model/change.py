@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -332,6 +333,11 @@ class Window:
 
     began_s: float
     ended_s: float | None
+
+    @property
+    def until_s(self) -> float:
+        """Its end; infinity where that was never seen."""
+        return inf if self.ended_s is None else self.ended_s
 
 
 @dataclass(frozen=True, slots=True)

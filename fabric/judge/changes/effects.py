@@ -60,7 +60,7 @@ class PhaseCourse:
         return [
             level
             for level in self.levels
-            if any(level.ended_s > window.began_s and level.started_s < _end(window) for window in windows)
+            if any(level.ended_s > window.began_s and level.started_s < window.until_s for window in windows)
         ]
 
 
@@ -91,7 +91,7 @@ def backs(
     ends = [*(window.began_s for window in windows[1:]), inf]
     found = []
     for window, until_s in zip(windows, ends, strict=False):
-        from_s = window.began_s if holds else _end(window)
+        from_s = window.began_s if holds else window.until_s
         meanwhile = (one for one in course.levels if one.ended_s > window.began_s and one.started_s < until_s)
         of_keys = grouped(meanwhile, lambda level: level.key).values()
         told = [_key_back(levels, window, from_s, fraction, holds=holds) for levels in of_keys]
@@ -129,10 +129,6 @@ def _key_back(
         not_before_s=max((level.started_s if level.gbps else level.ended_s for level in bad), default=-inf) - from_s,
         after=sum(level.started_s >= from_s for level in levels),
     )
-
-
-def _end(window: Window) -> float:
-    return inf if window.ended_s is None else window.ended_s
 
 
 def _medians(samples: Iterable[Sample]) -> dict[SampleKey, float]:

@@ -20,7 +20,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from math import exp, inf, log
+from math import exp, log
 
 from fabric.model import gathered
 from fabric.model.change import ChangeResult, Changes
@@ -366,11 +366,7 @@ def counted_words(number: int, name: str) -> str:
 
 def windows_of(changes: Iterable[ChangeResult]) -> Windows:
     """When these changes were in force."""
-    return [
-        (window.began_s, inf if window.ended_s is None else window.ended_s + SETTLE_S)
-        for result in changes
-        for window in result.windows
-    ]
+    return [(window.began_s, window.until_s + SETTLE_S) for result in changes for window in result.windows]
 
 
 def steps_of(name: str, course: CounterCourse, own: Windows, every_s: float) -> tuple[list[Step], int]:
@@ -382,8 +378,8 @@ def steps_of(name: str, course: CounterCourse, own: Windows, every_s: float) -> 
             grew = growth(name, int(before), int(value))
             resets += grew.reset
             if grew.by:
-                ours = any(at_s > began_s and at_s - every_s < ended_s for began_s, ended_s in own)
-                found.append(Step(name, at_s - every_s, at_s, grew.by, ours))
+                step = Step(name, at_s - every_s, at_s, grew.by)
+                found.append(replace(step, ours=any(step.touches(*window) for window in own)))
         before = value
     return found, resets
 
