@@ -121,8 +121,8 @@ class Congestion:
         ends = ends_of(probe)
         for end in ends:
             for name in HELD_BACK:
-                course = self._ports.get(end, {}).get(name)
-                grown = None if course is None else _grown(name, course, result.started_s, result.ended_s)
+                course = self._ports.get(end, {}).get(name, CounterCourse())
+                grown = _grown(name, course, result.started_s, result.ended_s)
                 if grown is not None and seconds > 0:
                     most[name] = max(grown / seconds, most.get(name, 0.0))
         marks, cnps, pauses = HELD_BACK
@@ -159,19 +159,18 @@ class Congestion:
         Every flow between leaves crosses one cable of each, whichever it is.
         """
         cables = self._cables.get(leaf, ())
-        courses = [self._ends.get(near if up else far, {}).get(SENT) for near, far in cables]
-        known = [one for one in courses if one is not None and one.at_s]
-        if not cables or len(known) < len(courses):
+        courses = [self._ends.get(near if up else far, {}).get(SENT, CounterCourse()) for near, far in cables]
+        if not cables or not all(one.at_s for one in courses):
             return None
-        looks = sorted({at_s for one in known for at_s in one.at_s})
+        looks = sorted({at_s for one in courses for at_s in one.at_s})
         first, last = bisect_right(looks, began_s) - 1, bisect_left(looks, ended_s)
         if first < 0 or last >= len(looks):
             return None
         from_s, until_s = looks[first], looks[last]
-        read = (_grown(SENT, one, from_s, until_s) for one in known)
+        read = (_grown(SENT, one, from_s, until_s) for one in courses)
         words = [grown for grown in read if grown is not None]
         ours, lasted_s = self._own_gbit(leaf, up, from_s, until_s), until_s - from_s
-        if len(words) < len(known) or ours is None or lasted_s <= 0:
+        if len(words) < len(courses) or ours is None or lasted_s <= 0:
             return None
         return sum(words) * WORD_BYTES * 8e-9 / lasted_s - ours / lasted_s, ours / lasted_s
 

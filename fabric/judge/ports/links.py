@@ -465,7 +465,7 @@ def _standing(cable: SeenCable, looked: LinkEvidence) -> Iterator[Found]:
 def _ours(cable: SeenCable, looked: LinkEvidence, at_s: float) -> bool:
     """A change of ours was in force there."""
     windows = [one for result in looked.changes if result.change.component in cable.names for one in result.windows]
-    return any(one.began_s <= at_s <= (one.ended_s or at_s) + SLACK_S for one in windows)
+    return any(one.began_s <= at_s <= one.until_s + SLACK_S for one in windows)
 
 
 def _covered(cable: SeenCable, looked: LinkEvidence) -> bool:
