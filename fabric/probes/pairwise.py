@@ -225,11 +225,11 @@ class PairSpec(PerftestSpec):
                 round=number,
                 port=self.first_port + plane.rail * _ROUNDS_APART + number % _ROUNDS_APART,
                 **self.own_params(),
-                **self._label(test, ends, number),
+                **self._flow_label(test, ends, number),
                 **({"why": test.why} if test.why else {}),
             )
 
-    def _label(self, test: PairTest, ends: Sequence[Host], number: int) -> dict[str, ParamValue]:
+    def _flow_label(self, test: PairTest, ends: Sequence[Host], number: int) -> dict[str, ParamValue]:
         """
         On Ethernet, of one queue pair, the flow label: with it a test can be repeated over the very same way.
 

@@ -9,7 +9,7 @@ from pydantic_core import to_jsonable_python
 from fabric.model.diagnosis import Diagnosis, PairMatrix
 from fabric.model.text import size_text
 from fabric.report import templates
-from fabric.report.output import jsonable
+from fabric.report.output import TEST_FIELDS, jsonable
 from fabric.report.shown_verdict import MARGIN, shown_suspect
 from fabric.report.verdict_json import EXIT_CODES
 from fabric.tools import nccl, perftest
@@ -68,7 +68,7 @@ def diagnosis_document(diagnosis: Diagnosis, notes: Sequence[str] = ()) -> dict[
             }
             for found in diagnosis.classes
         ],
-        "next_tests": [jsonable(one, ("a", "b", "via", "why")) for one in diagnosis.next_tests],
+        "next_tests": [jsonable(one, TEST_FIELDS) for one in diagnosis.next_tests],
         "notes": [*notes, *diagnosis.notes],
     }
 

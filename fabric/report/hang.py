@@ -8,7 +8,7 @@ from fabric.model.hang import Hang, HangKind, HangSuspect
 from fabric.model.outcome import Outcome
 from fabric.model.text import fold
 from fabric.report import templates
-from fabric.report.output import jsonable
+from fabric.report.output import TEST_FIELDS, jsonable
 from fabric.report.verdict_json import EXIT_CODES
 
 HANG_FORMAT = 2
@@ -26,7 +26,7 @@ def hang_document(hang: Hang) -> dict[str, Any]:
         "standstills": jsonable(hang.standstills),
         "suspects": [{**jsonable(one), "why": _why(one)} for one in hang.suspects],
         "hosts_to_test": list(hang.hosts),
-        "next_tests": [jsonable(one, ("a", "b", "via", "why")) for one in hang.next_tests],
+        "next_tests": [jsonable(one, TEST_FIELDS) for one in hang.next_tests],
         "notes": [*_reasons(hang), *hang.notes],
     }
 

@@ -106,6 +106,10 @@ def wrapped(text: str) -> list[str]:
     )
 
 
+TEST_FIELDS = ("a", "b", "via", "why")
+"""What a document has of a test that is to be made."""
+
+
 def jsonable(value: Any, fields: Sequence[str] = ()) -> Any:
     """A frozen model as JSON has it: outcomes as words, tuples as lists; with *fields* only these of it."""
     import orjson  # not above: ``fabric --help`` prints, too

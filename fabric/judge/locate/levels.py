@@ -11,6 +11,9 @@ import numpy as np
 
 from fabric.judge.locate.structure import FLOOR, HEAVY, LIGHT, Bools, Floats, Ints, Normal, student
 
+LEAST_GROUP = 3
+"""Hosts that are fewer are no class of their own."""
+
 LEAST_NOISE = 0.002
 """The noise is never taken to be less: below it clocks and rounding count."""
 
@@ -37,7 +40,6 @@ _LEAST_IN_LEVEL, _FEW = 4, 16  # samples; of fewer than the second one is enough
 _MOST_TURNS, _SETTLED = 30, 0.01  # until the noise changes less than this share
 _ENOUGH = 1 << 16  # samples of a class: they say its noise to within 0.3 % of it
 _ENOUGH_OF_HOST = 256  # samples of a host, and of all of them _ENOUGH, that say where it stands
-_LEAST_GROUP = 3
 _LEAST_SAMPLES = 6
 _LEAD = 3.0  # nats from which light tails are taken
 _HOST_COST = 0.9  # nats of a host's group, times ln of their number
@@ -285,14 +287,14 @@ def are_classes(y: Floats, a: Ints, b: Ints, groups: Ints) -> bool:
 
 def groupings(y: Floats, a: Ints, b: Ints, hosts: int) -> list[Groups]:
     """The likeliest groups that the hosts fall into by what they reach."""
-    if len(y) < 2 * hosts or hosts < 2 * _LEAST_GROUP:
+    if len(y) < 2 * hosts or hosts < 2 * LEAST_GROUP:
         return []
     some = slice(None, None, 1 + len(y) // max(_ENOUGH, _ENOUGH_OF_HOST * hosts))
     y, a, b = y[some], a[some], b[some]
     found: list[tuple[float, Ints, float]] = []
     for groups in {one.tobytes(): one for one in _begun(y, a, b, hosts)}.values():
         size = np.bincount(groups)
-        if size.min() >= _LEAST_GROUP and len(size) > 1 and are_classes(y, a, b, groups):
+        if size.min() >= LEAST_GROUP and len(size) > 1 and are_classes(y, a, b, groups):
             cost = group_cost(groups)
             found.append((_likely(y, a, b, groups) - cost, groups, cost))
     found.sort(key=lambda one: -one[0])
@@ -343,7 +345,7 @@ def _begun(y: Floats, a: Ints, b: Ints, hosts: int) -> Iterator[Ints]:
     place = np.cumsum(count) - count + np.rint(_BEST * (count - 1)).astype(np.int64)
     reach = np.where(count > 0, values[order][np.minimum(place, len(order) - 1)], float(y.max()))
     rank = np.argsort(np.argsort(reach, kind="stable"), kind="stable")
-    least = max(_LEAST_GROUP, ceil(FIFTH * hosts))
+    least = max(LEAST_GROUP, ceil(FIFTH * hosts))
     gap = np.diff(np.sort(reach))[least - 1 : hosts - least]
     splits = _MOST_SPLITS if hosts <= _FEW_HOSTS else _FEW_SPLITS
     for place_of in np.argsort(-gap, kind="stable")[:splits].tolist():

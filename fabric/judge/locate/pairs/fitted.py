@@ -112,8 +112,8 @@ class Fitted:
 
     *blamed*, most certain first; *open* components may be bad; *explained* is the expected loss of each sample, *ratio*
     of each to what is expected of it, *noise* of one sample, *of_class* its class. *floor*: a smaller loss is not worth
-    naming, however certain it is. *degrees* of freedom of the noise. *together*: slow because
-    of others on the same cable.
+    naming, however certain it is. *degrees* of freedom of the noise. *together*: slow because of others on
+    the same cable.
     """
 
     samples: PairSamples

@@ -16,6 +16,7 @@ from itertools import combinations
 
 import numpy as np
 
+from fabric.judge.locate.levels import LEAST_GROUP
 from fabric.judge.locate.pairs.components import BUNDLES, LINKS
 from fabric.judge.locate.pairs.fitted import MEASURED_AGAIN, Fitted
 from fabric.judge.locate.search import CERTAIN
@@ -32,8 +33,7 @@ _CLEARED = 2  # good samples that clear a host of each dip: what is slow in half
 _ENOUGH = 6  # samples of a blamed part, which two that others disturb do not outweigh (a choice)
 _ODD = 4.0  # sigmas below what is expected
 _SAME_WAY = 3  # samples of one way, all slow: others' traffic, in a quarter of all at most, was it in 1 of 64
-_MANY_HOSTS = 3  # from which blamed hosts may be a class (a choice: two are a pair)
-_AMONG = 2  # tests of each with others that are blamed (a choice)
+_AMONG = 2  # tests of each blamed host with others (a choice)
 _TESTS_A_SWITCH = 2  # of an uplink, leaf or spine in one round: it has many hosts, a suspected host only itself
 _HOSTS_A_LEAF = 2  # from which tests through a switch are sought: more say the same
 _MOST = 1 << 16  # tests that are looked at for one switch
@@ -102,10 +102,10 @@ class _Round:
         """
         What is to be settled, then what no good sample has gone through: what is free is enough for many.
 
-        Before both what was slow on a drawn way that can be taken again. What nothing has gone through is a direction
-        of a host side, and of an uplink where routes say that it is in use; where ways are drawn, the uplinks of each
-        leaf, as often as *draws* says. Last, hosts with fewer good samples than it takes to clear
-        them, where the rounds that are *left* can.
+        Before both, blamed hosts with each other, and what was slow over the same way. What nothing has gone through is
+        a direction of a host side, and of an uplink where routes say that it is in use; where ways are drawn, the
+        uplinks of each leaf, as often as *draws* says. Last, hosts with fewer good samples than it takes to clear them,
+        where the rounds that are *left* can.
         """
         self._among_blamed()
         self._same_ways()
@@ -127,19 +127,19 @@ class _Round:
 
     def _among_blamed(self) -> None:
         """
-        Three blamed hosts or more with each other: those of a class reach there what is usual, faulty ones do not.
+        Blamed hosts, as many as a class has, with each other: there those of a class reach what is usual.
 
         Faults are few and differ, classes are many and agree; who tests blamed hosts with good ones alone cannot tell.
         """
         samples, host = self.fitted.samples, self.fitted.components.hosts
         blamed = np.unique([host[one.component] for one in self.fitted.blamed if self._is_host(one.component)])
-        if len(blamed) < _MANY_HOSTS:
+        if len(blamed) < LEAST_GROUP:
             return
         among = np.isin(samples.a, blamed) & np.isin(samples.b, blamed)
         ends = np.concatenate([samples.a[among], samples.b[among]])
         met, pairs = np.bincount(ends, minlength=len(samples.hosts)), set(samples.pair[among].tolist())
         for a, b in combinations(blamed[np.argsort(met[blamed], kind="stable")].tolist(), 2):
-            known = min(a, b) * len(samples.hosts) + max(a, b) in pairs
+            known = int(samples.pairs_of(np.array(a), np.array(b))) in pairs
             if not known and max(met[a], met[b]) < _AMONG and self._free[a] and self._free[b]:
                 self._add(a, b, int(samples.route[samples.leaf[a], b]), "whether these hosts are a class")
 

@@ -38,8 +38,8 @@ class PairSamples:
 
     *kind* is the test as evidence calls it, *limit_gbps* the limit of each sample or of all (NaN: none), *probe_ids*
     are the probes that took them, where there were any, *beside* what those that were in their way reached, Gb/s.
-    *shares* is what ``shares_above`` says, *pods* what ``pods_of`` does. *label* is the flow label of each, 0 where it
-    had none: samples of the same two ends and label took the same way, be it drawn by a hash.
+    *shares* is what ``shares_above`` says, *pods* what ``pods_of`` does. *label* is the flow label of each or of all, 0
+    where it had none: samples of the same two ends and label took the same way, be it drawn by a hash.
     """
 
     hosts: tuple[str, ...]
@@ -62,7 +62,7 @@ class PairSamples:
     beside: Floats | None = None
     shares: Mapping[str, float] = field(default_factory=dict)
     pods: Mapping[str, str] = field(default_factory=dict)
-    label: Ints | None = None
+    label: Ints | int = 0
 
     @property
     def where(self) -> str:
@@ -122,7 +122,7 @@ class PairSamples:
     @cached_property
     def labels(self) -> Ints:
         """The flow label of each sample, 0 where it had none."""
-        return np.broadcast_to(0 if self.label is None else self.label, len(self.a))
+        return np.broadcast_to(self.label, len(self.a))
 
     @cached_property
     def same_way(self) -> Ints:
