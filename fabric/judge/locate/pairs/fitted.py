@@ -161,13 +161,14 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list
     joint = Joint.of(planes)
     least, levels = _OF_FLOOR * floor, _own_levels(joint)
     tried = _tried(joint, levels, least)
-    best, nobody = _best(tried.values()), -inf
-    if not best[1].effects and True in tried and tried[True][1].score > best[1].score - CERTAIN:
-        nobody = _settled(joint, *best, least).score
-        best = tried[True]  # that nobody is bad is not said where it is hardly likelier
-    joint, own = joint.with_paths(best[1]), best[0]
-    found = _settled(joint, *best, least)
-    return _split(joint, own, joint.y - own[joint.plane], found, floor, NEARLY if nobody > found.score else "")
+    own, best = _best(tried.values())
+    joint = joint.with_paths(best)
+    settled = {blames: (own, _settled(joint, own, found, least)) for blames, (own, found) in tried.items()}
+    own, found = _best(settled.values())
+    nearly = not found.effects and True in settled and settled[True][1].score > found.score - CERTAIN
+    if nearly:  # that nobody is bad is not said where it is hardly likelier
+        own, found = settled[True]
+    return _split(joint, own, joint.y - own[joint.plane], found, floor, NEARLY if nearly else "")
 
 
 def _tried(joint: Joint, levels: Sequence[Floats], least: float) -> _Tried:
