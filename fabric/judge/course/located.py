@@ -17,7 +17,6 @@ from functools import partial
 from math import exp, inf, nan
 
 import numpy as np
-from scipy.special import betaincinv
 
 from fabric.judge.course.follow_up import are_too_many
 from fabric.judge.course.rows import CourseRow, CourseRows, hours, repeated, rows_of
@@ -111,7 +110,8 @@ def course_of(
     depth = float(np.median([one.share for one in low]))
     if count > n / 2:
         return "low", f"slower than its peers in {count} of {n} probes: about {depth:.0%} of what they carry"
-    # The exact interval of a share (Clopper and Pearson 1934).
+    from scipy.special import betaincinv  # the exact interval of a share (Clopper and Pearson 1934)
+
     least, often = betaincinv(count, n - count + 1, 0.025), betaincinv(count + 1, n - count, 0.975)
     return "dips", (
         f"dips to {depth:.0%} in {count} of {n} probes (1 in {n / count:.0f}; 95 % interval 1 in {1 / often:.0f} to "

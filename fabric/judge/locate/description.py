@@ -13,7 +13,6 @@ from dataclasses import replace
 from math import inf, log
 
 import numpy as np
-from scipy.special import xlogy
 
 from fabric.judge.locate.cells import DIP_WIDTH, MOST_BACKGROUND, Cells, SampleMatrix
 from fabric.judge.locate.search import SAME_LOSS, Search
@@ -155,7 +154,8 @@ def beyond_chance(slow: Ints | Floats, count: Ints, all_slow: int, samples: int)
     """
     seen = np.array([[slow, count - slow], [all_slow - slow, samples - count - all_slow + slow]], dtype=np.float64)
     expected = seen.sum(axis=1, keepdims=True) * seen.sum(axis=0) / samples
-    nats: Floats = xlogy(seen, seen / np.maximum(expected, 1e-300)).sum(axis=(0, 1))
+    ratio = np.maximum(seen, 1e-300) / np.maximum(expected, 1e-300)
+    nats: Floats = (seen * np.log(ratio)).sum(axis=(0, 1))
     return np.where(seen[0, 0] > expected[0, 0], nats, 0.0)
 
 

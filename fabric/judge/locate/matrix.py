@@ -15,9 +15,9 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from math import exp, inf, isnan, nan
+from statistics import NormalDist
 
 import numpy as np
-from scipy.special import ndtri
 
 from fabric.judge.locate.candidates import Component, are_about, components_of, named_components_of
 from fabric.judge.locate.cells import NOTHING, Entries, SampleMatrix, cost_of
@@ -252,7 +252,7 @@ class ProbeSamples:
 
         With *among* numbers to choose from by so much more that hardly a healthy one of all of them is.
         """
-        sigmas = max(SIGMAS, -float(ndtri(CHANCE / among)))
+        sigmas = max(SIGMAS, -NormalDist().inv_cdf(CHANCE / among))
         least = self.level * np.exp(-np.maximum(self._least, sigmas * self.noise))
         return frozenset(
             row.probe.probe_id
