@@ -187,7 +187,8 @@ class Fit:
         """
         What it costs a part that a cell without slow samples is well.
 
-        Nothing where there are no samples, or where the class is no faster than what the part still carries.
+        Nothing where there are no samples, or where what the part still carries holds the class down by no more than
+        what would not be named.
         """
         level = self._data.matrix.level[self._of_class]
         cap, often, most = np.full(len(self._parts), inf), np.zeros(len(self._parts)), np.zeros(len(self._parts))
@@ -196,7 +197,8 @@ class Fit:
         np.maximum.at(most, self._place, loss)
         dead = most[self._place] > DEAD
         shown = unshown(self._count, often[self._place], level > 0, dead=dead)
-        none: Floats = np.where((self._count == 0) | ((level > 0) & (level <= cap[self._place])), 0.0, shown)
+        free = (self._count == 0) | ((level > 0) & (level * np.exp(-self._least) <= cap[self._place]))
+        none: Floats = np.where(free, 0.0, shown)
         return none
 
     def _fault(self, number: int, gain: float, said: float, loss: Floats, spread: Floats, rho: Floats) -> FaultyPart:

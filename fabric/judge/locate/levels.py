@@ -277,9 +277,15 @@ def are_classes(y: Floats, a: Ints, b: Ints, groups: Ints) -> bool:
     """
     Whether groups are no faults: placement makes the way between them slow, or all pairs of a fifth of the hosts.
 
-    Those that are slower among themselves by more than places differ, or that are fewer, are bad.
+    Those that are slower among themselves by more than places differ, or that are fewer, are bad. And a host that none
+    of its own group was measured with may as well be bad.
     """
-    inside = [y[(groups[a] == n) & (groups[b] == n)] for n in range(int(groups.max()) + 1)]
+    within = groups[a] == groups[b]
+    met = np.zeros(len(groups), dtype=np.bool_)
+    met[np.concatenate([a[within], b[within]])] = True
+    if not met[np.concatenate([a, b])].all():
+        return False
+    inside = [y[within & (groups[a] == n)] for n in range(int(groups.max()) + 1)]
     level = np.array([np.quantile(one, _BEST, method="higher") if len(one) else -np.inf for one in inside])
     slow = level < level.max() - FLOOR
     size = np.bincount(groups)

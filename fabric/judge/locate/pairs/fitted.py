@@ -66,6 +66,7 @@ _OFTEN = 0.5  # of its samples a part must hold down
 _ALIKE = 0.05  # spread of a loss (natural log) that is the same each time
 _OF_FLOOR = 2 / 3  # a fault of just the floor is then found, not missed every other time
 _PLACES = log(1 / (1 - PLACED))
+_MOST_BETWEEN = log(1 / 0.6)  # real clusters spread what is between groups of hosts over 40 %
 _NEAR_GAP, _MOST_GAP = 0.008, 0.08  # between classes by placement (real clusters: 4 to 6 %)
 _LOST = log(NOTHING) / 2  # natural log, of a level: nearer to nothing than to others
 _SAME_LEVEL = 0.01  # levels of planes so near are one
@@ -161,14 +162,15 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list
     joint = Joint.of(planes)
     least, levels = _OF_FLOOR * floor, _own_levels(joint)
     tried = _tried(joint, levels, least)
-    own, best = _best(tried.values())
-    joint = joint.with_paths(best)
-    settled = {blames: (own, _settled(joint, own, found, least)) for blames, (own, found) in tried.items()}
-    own, found = _best(settled.values())
-    nearly = not found.effects and True in settled and settled[True][1].score > found.score - CERTAIN
+    joint = joint.with_paths(_best(tried.values())[1])
+    settled = {blames: _settled(joint, *one, least) for blames, one in tried.items()}
+    score = {blames: max(found.score, settled[blames].score) for blames, (_, found) in tried.items()}
+    best = max(score, key=score.__getitem__)
+    nearly = not settled[best].effects and score.get(True, -inf) > score[best] - CERTAIN
     if nearly:  # that nobody is bad is not said where it is hardly likelier
-        own, found = settled[True]
-    return _split(joint, own, joint.y - own[joint.plane], found, floor, NEARLY if nearly else "")
+        best = True
+    own = tried[best][0]
+    return _split(joint, own, joint.y - own[joint.plane], settled[best], floor, NEARLY if nearly else "")
 
 
 def _tried(joint: Joint, levels: Sequence[Floats], least: float) -> _Tried:
@@ -366,6 +368,8 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
             doubts.append(f"{alike} of {things} lose as much: a class (make, wiring, place), not faults")
         elif one in small and family[one.part] in _HOST_FAMILIES and one.loss < least:
             doubts.append(ELSEWHERE if placed else f"{ELSEWHERE}: give an inventory")
+        elif hosts < CLASS_HOSTS and family[one.part] in _HOST_FAMILIES and _varies(one):
+            doubts.append(ELSEWHERE)
         elif one.loss < _PLACES and _is_large_leaf(one, joint):
             doubts.append(f"{ELSEWHERE}: measure other rails")
         elif _may_be_drawn(one, joint, behind):
@@ -383,6 +387,12 @@ def _is_large_leaf(effect: FaultyPart, joint: Joint) -> bool:
     """Whether it is a leaf of a fifth of all hosts or more, of which no other rail tells."""
     large = FIFTH * joint.things(effect.part) <= 1
     return joint.family[effect.part] == FAMILY["leaf"] and large and len(joint.planes) == 1
+
+
+def _varies(effect: FaultyPart) -> bool:
+    """Whether it always loses, each time another part, and no more than others' traffic between places takes."""
+    (loss,) = effect.losses
+    return loss.rho >= ALWAYS and loss.spread >= _ALIKE and loss.loss < _MOST_BETWEEN
 
 
 def _is_one_way(effect: FaultyPart, joint: Joint) -> bool:
