@@ -15,6 +15,7 @@ from math import inf, log
 import numpy as np
 
 from fabric.judge.locate.cells import DIP_WIDTH, MOST_BACKGROUND, Cells, SampleMatrix
+from fabric.judge.locate.fit import SPREADS
 from fabric.judge.locate.search import SAME_LOSS, Search
 from fabric.judge.locate.structure import FLOOR, Bools, Description, Floats, Ints, Normal
 
@@ -72,8 +73,12 @@ def _described(
 ) -> Description:
     """With others in the way or not, as the matrix says."""
     y, slow = matrix.y, matrix.slow & ~matrix.together
-    open_ = _untouched(slow, cells) if known is None else known.explained == 0
-    none, seen = _share_of_dips(0, len(y)), _share_of_dips(int((slow & open_).sum()), int(open_.sum()))
+    if known is None:
+        open_ = _untouched(slow, cells)
+        none, seen = _share_of_dips(0, len(y)), _share_of_dips(int((slow & open_).sum()), int(open_.sum()))
+    else:
+        open_ = known.explained == 0
+        none, seen = _share_of_dips(0, len(y)), _share_of_dips(*_dips_beside(matrix, known, cells))
     tried = []
     few = known is None and seen > none and slow.sum() <= _FEW_SLOW
     for share in (seen, none) if few else (seen,):
@@ -89,6 +94,20 @@ def _described(
     found = search.told(effects) if told else effects
     together, explained = search.in_company(effects), search.explained(effects)[1]
     return Description(normal, tuple(found), explained, share, score, matrix.slow, together)
+
+
+def _dips_beside(matrix: SampleMatrix, known: Description, cells: Cells) -> tuple[int, int]:
+    """
+    How many samples dip beside what *known* parts explain, and of how many that can be told.
+
+    Who passes a bad part may dip as well; not told apart where what the part loses spreads as widely as dips do.
+    """
+    tells = np.ones(len(matrix.y), dtype=np.bool_)
+    for one in known.effects:
+        if any(loss.spread >= max(SPREADS) for loss in one.losses):
+            tells[cells.of(one.part)] = False
+    dips = tells & ~matrix.together & (-matrix.y - known.explained > matrix.floor[matrix.of_class])
+    return int(dips.sum()), int(tells.sum())
 
 
 def _of_dips(matrix: SampleMatrix, background: float, dips: Bools) -> SampleMatrix:

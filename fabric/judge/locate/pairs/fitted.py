@@ -32,7 +32,18 @@ from fabric.judge.locate.pairs.components import FAMILY, WHOLE_HOST, Components
 from fabric.judge.locate.pairs.joint import NOTHING, Joint
 from fabric.judge.locate.pairs.samples import PairSamples
 from fabric.judge.locate.search import CERTAIN, MOST_RIVALS, SAME_LOSS, SURE
-from fabric.judge.locate.structure import ALWAYS, FLOOR, NEAR, Bools, Description, FaultyPart, Floats, Ints, Normal
+from fabric.judge.locate.structure import (
+    ALWAYS,
+    FLOOR,
+    NEAR,
+    OFTEN,
+    Bools,
+    Description,
+    FaultyPart,
+    Floats,
+    Ints,
+    Normal,
+)
 from fabric.model.diagnosis import LinkClass
 
 DOUBTFUL = 0.5
@@ -368,7 +379,7 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
             doubts.append(f"{alike} of {things} lose as much: a class (make, wiring, place), not faults")
         elif one in small and family[one.part] in _HOST_FAMILIES and one.loss < least:
             doubts.append(ELSEWHERE if placed else f"{ELSEWHERE}: give an inventory")
-        elif hosts < CLASS_HOSTS and family[one.part] in _HOST_FAMILIES and _varies(one):
+        elif hosts < CLASS_HOSTS and family[one.part] == WHOLE_HOST and _varies(one):
             doubts.append(ELSEWHERE)
         elif one.loss < _PLACES and _is_large_leaf(one, joint):
             doubts.append(f"{ELSEWHERE}: measure other rails")
@@ -392,7 +403,7 @@ def _is_large_leaf(effect: FaultyPart, joint: Joint) -> bool:
 def _varies(effect: FaultyPart) -> bool:
     """Whether it always loses, each time another part, and no more than others' traffic between places takes."""
     (loss,) = effect.losses
-    return loss.rho >= ALWAYS and loss.spread >= _ALIKE and loss.loss < _MOST_BETWEEN
+    return loss.rho >= OFTEN and loss.spread >= _ALIKE and loss.loss < _MOST_BETWEEN
 
 
 def _is_one_way(effect: FaultyPart, joint: Joint) -> bool:
