@@ -171,7 +171,12 @@ class Fit:
     def _shares(self) -> list[tuple[Floats, Floats]]:
         """In which share of the samples of each cell its part may show, and the nats that it takes to say so."""
         cells, matrix = len(self._cells), self._data.matrix
-        found: list[Floats] = [np.full(cells, often) for often in ((ALWAYS,) if self._free else (ALWAYS, OFTEN))]
+        found: list[Floats] = [np.full(cells, ALWAYS)]
+        if (
+            not self._free
+        ):  # of pairs a large part that seemed to show at times stood for some small ones that always do
+            seldom = ~(matrix.entries.large & matrix.faint)[self._parts]
+            found.append(np.where(seldom[self._place], OFTEN, 0.0))
         may = ~matrix.entries.large | self._data.rare_of_large if matrix.rounds else matrix.entries.drawn
         if may[self._parts].any():
             slow = np.bincount(self._local, self._slow & ~matrix.together[self._sample], minlength=cells)

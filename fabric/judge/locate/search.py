@@ -281,21 +281,17 @@ class Search(Likelihood):
             mine = next((one for one in again if one.part == fault.part), None)
             if mine is None or again[0].gain > mine.gain + _BETTER:
                 return [*rest, again[0]]
-        return self._split(found)
+        return None if self.matrix.faint else self._split(found)
 
     def _split(self, faults: Sequence[FaultyPart]) -> list[FaultyPart] | None:
         """With several smaller parts instead of a large one; None where that is no better."""
         for number, fault in enumerate(faults):
-            if self._large[fault.part] and self._may_be_several(fault):
+            if self._large[fault.part]:
                 rest = [*faults[:number], *faults[number + 1 :]]
                 apart = self.greedy(rest, banned=np.array([fault.part]))
                 if len(apart) > len(rest) and self.score(apart) > self.score(faults):
                     return apart
         return None
-
-    def _may_be_several(self, fault: FaultyPart) -> bool:
-        """Whether smaller parts may explain it better: of pairs these were tried first, so only if it shows seldom."""
-        return not self.matrix.faint or any(one.rho < ALWAYS for one in fault.losses)
 
     def told(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
         """The surest first, each as it is beside all others, and with its rivals."""
