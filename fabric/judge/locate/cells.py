@@ -340,6 +340,9 @@ class Likelihood:
             beside = often * self._divided(samples[shared], loss[shared], np.array(list(SHARED.values())), spread)
             found[shared] = beside > (1 - often) * held[shared]
             held[shared] = (1 - often) * held[shared] + beside
+        if self.matrix.dips is not None:  # who passes a bad part dips as often as others
+            share, deep = self.matrix.dips
+            held = (1 - share) * held + share * deep[samples]
         return held, found
 
     def _divided(self, mine: Ints, loss: Floats, weights: Floats, spread: float = 0.0) -> Floats:
