@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
-from math import ceil, log
+from math import ceil, inf, log
 
 import numpy as np
 
@@ -36,6 +36,7 @@ _NARROW = 0.004  # noise to begin with: two levels 3 % apart stay two
 _NOISY = 0.03  # or this: a noisy fabric
 _LOUD = 0.3  # or this: what is emulated, or shared with others
 _WIDE = 0.06  # where contention is sought: real clusters spread what is between groups over 40 %
+_WIDEST = 0.15  # the deviation of samples all over these 40 %: what spreads wider is bad
 _LEAST_IN_LEVEL, _FEW = 4, 16  # samples; of fewer than the second one is enough
 _MOST_TURNS, _SETTLED = 30, 0.01  # until the noise changes less than this share
 _ENOUGH = 1 << 16  # samples of a class: they say its noise to within 0.3 % of it
@@ -195,16 +196,16 @@ def _fitted(
     noise = np.full(len(levels), LEAST_NOISE)
     for number, some in enumerate(levels):
         begun = _WIDE if number in wide else _NARROW
-        mine = _settled(y[telling & (key == number)], some, begun)
+        mine = _settled(y[telling & (key == number)], some, begun, _WIDEST if number in wide else inf)
         level[number, : len(some)], weight[number, : len(some)], noise[number] = mine
     return _tailed(Normal(name, cost, key, level, weight, noise, groups), y, telling)
 
 
-def _settled(y: Floats, levels: Floats, noise: float = _NARROW) -> tuple[Floats, Floats, float]:
+def _settled(y: Floats, levels: Floats, noise: float = _NARROW, most: float = inf) -> tuple[Floats, Floats, float]:
     """
     Levels, weights and noise of the samples of one class: expectation and maximisation of Student's t and dips.
 
-    It ends at the narrow peak or at the wide one by where it begins: with how much *noise*.
+    It ends at the narrow peak or at the wide one by where it begins: with how much *noise*, of *most* that it may be.
     """
     y = y[:: 1 + len(y) // _ENOUGH]
     level, weight, dips = levels.astype(np.float64), np.full(len(levels), 1 / len(levels)), _DIPS
@@ -224,10 +225,10 @@ def _settled(y: Floats, levels: Floats, noise: float = _NARROW) -> tuple[Floats,
         )
         weight = (part.sum(axis=0) + 1 / len(y)) / (count + len(level) / len(y))
         dips = float(np.clip(1 - count / len(y), 0.01, 0.4))
-        before, noise = noise, max(LEAST_NOISE, seen**0.5)
+        before, noise = noise, min(max(LEAST_NOISE, seen**0.5), most)
         if abs(noise - before) < _SETTLED * noise:
             break
-    return level, weight, _deviation(y, level, part)
+    return level, weight, min(_deviation(y, level, part), most)
 
 
 def _deviation(y: Floats, level: Floats, part: Floats) -> float:
