@@ -8,9 +8,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from fabric.judge.locate.cells import Cells, Entries
+from fabric.judge.locate.cells import Cells, Entries, Likelihood, SampleMatrix
 from fabric.judge.locate.description import describe, open_parts
-from fabric.judge.locate.levels import groupings, levels_of, refitted, structures
+from fabric.judge.locate.levels import are_classes, groupings, levels_of, refitted, structures
 from fabric.judge.locate.search import CERTAIN
 from fabric.judge.locate.structure import HEAVY, LIGHT, Description, Floats, Ints, Normal
 
@@ -61,6 +61,56 @@ def test_scattered_dips_are_nobodys() -> None:
     y, ends = mesh()
     y[[3, 20, 40, 60]] += np.log(0.4)
     assert bad(found(y, ends)) == {}
+
+
+def test_dips_are_counted_through_bad_parts_too() -> None:
+    """Host 3 is bad; of all 66 samples nine dip, three of them through it."""
+    y, ends = mesh(losses={3: 0.3})
+    its = (ends == 3).any(axis=1)
+    y[[*np.flatnonzero(its)[[1, 4, 8]], *np.flatnonzero(~its)[::10]]] += np.log(0.4)
+    known = found(y, ends)
+    assert describe(y, known.normal, cells_of(ends, [0] * HOSTS), known=known).background == pytest.approx(9 / 66)
+
+
+def test_who_passes_a_bad_part_dips_as_often_as_others() -> None:
+    """A tenth of all dips, a half to a nat: so is the density of one through a part that loses little, always."""
+    one, often, deep = np.ones(1), 0.1, np.array([0.5])
+    none = np.zeros(1, dtype=np.int64)
+    matrix = SampleMatrix(
+        Entries.of_paths(none[:, None], none, 0 * one, none, one > 1, 0 * one),
+        y=np.array([-1.5]),
+        of_class=none,
+        at_s=0 * one,
+        normal=Normal.of_noise(0.004 * one, none),
+        floor=0.03 * one,
+        least=0.02 * one,
+        apart=0.02 * one,
+        level=0 * one,
+        dips=(often, deep),
+        faint=True,
+    )
+    slowed, _ = Likelihood(matrix, Cells(matrix.entries)).slowed(none, 0.3 * one, 0.004)
+    assert slowed == pytest.approx(often * deep, rel=0.01)
+
+
+def test_others_traffic_between_groups_spreads_samples_only_so_far() -> None:
+    """All over a nat: no contention, so of classes that may be wide one keeps it to what real clusters show."""
+    y, ends = mesh()
+    groups = np.arange(HOSTS) // 6
+    across = groups[ends[:, 0]] != groups[ends[:, 1]]
+    y[across] -= np.random.default_rng(5).uniform(size=across.sum())
+    every = structures(y, *ends.T, [(groups, 12.0)])
+    assert min(one.noise.max() for one in every if one.groups is not None) == pytest.approx(0.15)
+
+
+def test_a_host_that_met_none_of_its_group_makes_no_class() -> None:
+    """Two groups, 5 % less between them; of the second one host was measured with hosts of the first alone."""
+    y, ends = mesh()
+    groups = np.arange(HOSTS) // 6
+    y[groups[ends[:, 0]] != groups[ends[:, 1]]] += np.log(0.95)
+    alone = (ends == HOSTS - 1).any(axis=1) & (ends >= 6).all(axis=1)
+    assert are_classes(y, *ends.T, groups)
+    assert not are_classes(y[~alone], *ends[~alone].T, groups)
 
 
 def test_a_slower_class_of_pairs_is_no_fault() -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.measured_rack import normal_gbps, one_number, rack_topology, slow_rnic
+from fabric.judge.locate.candidates import components_of
 from fabric.model.outcome import Outcome
 from fabric.model.probe import AGAIN, NamedPart, Probe
 from fabric.model.scenario import Phase
@@ -230,6 +231,18 @@ def test_a_path_is_named_when_another_path_of_its_rnic_carries_more(rack: Topolo
 
     found = named_by_loopbacks(rack, carries)
     assert [suspect.component for suspect in found] == ["gpu002/mlx5_4->numa1-gpus"]
+
+
+@pytest.mark.parametrize("cap_gbps", [247.0, 245.0, 243.0])
+def test_a_pcie_switch_is_named_though_the_slowest_way_through_it_hardly_shows_its_cap(cap_gbps: float) -> None:
+    """It carries as much as what comes from the other socket reaches in any case (248 Gb/s)."""
+    rack = rack_topology(8)
+
+    def carries(probe: Probe) -> float:
+        through = any(one.name == "gpu002/pcie0" for one in components_of(probe, rack))
+        return min(normal_gbps(probe), cap_gbps if through else 400.0)
+
+    assert [(one.component, one.ambiguous_with) for one in named_by_loopbacks(rack, carries)] == [("gpu002/pcie0", ())]
 
 
 def test_a_host_whose_every_loopback_is_slow_is_not_sent_to_a_partner(rack: Topology) -> None:

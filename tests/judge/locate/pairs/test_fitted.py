@@ -254,6 +254,21 @@ def test_one_spine_of_four_is_offered_where_paths_are_not_known() -> None:
     assert certain_in(planes) <= {"spines"}
 
 
+@pytest.mark.parametrize(("crowd", "doubted"), [(0.2, True), (0.0, False)], ids=["varies", "the same"])
+def test_a_host_that_varies_on_all_rails_may_stand_elsewhere(crowd: float, *, doubted: bool) -> None:
+    """Of six hosts the first loses 15 % everywhere; on real clusters the only one of its place loses so, now and so."""
+    random, planes = np.random.default_rng(1), []
+    for rail in range(2):
+        a, b = np.concatenate([random.permutation(6).reshape(-1, 2) for _ in range(6)]).T
+        lost = np.where((a == 0) | (b == 0), 0.15 + crowd * (random.uniform(size=len(a)) - 0.5), 0.0)
+        gbps = 395 * (1 - lost) * np.exp(0.003 * random.standard_normal(len(a)))
+        names, via = tuple(f"h{n}" for n in range(6)), np.full(len(a), UNKNOWN)
+        leaf = np.zeros(6, dtype=np.int64)
+        planes.append(PairSamples(names, a, b, gbps, (f"r{rail}",), leaf, (), via, rail=f"mlx5_{rail}", placed=True))
+    for one in fit_together(planes):
+        assert [(blamed.component, blamed.doubt) for blamed in one.blamed] == [(0, ELSEWHERE if doubted else "")]
+
+
 def test_two_rails_on_the_same_leaves_have_the_same_spines_above() -> None:
     """One rail draws the slow uplink of a leaf, the other does well above all leaves: it is not the spines."""
     random, planes = np.random.default_rng(1), []
