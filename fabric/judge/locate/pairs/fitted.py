@@ -31,7 +31,7 @@ from fabric.judge.locate.matrix import SIGMAS
 from fabric.judge.locate.pairs.components import FAMILY, WHOLE_HOST, Components
 from fabric.judge.locate.pairs.joint import NOTHING, Joint
 from fabric.judge.locate.pairs.samples import PairSamples
-from fabric.judge.locate.search import CERTAIN, MOST_RIVALS, SAME_LOSS, SURE
+from fabric.judge.locate.search import CERTAIN, LEAST_GAIN, MOST_RIVALS, SAME_LOSS, SURE
 from fabric.judge.locate.structure import (
     ALWAYS,
     FLOOR,
@@ -82,6 +82,7 @@ _NEAR_GAP, _MOST_GAP = 0.008, 0.08  # between classes by placement (real cluster
 _LOST = log(NOTHING) / 2  # natural log, of a level: nearer to nothing than to others
 _SAME_LEVEL = 0.01  # levels of planes so near are one
 _MOST_TURNS = 4  # that seek what is normal again
+_MAY_GAIN = 50.0  # nats, by that: 184 in a description of simulated pairs that was 28 behind another
 
 
 ALL = "all pairs"
@@ -90,8 +91,8 @@ _Levelled = tuple[Floats, Description]
 """The levels of planes, and the best description with them."""
 
 
-_Tried = dict[bool, _Levelled]
-"""The best description that blames a part, and the best that blames none."""
+_Tried = dict[tuple[bool, bool], _Levelled]
+"""By whether a part is blamed, and whether hosts stand in groups: the best description."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,44 +177,49 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list
     joint = joint.with_paths(_best(tried.values())[1])
     settled = {blames: _settled(joint, *one, least) for blames, one in tried.items()}
     score = {blames: max(found.score, settled[blames].score) for blames, (_, found) in tried.items()}
-    best = max(score, key=score.__getitem__)
-    nearly = not settled[best].effects and score.get(True, -inf) > score[best] - CERTAIN
-    if nearly:  # that nobody is bad is not said where it is hardly likelier
-        best = True
-    own = tried[best][0]
-    return _split(joint, own, joint.y - own[joint.plane], settled[best], floor, NEARLY if nearly else "")
+    blames = score.get(True, -inf) > score.get(False, -inf) - CERTAIN
+    nearly = False
+    if blames and False in tried and not settled[False].effects:
+        # That nobody is bad is not said where it is hardly likelier, nor who is, where it may be the hosts' places.
+        nearly = score[False] > score[True] - (CERTAIN if settled[False].normal.groups is not None else 0.0)
+    own = tried[blames][0]
+    return _split(joint, own, joint.y - own[joint.plane], settled[blames], floor, NEARLY if nearly else "")
 
 
-def _tried(joint: Joint, levels: Sequence[Floats], least: float) -> _Tried:
+def _tried(joint: Joint, levels: Sequence[Floats], least: float) -> dict[bool, _Levelled]:
     """
     The best description that blames a part, and the best that blames none.
 
     What lost more than places differ is a fault, and hides what is normal and where the hosts stand that it slowed:
     both are sought again in what is left, until nothing is better. Or what is faulty of some hosts is where they stand.
+    It is sought beside the best description in which hosts stand in groups, and beside the best in which they do not.
     """
     y, left = joint.y - levels[-1][joint.plane], np.ones(len(joint.y), dtype=np.bool_)
     groups = groupings(y, joint.a, joint.b, len(joint.hosts))
     tried = _best_of_each(_described(joint, levels, groups, least, left))
+    begun = {False: -inf, True: -inf}  # by whether hosts stand in groups: the score of what was begun with
     for _ in range(_MOST_TURNS):
-        best, before = _best(tried.values()), left
-        own, found = best
-        y, left = joint.y - own[joint.plane], found.explained < NEAR
-        groups = joint.grouped([one.part for one in found.effects], y, found.normal.groups)
-        if not groups and (left == before).all():
+        best = _best(tried.values())[1].score
+        every = {of_groups: _best([tried[key] for key in tried if key[1] == of_groups]) for _, of_groups in tried}
+        new = {key: one for key, one in every.items() if one[1].score > max(best - _MAY_GAIN, begun[key] + LEAST_GAIN)}
+        for of_groups, (own, found) in new.items():
+            begun[of_groups] = found.score
+            y, left = joint.y - own[joint.plane], found.explained < NEAR
+            groups = joint.grouped([one.part for one in found.effects], y, found.normal.groups)
+            if not left.all():
+                groups += groupings(y[left], joint.a[left], joint.b[left], len(joint.hosts))
+            if groups or not left.all():
+                tried = _best_of_each(chain(tried.values(), _described(joint, levels, groups, least, left, best)))
+        if not new:
             break
-        if not left.all():
-            groups += groupings(y[left], joint.a[left], joint.b[left], len(joint.hosts))
-        tried = _best_of_each(chain(tried.values(), _described(joint, levels, groups, least, left, found.score)))
-        if _best(tried.values()) is best:
-            break
-    return tried
+    return {blames: _best([tried[key] for key in tried if key[0] == blames]) for blames, _ in tried}
 
 
 def _best_of_each(every: Iterable[_Levelled]) -> _Tried:
     found: _Tried = {}
     for one in every:
-        blames = bool(one[1].effects)
-        found[blames] = _best((found.get(blames, one), one))
+        key = bool(one[1].effects), one[1].normal.groups is not None
+        found[key] = _best((found.get(key, one), one))
     return found
 
 
