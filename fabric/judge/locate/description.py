@@ -75,10 +75,10 @@ def _described(
     y, slow = matrix.y, matrix.slow & ~matrix.together
     if known is None:
         open_ = _untouched(slow, cells)
-        none, seen = _share_of_dips(0, len(y)), _share_of_dips(int((slow & open_).sum()), int(open_.sum()))
+        dips = int((slow & open_).sum()), int(open_.sum())
     else:
-        open_ = known.explained == 0
-        none, seen = _share_of_dips(0, len(y)), _share_of_dips(*_dips_beside(matrix, known, cells))
+        open_, dips = known.explained == 0, _dips_beside(matrix, known, cells)
+    none, seen = _share_of_dips(0, len(y)), _share_of_dips(*dips)
     tried = []
     few = known is None and seen > none and slow.sum() <= _FEW_SLOW
     for share in (seen, none) if few else (seen,):

@@ -172,9 +172,8 @@ class Fit:
         """In which share of the samples of each cell its part may show, and the nats that it takes to say so."""
         cells, matrix = len(self._cells), self._data.matrix
         found: list[Floats] = [np.full(cells, ALWAYS)]
-        if (
-            not self._free
-        ):  # of pairs a large part that seemed to show at times stood for some small ones that always do
+        if not self._free:
+            # Of pairs a large part that seemed to show at times stood for some small ones that always do.
             seldom = ~(matrix.entries.large & matrix.faint)[self._parts]
             found.append(np.where(seldom[self._place], OFTEN, 0.0))
         may = ~matrix.entries.large | self._data.rare_of_large if matrix.rounds else matrix.entries.drawn

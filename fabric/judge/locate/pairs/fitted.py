@@ -192,7 +192,7 @@ def _tried(joint: Joint, levels: Sequence[Floats], least: float) -> dict[bool, _
 
     What lost more than places differ is a fault, and hides what is normal and where the hosts stand that it slowed:
     both are sought again in what is left, until nothing is better. Or what is faulty of some hosts is where they stand.
-    It is sought beside the best description in which hosts stand in groups, and beside the best in which they do not.
+    They are sought beside the best description with groups of hosts, and beside the best without.
     """
     y, left = joint.y - levels[-1][joint.plane], np.ones(len(joint.y), dtype=np.bool_)
     groups = groupings(y, joint.a, joint.b, len(joint.hosts))
