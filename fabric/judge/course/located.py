@@ -35,7 +35,7 @@ from fabric.model import gathered
 from fabric.model.outcome import Outcome, Reason, note
 from fabric.model.part import PORT, Part
 from fabric.model.probe import AGAIN, Probe, Results
-from fabric.model.sampling import CounterReading, Samples
+from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.scenario import Phase
 from fabric.model.text import some
 from fabric.model.topology import NVLINK, Topology
@@ -262,15 +262,21 @@ def _matrix(
 
 
 def _warmth(columns: Sequence[Component], samples: Samples) -> dict[int, Callable[[Floats], Floats]]:
-    """The temperature of each RNIC's module at some times."""
+    """
+    The temperature of each RNIC's module at some times, degrees Celsius; NaN before the first reading.
 
-    def celsius(reading: CounterReading, at_s: Floats) -> Floats:
-        found = [samples.courses[reading].value_at(one) for one in at_s.tolist()]
-        return np.array([nan if one is None else float(one) for one in found])
+    A reading is written down when it has moved by some degrees (`fabric.probes.sources.STEPS`), so that between two
+    that are written the module warms or cools gradually.
+    """
+
+    def celsius(course: CounterCourse, at_s: Floats) -> Floats:
+        known = [pair for pair in zip(course.at_s, course.values, strict=True) if pair[1] is not None]
+        times_s, values = np.array(known, dtype=np.float64).reshape(-1, 2).T
+        return np.interp(at_s, times_s, values, left=nan) if known else np.full(len(at_s), nan)
 
     of_rnics = ((number, Part.of(one.name)) for number, one in enumerate(columns) if one.kind in ("rnic", "link"))
     readings = ((number, CounterReading(part.host, part.device, "module_c")) for number, part in of_rnics)
-    return {number: partial(celsius, reading) for number, reading in readings if reading in samples.courses}
+    return {number: partial(celsius, course) for number, one in readings if (course := samples.courses.get(one))}
 
 
 class _Located(NamedParts):

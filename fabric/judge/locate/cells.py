@@ -384,7 +384,7 @@ class Likelihood:
             at_s = self.matrix.at_s[samples]
             samples = samples[(at_s >= fault.since_s) & (at_s <= fault.until_s)]
         if fault.follows is not None:
-            samples = samples[self.along(fault.part, samples, warm=fault.follows.warm) >= fault.follows.zero]
+            samples = samples[self.along(fault.part, samples, warm=fault.follows.warm) >= fault.follows.begins]
         return samples
 
     def along(self, part: int, samples: Ints, *, warm: bool) -> Floats:
@@ -397,7 +397,7 @@ class Likelihood:
         if follows is None:
             return np.ones(len(samples))
         x = self.along(part, samples, warm=follows.warm)
-        found: Floats = np.nan_to_num((x - follows.zero) / (follows.full - follows.zero))
+        found: Floats = np.nan_to_num((x - follows.zero) / (follows.full - follows.zero)).clip(0.0)
         return found
 
     def when(self, fault: FaultyPart) -> float:

@@ -131,7 +131,7 @@ class Fit:
         for guess in self._guesses():
             at = guess[self._local] * self._grown
             open_ = at >= least
-            for wide in list(SPREADS)[: 1 if self._free else None]:
+            for wide in self._spreads():
                 held = np.where(open_, self._data.slowed(self._sample, at, wide)[0] / self._before - 1, 0.0)
                 of_loss = 0.0 if self._free else price(guess, wide, self._count, self._noise)
                 for often, of_share in shares:
@@ -186,6 +186,12 @@ class Fit:
             found.append(known)
         none = np.zeros(cells)
         return [(one, none if self._free else price_of_share(one, self._count, matrix, known)) for one in found]
+
+    def _spreads(self) -> list[float]:
+        """How wide a loss may be; what follows a thermometer is never narrow: a reading may be off by a degree or two."""
+        if self._free:
+            return list(SPREADS)[:1]
+        return list(SPREADS)[1 if self._follows is not None and self._follows.warm else 0 :]
 
     def _clear(self, loss: Floats, rho: Floats) -> Floats:
         """

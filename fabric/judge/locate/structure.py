@@ -9,6 +9,8 @@ from math import exp, inf, lgamma, pi
 import numpy as np
 from numpy.typing import NDArray
 
+from fabric.probes.sources import STEPS
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -128,6 +130,11 @@ class Follows:
     zero: float
     full: float
     least: float
+
+    @property
+    def begins(self) -> float:
+        """From where on its samples belong to it: a thermometer may read a step too little."""
+        return self.zero - STEPS["module_c"] * self.warm
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import cos, pi
 from random import Random
 
 import pytest
@@ -35,14 +36,14 @@ def measured(seed: int, share: Share, rounds: int = ROUNDS, noise: float = 0.01)
 
 
 def _run(
-    seed: int, share: Share, rounds: int, noise: float = 0.01
+    seed: int, share: Share, rounds: int, noise: float = 0.01, hosts: Sequence[str] = NAMES
 ) -> tuple[list[Probe], dict[str, ProbeResult], list[Phase]]:
     random = Random(seed)
     probes, results = [], {}
     phases = [Phase(f"soak-r{n}", (PairwiseSpec(),), label="soak", round=n) for n in range(rounds)]
     for number, phase in enumerate(phases):
         for device in ("mlx5_0", "mlx5_1"):
-            order = random.sample(NAMES, HOSTS)
+            order = random.sample(hosts, len(hosts))
             for a, b in zip(order[::2], order[1::2], strict=True):
                 params = {"rnic": device, "peer_rnic": device, "name": "pairwise", "link_class": "same_leaf"}
                 probe = Probe(f"{phase.name}/{a}+{b}/{device}", "pairwise", phase.name, (a, b), (), 10.0, params)
@@ -156,6 +157,25 @@ def test_what_cannot_bear_warmth_is_named_with_its_temperatures() -> None:
     (found,) = told(over_time(probes, results, phases, RACK, samples))
     assert (found.component, found.kind) == ("gpu003/mlx5_1", "heat")
     assert found.text == "loses 22% of its bandwidth when its module warms from 45 to 56 C (96 probes)"
+
+
+@pytest.mark.slow
+def test_a_thermometer_that_is_written_down_now_and_then_accuses_no_leaf() -> None:
+    swing, random, kept = 288, Random(4), -1.0
+    warmed = [7.5 * (1.0 - cos(2.0 * pi * number / swing)) for number in range(2 * swing)]
+    course = CounterCourse(until_s=2 * swing * HALF_HOUR_S)
+    for number, more in enumerate(warmed):
+        value = float(round(45.0 + more + random.uniform(-1.0, 1.0)))
+        if abs(value - kept) > 2.0:
+            kept = value
+            course.at_s.append(number * HALF_HOUR_S)
+            course.values.append(value)
+    rack = rack_topology(4)
+    sick = bad("gpu003/mlx5_1", lambda number: 1.0 - 0.02 * warmed[number])
+    run = _run(4, sick, len(warmed), 0.004, tuple(rack.hosts))
+    samples = Samples(300.0, {CounterReading("gpu003", "mlx5_1", "module_c"): course})
+    found = told(over_time(*run, rack, samples))
+    assert [(one.component, one.kind) for one in found] == [("gpu003/mlx5_1", "heat")]
 
 
 def test_most_rnics_of_a_host_alike_are_the_host() -> None:
