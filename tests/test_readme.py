@@ -133,7 +133,7 @@ def test_it_finds_the_cable_that_cannot_bear_warmth(tmp_path: Path, monkeypatch:
             SCENARIOS / "burn-in.yaml",
             inventory=INVENTORY / "demo-rack-healthy.yaml",
             faults=("gpu004/mlx5_4:heat_sick=0.8",),
-            lasts_s=86_400.0,
+            lasts_s=43_200.0,
         )
     )
     builders.on_mock(wanted, tmp_path / "results", seed=101)

@@ -35,7 +35,7 @@ def test_a_full_disk_at_each_write_loses_nothing(tmp_path: Path, monkeypatch: py
     """Until a write is acknowledged the step that follows from it is not taken; a change is back when the run ends."""
     count = writes(tmp_path / "whole", monkeypatch) if (tmp_path / "whole").mkdir() is None else 0
     assert count > 40
-    for k in range(1 + short, count + 1, 2):  # every second, and with half a write the others
+    for k in range(1 + 2 * short, count + 1, 4):  # every fourth, and with half a write those between
         folder = tmp_path / str(k)
         folder.mkdir()
         scenario(folder, sample=EVERY_5_S)

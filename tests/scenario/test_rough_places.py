@@ -57,7 +57,7 @@ def test_nobody_listening_changes_no_verdict(tmp_path: Path, tail: str) -> None:
     assert '"run_ended"' in events.rstrip().rsplit("\n", 1)[-1]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_ended_in_the_middle(tmp_path: Path, number: signal.Signals) -> None:
     """A run that is ended keeps what it measured: the report is inconclusive and says that it was interrupted."""
     argv = [sys.executable, "-c", "from fabric.cli.main import run; run()", "run", str(SCENARIO), f"--inventory={HALL}"]

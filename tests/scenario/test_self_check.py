@@ -187,7 +187,6 @@ def soaked(folder: Path, rounds: int, *faults: Fault) -> JudgedRun:
     ("rounds", "kind", "factor"),
     [
         (4, "broken", 1.0),
-        (12, "broken", 1.0),
         (12, "slow", 0.6),
     ],
 )

@@ -329,7 +329,7 @@ def test_healthy_parts_of_them_fail_nobody() -> None:
 
 @pytest.mark.slow
 def test_bad_hosts_are_found_in_them_and_nobody_else() -> None:
-    rows = planted(dict(list(SETS.items())[::2]), np.random.default_rng(202), 1)
+    rows = planted(dict(list(SETS.items())[::4]), np.random.default_rng(202), 1)
     total = sum(rows.values(), Counter[str]())
     assert total["wrong"] == 0
     assert total["exact"] >= 0.95 * total["cases"]
