@@ -67,7 +67,7 @@ class Both:
 
     *path* is what it is called where it is listed by itself. *logs* are the logarithms of its repetitions over
     themselves in the other run, none where it carries nothing any more (*moved* is WORSE) or does again (BETTER).
-    *named*: what a tool said of it while it carried nothing.
+    *named*: what a tool reported of it while it carried nothing.
     """
 
     group: Group
@@ -374,10 +374,10 @@ def _rows_of_culprit(
     sure, open_ = [], []
     for group, mine in grouped(explained, lambda one: one.group).items():
         row = _row(name, group, mine, spreads[group])
-        said = [row.note] if any(one.moved is not None for one in mine) else []
+        notes = [row.note] if any(one.moved is not None for one in mine) else []
         # What is certain for the search may be two dips: no part changed whose own interval does not leave the floor.
-        if certain and (said or row.change is change):
-            sure.append((replace(row, change=change, note="; ".join([*said, *rivals])), mine))
+        if certain and (notes or row.change is change):
+            sure.append((replace(row, change=change, note="; ".join([*notes, *rivals])), mine))
         else:
             open_.append((row, mine))
     if sure:

@@ -83,7 +83,7 @@ class DipRecord:
 
 
 class DippedAgain:
-    """Of phases that fill a time with rounds of pair tests; remembers what earlier rounds said."""
+    """Of phases that fill a time with rounds of pair tests; remembers what earlier rounds showed."""
 
     name = "dips"
 
@@ -231,7 +231,7 @@ def are_too_many(dips: int, compared: int) -> bool:
 
 def answers_of(added: Sequence[Probe], by_id: Results, topology: Topology) -> dict[str, tuple[int, int]]:
     """
-    Of each part the tests of this round that told something of it, and in how many of them it dipped.
+    Of each part the tests of this round that say something of it, and in how many of them it dipped.
 
     That a transport gave up tells as much as a dip; an ERROR of ours says nothing.
     """

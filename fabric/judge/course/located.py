@@ -3,7 +3,7 @@ Who became slower over the hours of a run, dips now and then, cannot bear warmth
 
 Every probe of the repeated phases is a row of one matrix, which ``locate.search`` searches for the few parts that
 explain what is low: always, now and then, from some time on, or for a while. Then the rows of a part that nothing else
-explains say what its course is. Of parts that were measured again and are not named it is told whether
+explains say what its course is. Of parts that were measured again and are not named a note says whether
 that cleared them.
 """
 
@@ -27,7 +27,7 @@ from fabric.judge.locate.matrix import OF_FLOOR, SIGMAS, entries_of
 from fabric.judge.locate.search import CERTAIN, MOST_NAMED, searched
 from fabric.judge.locate.steps import next_step
 from fabric.judge.locate.structure import OFTEN, Bools, FaultyPart, Floats, Normal
-from fabric.judge.locate.suspects import Located, NamedParts, told_name
+from fabric.judge.locate.suspects import Located, NamedParts, shown_name
 from fabric.judge.normal.interval import LEAST_PEERS, tests_that_tell
 from fabric.judge.normal.keys import floor_of, grouped, rnics_of
 from fabric.judge.normal.series import DIP_SIGMAS
@@ -167,7 +167,7 @@ UPLINKS = "uplinks"
 
 _EACH = frozenset({"loopback", "rnic_to_rnic", "pairwise", "all_to_all"})  # a slow part of theirs shows in each
 OPEN, CLEARED, TOO_MANY = "dips_open", "dips_cleared", "dips_too_many"
-"""What is told of a part, or of a round, and accuses nobody, in the order in which it is."""
+"""Kinds of notes on a part, or on a round, that accuse nobody, in the order in which these are listed."""
 
 Note = tuple[str, str, str]
 """Its kind, the part or the round, and the text."""
@@ -207,9 +207,9 @@ class Course:
 
     def lines(self, accused: AbstractSet[str]) -> list[Reason]:
         """A line for each note of a part none of whose host's is *accused*, of each kind the first few."""
-        told = [one for one in self.notes if Part.of(one[1]).host not in accused]
+        shown = [one for one in self.notes if Part.of(one[1]).host not in accused]
         found = []
-        for kind, alike in grouped(told, lambda one: one[0]).items():
+        for kind, alike in grouped(shown, lambda one: one[0]).items():
             found += [note(f"{name}: {text}") for _, name, text in alike[:_MOST_NOTES]]
             if len(alike) > _MOST_NOTES:
                 what = "rounds" if kind == TOO_MANY else "parts"
@@ -305,7 +305,7 @@ class _Located(NamedParts):
         return [one for one in faults if one in often or not crowds(one)] if crowded else list(faults)
 
     def course(self) -> Course:
-        """A suspect for each part, and what is told beside them."""
+        """A suspect for each part, and the notes beside them."""
         found = list({one.suspect.component: one for one in map(self._found, reversed(self._faults))}.values())[::-1]
         racks = {host for one in found if one.suspect.kind == "rack" for host in one.suspect.hosts}
         inside = {part.host for one in found if (part := Part.of(one.suspect.component)).item}
@@ -341,7 +341,7 @@ class _Located(NamedParts):
             text = self._above(fault, text)
         rivals = self._rivals(fault)
         found = Suspect(
-            component=told_name(column),
+            component=shown_name(column),
             kind="host" if column.kind == "gpus" else column.kind,
             outcome=Outcome.FAIL,
             confidence=self._confidence(fault),
@@ -404,7 +404,7 @@ def _notes(rows: CourseRows, left: Bools, named: AbstractSet[str]) -> list[Note]
     for part, tests in grouped(further, lambda pair: str(pair[0].probe.params[AGAIN])).items():
         first = _first(planned.get(part, ()))
         if first and named.isdisjoint((part, Part.of(part).host)):
-            found.append(_said(part, first, tests))
+            found.append(_note_on(part, first, tests))
     crowded = _crowded([(row.probe.phase, open_) for row, open_ in pairs])
     followed = {row.probe.phase for row, _ in further}
     text = "pair tests dipped at once: no single part, so none was measured again"
@@ -426,7 +426,7 @@ def _first(planned: Sequence[_Pair]) -> str:
     return f"dipped {'once' if sum(low) == 1 else f'{sum(low)} times'} in {len(planned)} probes"
 
 
-def _said(part: str, first: str, tests: Sequence[_Pair]) -> Note:
+def _note_on(part: str, first: str, tests: Sequence[_Pair]) -> Note:
     n, low = len(tests), sum(open_ for _, open_ in tests)
     if low:
         text = f"{first}, and in {low} of {n} more: too few to tell from chance; more rounds do"

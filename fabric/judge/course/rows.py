@@ -79,8 +79,8 @@ def rows_of(
     layouts = ProbeLayouts(topology, rounds)
     # Without what others left a share of its line: that is luck.
     own = (probe for probe in probes if probe.phase in rounds and SHARE not in probe.params)
-    told = ((probe, result, measured_gbps(result)) for probe, result in begun(own, results))
-    measured = (one for one in told if one[2] is not None or gave_up(one[1]))
+    readings = ((probe, result, measured_gbps(result)) for probe, result in begun(own, results))
+    measured = (one for one in readings if one[2] is not None or gave_up(one[1]))
     rows: list[CourseRow] = []
     kinds: list[str] = []
     spreads: list[float] = []
@@ -141,8 +141,8 @@ def too_few_rounds(phases: Sequence[Phase]) -> Iterator[str]:
     """One line for each phase that fills a time in too few rounds for what shows over time alone."""
     for (label, _), members in _filling(phases).items():
         if len(members) < LEAST_ROUNDS:
-            said = f"{len(members)} of the {LEAST_ROUNDS} rounds"
-            yield f"{label}: {said} that it takes to see drift, dips and what follows warmth: use a longer --for"
+            too_few = f"{len(members)} of the {LEAST_ROUNDS} rounds"
+            yield f"{label}: {too_few} that it takes to see drift, dips and what follows warmth: use a longer --for"
 
 
 def rounds_not_run(phases: Sequence[Phase], probes: Sequence[Probe], results: Results) -> Iterator[str]:
@@ -158,14 +158,14 @@ def rounds_not_run(phases: Sequence[Phase], probes: Sequence[Probe], results: Re
         ran = [by_phase[phase.name] for phase in members if phase.name in by_phase]
         if len(ran) == len(members):
             continue
-        said, given = f"{label}: {len(ran)} of {len(members)} planned rounds were run", duration_text(within_s)
+        text, given = f"{label}: {len(ran)} of {len(members)} planned rounds were run", duration_text(within_s)
         if not ran:
-            yield f"{said}, of the {given} it was given none was used"
+            yield f"{text}, of the {given} it was given none was used"
             continue
         done = [result for of_round in ran for _, result in of_round]
         took_s = max(one.ended_s for one in done) - min(one.started_s for one in done)
         why = "rounds took longer than planned" if took_s >= within_s else "the run did not get to the others"
-        yield f"{said}, in {duration_text(took_s)} of the {given} it was given: {why}"
+        yield f"{text}, in {duration_text(took_s)} of the {given} it was given: {why}"
 
 
 def _filling(phases: Sequence[Phase]) -> dict[tuple[str, float], list[Phase]]:

@@ -40,14 +40,14 @@ q/n is left. Half of one and half of two queue pairs, Poisson with a mean of one
 uneven parts, the rest).
 """
 
-COMPANY = 1.0
+CONGESTION = 1.0
 """
 Nats that it takes to say that ways were shared, as a host is bad; and the logarithm of the samples that were beside
 slow ones, half of it for how often, half for how many shared (chosen with clean and planted ECMP, seeds 5201 to 5220).
 """
 
 LOSSY = 10.0
-"""The same of a class that loses packets in company: as rare as two pairs that became bad just then."""
+"""The same of a class that loses packets beside others: as rare as two pairs that became bad just then."""
 
 EVENNESS = 0.004
 """How evenly connections share a cable: the spread of their parts of it, natural log."""
@@ -310,7 +310,7 @@ class Likelihood:
         return found
 
     def _share(self, density: Floats, explained: Floats) -> None:
-        """Slow because of others on the same cable: as often as it is told of those beside slow ones."""
+        """Slow because of others on the same cable: as often as it is seen of those beside slow ones."""
         matrix, open_ = self.matrix, explained == 0
         often, mine, losses = self._often(open_), np.flatnonzero(matrix.together), -np.log(list(SHARED))
         known = mine[open_[mine]]
@@ -418,12 +418,12 @@ class Likelihood:
         return ((fault.since_s > -inf) + (fault.until_s < inf)) * count + line + which
 
     @cached_property
-    def cost_of_company(self) -> float:
+    def cost_of_congestion(self) -> float:
         """Nats that it takes to say that some are slow, or lost, because of others on the same cable."""
         if not self.matrix.together.any():
             return 0.0
         lossy = (self.matrix.y[self.matrix.together] <= _VANISHED).any()
-        return (LOSSY if lossy else COMPANY) + log(float(self.in_the_way.sum()))
+        return (LOSSY if lossy else CONGESTION) + log(float(self.in_the_way.sum()))
 
     def explained(self, faults: Sequence[FaultyPart]) -> tuple[Floats, Floats]:
         """The density of every sample given *faults*, and the loss that explains it."""

@@ -1,5 +1,5 @@
 """
-Who sent at the same time on ways that may share a cable: slow in company alone is the company, and no part.
+Who sent at the same time on ways that may share a cable: slow only beside others is congestion, and no bad part.
 
 A switch that chooses a way by a hash (ECMP) may lay two connections on one cable while others are idle: each then gets
 its share, as long as both send, and every part on their ways is well. What tells that from a bad part is that it takes

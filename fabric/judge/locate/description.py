@@ -35,7 +35,7 @@ def describe(
     known: Description | None = None,
     *,
     beside: Floats | float = inf,
-    told: bool = True,
+    with_rivals: bool = True,
     best: float = -inf,
 ) -> Description:
     """
@@ -44,21 +44,21 @@ def describe(
     No part is named for a loss below *floor*. Dips that belong to no part are as many and as deep as a *known*
     description leaves them; without it the likelier of the slow samples that no suspicious part explains, and (few are
     slow) none, so that parts explain them all: of few no part is suspicious by its share alone. *beside*: what
-    those reached that may have been in the way of each sample. Not *told*: without rivals, which take as long. What
+    those reached that may have been in the way of each sample. *with_rivals*: also those, which take as long. What
     scores less than *best*, that of others, whatever is swapped, is left as it was begun.
     """
     everybody = _matrix(y, normal, cells, floor, beside)
-    found = _described(everybody, normal, cells, known, told=told, best=best)
+    found = _described(everybody, normal, cells, known, with_rivals=with_rivals, best=best)
     if not everybody.together.any():
         return found
-    alone = _described(everybody.alone, normal, cells, known, told=told, best=best)
+    alone = _described(everybody.alone, normal, cells, known, with_rivals=with_rivals, best=best)
     if alone.score <= found.score:
         return found
-    # Where a part is bad in any case, what was slow in company alone is no second one.
-    return alone if not found.effects or _without_company(alone, found, cells) else found
+    # Where a part is bad in any case, what was slow beside others alone is no second one.
+    return alone if not found.effects or _slow_without_others(alone, found, cells) else found
 
 
-def _without_company(alone: Description, shared: Description, cells: Cells) -> bool:
+def _slow_without_others(alone: Description, shared: Description, cells: Cells) -> bool:
     """Whether each faulty part was slow with nobody in the way, too, and not only where ways were *shared*."""
     for one in alone.effects:
         mine = cells.of(one.part)
@@ -69,7 +69,7 @@ def _without_company(alone: Description, shared: Description, cells: Cells) -> b
 
 
 def _described(
-    matrix: SampleMatrix, normal: Normal, cells: Cells, known: Description | None, *, told: bool, best: float
+    matrix: SampleMatrix, normal: Normal, cells: Cells, known: Description | None, *, with_rivals: bool, best: float
 ) -> Description:
     """With others in the way or not, as the matrix says."""
     y, slow = matrix.y, matrix.slow & ~matrix.together
@@ -83,16 +83,16 @@ def _described(
     few = known is None and seen > none and slow.sum() <= _FEW_SLOW
     for share in (seen, none) if few else (seen,):
         search = Search(_of_dips(matrix, share, slow & open_), cells)
-        said = log(len(y)) / 2 if share != none else 0.0  # the nats of a share that the samples tell, as BIC has it
+        cost = log(len(y)) / 2 if share != none else 0.0  # the nats of a share that the samples tell, as BIC has it
         for effects in search.begun(best - _MOST_SWAPPED):
-            score = search.score(effects) - said
+            score = search.score(effects) - cost
             if score > best - _MOST_SWAPPED:
                 effects = search.settled(effects)
-                score = search.score(effects) - said
+                score = search.score(effects) - cost
             tried.append((score, share, search, effects))
     score, share, search, effects = max(tried, key=lambda one: one[0])
-    found = search.told(effects) if told else effects
-    together, explained = search.in_company(effects), search.explained(effects)[1]
+    found = search.with_rivals(effects) if with_rivals else effects
+    together, explained = search.congested(effects), search.explained(effects)[1]
     return Description(normal, tuple(found), explained, share, score, matrix.slow, together)
 
 

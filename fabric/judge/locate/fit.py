@@ -124,7 +124,7 @@ class Fit:
         cells = len(self._cells)
         shows = np.bincount(self._local, self._slow, minlength=cells) > 0
         best = np.where(shows, -NO_FIT, np.where(self._count > 0, -NOT_SHOWN, 0.0))
-        loss, spread, rho, said = np.zeros((4, cells))
+        loss, spread, rho, best_cost = np.zeros((4, cells))
         beyond = self._data.least(self._explained, self._sample)
         least = np.where(self._explained > 0, beyond, self._least[self._local])
         shares = self._shares()
@@ -141,10 +141,10 @@ class Fit:
                     gain[(guess < self._least) | (often == 0)] = -inf
                     better = gain > best
                     best[better], loss[better], rho[better] = gain[better], guess[better], often[better]
-                    spread[better], said[better] = wide, cost[better]
+                    spread[better], best_cost[better] = wide, cost[better]
         best = np.where(~shows & (rho == 0), -self._clear(loss, rho), best)
         whole = np.bincount(self._place, best, minlength=len(self._parts)) + self._of_others() - self._costs
-        paid = np.bincount(self._place, np.where(rho > 0, said, -best), minlength=len(self._parts))
+        paid = np.bincount(self._place, np.where(rho > 0, best_cost, -best), minlength=len(self._parts))
         numbers = np.unique(self._place[rho > 0])
         if self._data.matrix.faint:
             numbers = numbers[whole[numbers] > 0]
@@ -188,7 +188,7 @@ class Fit:
         return [(one, none if self._free else price_of_share(one, self._count, matrix, known)) for one in found]
 
     def _spreads(self) -> list[float]:
-        """How wide a loss may be; what follows a thermometer is never narrow: a reading may be off by a degree or two."""
+        """How wide a loss may be; what follows a thermometer is never narrow: a reading may be a degree or two off."""
         if self._free:
             return list(SPREADS)[:1]
         return list(SPREADS)[1 if self._follows is not None and self._follows.warm else 0 :]
@@ -211,20 +211,20 @@ class Fit:
         none: Floats = np.where(free, 0.0, shown)
         return none
 
-    def _fault(self, number: int, gain: float, said: float, loss: Floats, spread: Floats, rho: Floats) -> FaultyPart:
-        told = [i for i in range(int(self._first[number]), int(self._first[number + 1])) if rho[i] > 0]
+    def _fault(self, number: int, gain: float, cost: float, loss: Floats, spread: Floats, rho: Floats) -> FaultyPart:
+        showing = [i for i in range(int(self._first[number]), int(self._first[number + 1])) if rho[i] > 0]
         found = FaultyPart(
             int(self._parts[number]),
             gain,
-            said,
-            tuple(Loss(int(self._cells[i]), float(loss[i]), float(spread[i]), float(rho[i])) for i in told),
+            cost,
+            tuple(Loss(int(self._cells[i]), float(loss[i]), float(spread[i]), float(rho[i])) for i in showing),
             float(self._since_s[number]),
             float(self._until_s[number]),
             self._follows,
             self._ways.get(number),
         )
         when = self._data.when(found)
-        return replace(found, gain=gain - when, said=said + when) if when else found
+        return replace(found, gain=gain - when, cost=cost + when) if when else found
 
     def _guesses(self) -> list[Floats]:
         """Where to look for the loss of each cell: quartiles of its slow samples, and the middle of what is open."""

@@ -13,7 +13,7 @@ A GPU that vanished in some phase of a run says nothing of the phases before it:
 all GPUs with it, and what was slow before that accuses what it always does.
 
 All else stays an ERROR: no GPU works (the driver), all hosts lack the same (the inventory), words that speak of memory
-or of a GPU in use (``FailureKind.GPU_FAILED``). Which GPU is missing is not told: CUDA numbers those that are left
+or of a GPU in use (``FailureKind.GPU_FAILED``). Which GPU is missing is not known: CUDA numbers those that are left
 anew, so the last number is missing, whichever GPU is. For the same reason slow transfers on such a host accuse the
 missing GPU and no path: another GPU was measured than was meant, perhaps one farther away, and beside a transfer that
 uses it as well. An RNIC that is slow in most of its transfers stays a suspect.

@@ -1,4 +1,4 @@
-"""What is the same trouble on many hosts is said once."""
+"""What is the same trouble on many hosts is reported once."""
 
 from __future__ import annotations
 

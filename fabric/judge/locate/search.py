@@ -37,7 +37,7 @@ SAME_LOSS = 0.03
 """Losses (natural logarithm) so near are one."""
 
 CHANCE = 0.05
-"""That healthy samples of a run make anything be said of a part: what is told of chance alone keeps below it."""
+"""That healthy samples of a run make anything be reported of a part: what chance alone reports keeps below it."""
 
 MOST_NAMED, MOST_RIVALS = 20, 8
 """Probes, pairs or cables that are named one by one, and rivals of a suspect."""
@@ -68,7 +68,7 @@ class Search(Likelihood):
             # Of large parts those last that show now and then: else they stand for some small ones that always do.
             self.rare_of_large = True
             found = self.settled(self.greedy(found))
-        return self.told(found)
+        return self.with_rivals(found)
 
     def matters(self, fault: FaultyPart) -> bool:
         """Whether it loses as much as a faulty part must, on average over a class: what shows seldom may not."""
@@ -81,10 +81,10 @@ class Search(Likelihood):
         density, _ = self.explained(faults)
         parts, entries = [one.part for one in faults], self.matrix.entries
         which = sum(float(entries.costs(parts[:number])[part]) for number, part in enumerate(parts))
-        said = self.matrix.normal.cost + self.cost_of_company + sum(one.said for one in faults)
-        return float(np.log(density).sum()) - said - which
+        cost = self.matrix.normal.cost + self.cost_of_congestion + sum(one.cost for one in faults)
+        return float(np.log(density).sum()) - cost - which
 
-    def in_company(self, faults: Sequence[FaultyPart]) -> Bools:
+    def congested(self, faults: Sequence[FaultyPart]) -> Bools:
         """Which samples are slow because of others on the same cable, and of no part."""
         found: Bools = self.matrix.together & (self.explained(faults)[1] == 0)
         return found
@@ -293,7 +293,7 @@ class Search(Likelihood):
                     return apart
         return None
 
-    def told(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
+    def with_rivals(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
         """The surest first, each as it is beside all others, and with its rivals."""
         found, near = [], _RIVAL_OF_PAIRS if self.matrix.faint else _RIVAL
         for number, fault in enumerate(faults):

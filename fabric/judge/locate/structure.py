@@ -142,13 +142,13 @@ class FaultyPart:
     """
     A faulty *part* from *since_s* to *until_s*, its losses, its evidence in nats, and what would explain as much.
 
-    *said*: the nats that it takes to say what it does, and when. *follows*: with what its losses grow. *ways*: of a
+    *cost*: the nats that it takes to say what it does, and when. *follows*: with what its losses grow. *ways*: of a
     bundle of things, the ways over the one that is faulty.
     """
 
     part: int
     gain: float
-    said: float
+    cost: float
     losses: tuple[Loss, ...]
     since_s: float = -inf
     until_s: float = inf

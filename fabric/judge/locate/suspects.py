@@ -89,16 +89,16 @@ def locate(
     matrix, columns = made.matrix(known)
     search, found = searched(matrix)
     faults = [one for one in found if search.matters(one)]
-    told = _Told(made, columns, search, verdicts, outcome)
+    report = _FaultReport(made, columns, search, verdicts, outcome)
     # Pairs come here with their limit missed and nothing to explain it: something is bad, the question is what.
-    sure = [one for one in faults if pairs or told.is_sure(one)]
+    sure = [one for one in faults if pairs or report.is_sure(one)]
     return Located(
-        suspects=(*told.suspects(sure), *told.left_over(sure, results)),
-        explained=told.explained(sure),
+        suspects=(*report.suspects(sure), *report.left_over(sure, results)),
+        explained=report.explained(sure),
         normal_gbps=made.judged,
         low=made.low(),
         far=made.low(among=made.count),
-        beside=told.in_company(sure),
+        beside=report.congested(sure),
     )
 
 
@@ -113,7 +113,7 @@ class NamedParts:
         mine, found = self._columns[fault.part], dict[str, float]()
         for part, gain in fault.rivals:
             if not self._is_same(mine, self._columns[part]):
-                found.setdefault(told_name(self._columns[part]), gain)
+                found.setdefault(shown_name(self._columns[part]), gain)
         return found
 
     def _is_same(self, mine: Component, other: Component) -> bool:
@@ -128,7 +128,7 @@ class NamedParts:
         return min(SURE, round(1 / (1 + exp(-fault.gain) + others), 2))
 
 
-class _Told(NamedParts):
+class _FaultReport(NamedParts):
     """Faults in words."""
 
     def __init__(
@@ -141,7 +141,7 @@ class _Told(NamedParts):
     ) -> None:
         super().__init__(columns, search)
         self._made, self._verdicts, self._outcome = made, verdicts, outcome
-        self._said = "failed" if outcome is Outcome.FAIL else "had errors"
+        self._verb = "failed" if outcome is Outcome.FAIL else "had errors"
 
     def is_sure(self, fault: FaultyPart) -> bool:
         """
@@ -174,9 +174,9 @@ class _Told(NamedParts):
         groups = grouped(faults, lambda fault: self._alike(fault, faults)).values()
         return tuple(self._suspect(group[0]) if len(group) == 1 else self._group(group) for group in groups)
 
-    def in_company(self, faults: Sequence[FaultyPart]) -> dict[str, float]:
+    def congested(self, faults: Sequence[FaultyPart]) -> dict[str, float]:
         """Series of which all that is slow was so beside others on the same cable, with what is normal, Gb/s."""
-        beside, slow, rows = self._search.in_company(faults), self._search.matrix.slow, self._made.rows
+        beside, slow, rows = self._search.congested(faults), self._search.matrix.slow, self._made.rows
         by_part = {series_key(rows[i].probe) for i in np.flatnonzero(slow & ~beside).tolist()}
         found = {series_key(rows[i].probe) for i in np.flatnonzero(beside).tolist()} - by_part
         level = self._made.level
@@ -185,7 +185,7 @@ class _Told(NamedParts):
     def left_over(self, faults: Sequence[FaultyPart], results: Mapping[str, ProbeResult]) -> list[Suspect]:
         """Of what measured nothing and no fault explains: the host that it failed on, or those that it was between."""
         explained = {i for one in faults for i in self._all(one)}
-        explained.update(np.flatnonzero(self._search.in_company(faults)).tolist())
+        explained.update(np.flatnonzero(self._search.congested(faults)).tolist())
         where: dict[tuple[str, ...], list[int]] = {}
         for number, row in enumerate(self._made.rows):
             if row.value_gbps is None and number not in explained:
@@ -204,7 +204,7 @@ class _Told(NamedParts):
             confidence=round((len(bad) + 1) / (len(telling) + 2), 2),
             evidence=(
                 f"{' or '.join(hosts)}" + (", or what is between them" if len(hosts) > 1 else ""),
-                f"{len(bad)} of {len(telling)} probes that could show it {self._said}",
+                f"{len(bad)} of {len(telling)} probes that could show it {self._verb}",
                 *evidence_lines(judged),
             ),
             next_step=next_step(kind, self._outcome),
@@ -265,7 +265,7 @@ class _Told(NamedParts):
             confidence=self._confidence(fault),
             evidence=(
                 column.text,
-                f"{len(bad)} of {len(telling)} probes that could show it {self._said}{self._since(fault)}",
+                f"{len(bad)} of {len(telling)} probes that could show it {self._verb}{self._since(fault)}",
                 *self._routes(fault),
                 *evidence_lines([(probe.kind, self._seen(i)) for i, (probe, _) in zip(bad, judged, strict=True)]),
             ),
@@ -331,8 +331,8 @@ class _Told(NamedParts):
         )
 
 
-def told_name(column: Component) -> str:
-    """Its name; the way to one RNIC over cables above a leaf is one of these: ``su0-leaf3:uplinks``."""
+def shown_name(column: Component) -> str:
+    """The name as shown; the way to one RNIC over cables above a leaf is one of these: ``su0-leaf3:uplinks``."""
     leaf, above, _ = column.name.partition(":uplinks")
     return leaf + above
 
@@ -359,19 +359,19 @@ def restates(best: Component, other: Component) -> bool:
 
 def evidence_lines(bad: Sequence[tuple[str, ProbeVerdict]]) -> list[str]:
     """
-    Numbers as ranges per kind and limit with the worst probe, what tools said once each with its count.
+    Numbers as ranges per kind and limit with the worst probe, each reason of a tool once with its count.
 
     *bad* holds (kind, verdict) of each bad probe.
     """
     measured: dict[tuple[str, float, str], list[ProbeVerdict]] = {}
-    said: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for kind, verdict in bad:
         if verdict.value_gbps is not None and verdict.required_gbps is not None:
             measured.setdefault((kind, verdict.required_gbps, verdict.against), []).append(verdict)
         else:
-            said.setdefault(verdict.reason, []).append(verdict.probe_id)
+            by_reason.setdefault(verdict.reason, []).append(verdict.probe_id)
     lines = [_range(*key, group) for key, group in measured.items()]
-    lines += [_quote(reason, ids) for reason, ids in sorted(said.items(), key=lambda item: -len(item[1]))]
+    lines += [_quote(reason, ids) for reason, ids in sorted(by_reason.items(), key=lambda item: -len(item[1]))]
     rest = len(lines) - _MOST_LINES
     return lines if rest <= 0 else [*lines[:_MOST_LINES], f"and {rest} more lines like these in verdict.json"]
 

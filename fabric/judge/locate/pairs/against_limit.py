@@ -60,8 +60,8 @@ def below_limit(fitted: Fitted) -> Below:
             continue
         limit, error = float(np.median(limits[mine])), kind.gbps * kind.noise / np.sqrt(mine.sum())
         if abs(kind.gbps - limit) <= SIGMAS * error:
-            said = f"{gbps_text(kind.gbps)} Gb/s of {int(mine.sum())} samples, limit {limit:g} Gb/s"
-            text = f"too near the limit to tell: {kind.name}{samples.where}: {said}"
+            measured = f"{gbps_text(kind.gbps)} Gb/s of {int(mine.sum())} samples, limit {limit:g} Gb/s"
+            text = f"too near the limit to tell: {kind.name}{samples.where}: {measured}"
             near.append(f"{text}, standard error {error:.2g}")
         else:
             (failed if kind.gbps < limit else reached).append(number)
@@ -109,14 +109,14 @@ def as_a_whole(
     far = one_leaf and bool(np.median(samples.gbps[slow] / samples.limits_gbps[slow]) < 1 - PLACED)
     every = below.whole and not (samples.gbps >= samples.limits_gbps).any()
     if every and samples.only_leaf and len(hosts) > 2 and (alone or far):
-        said = "the leaf switch: every pair under it is below the limit"
-        said += ", and on another rail the same hosts are not" if alone else "; or what all these hosts share"
+        text = "the leaf switch: every pair under it is below the limit"
+        text += ", and on another rail the same hosts are not" if alone else "; or what all these hosts share"
         return Suspect(
             component=samples.only_leaf,
             kind="leaf",
             outcome=Outcome.FAIL,
             confidence=SURE if alone else 1 / 2,
-            evidence=(said, level),
+            evidence=(text, level),
             ambiguous_with=() if alone else (fold(hosts),),
             next_step=_NEXT_LEAF,
             probes=probes,
@@ -148,14 +148,14 @@ def _hosts(fitted: Fitted, use: Bools) -> list[Suspect]:
         partners = {*samples.a[mine].tolist(), *samples.b[mine].tolist()} - {host}
         if level * (1 + SIGMAS * noise / np.sqrt(len(mine))) >= limit or len(partners) < 2:
             continue
-        said = f"median {gbps_text(level)} of {len(mine)} samples, limit {limit:g} Gb/s"
+        reached = f"median {gbps_text(level)} of {len(mine)} samples, limit {limit:g} Gb/s"
         found.append(
             Suspect(
                 component=samples.hosts[host] + (f"/{samples.rail}" if samples.rail else ""),
                 kind="rnic" if samples.rail else "host",
                 outcome=Outcome.FAIL,
                 confidence=0.95,
-                evidence=(f"below the limit{samples.where}: {said}",),
+                evidence=(f"below the limit{samples.where}: {reached}",),
                 next_step="loopback on this host, then port counters",
                 hosts=(samples.hosts[host],),
             )
@@ -172,9 +172,9 @@ class LowPairs:
     once: Bools
 
 
-def low_pairs(fitted: Fitted, said: Sequence[Suspect], *, named_parts: bool) -> LowPairs:
+def low_pairs(fitted: Fitted, suspects: Sequence[Suspect], *, named_parts: bool) -> LowPairs:
     """
-    Pairs below the limit that no host or class of *said* explains, lowest first, and samples that were below it once.
+    Pairs below the limit that no host or class of *suspects* explains, lowest first, and samples once below it.
 
     At once, without a second sample; the pair is named, no host. Of several samples of a pair the median counts (of two
     the higher: one bad sample that was measured again is a dip), each direction for itself where it is known. Of a
@@ -183,7 +183,7 @@ def low_pairs(fitted: Fitted, said: Sequence[Suspect], *, named_parts: bool) -> 
     what they explain is theirs; of too few hosts none is named.
     """
     samples, limits = fitted.samples, fitted.samples.limits_gbps
-    named = [suspect.hosts for suspect in said if suspect.kind in ("host", "rnic", "group", "pair")]
+    named = [suspect.hosts for suspect in suspects if suspect.kind in ("host", "rnic", "group", "pair")]
     known = np.isin(samples.hosts, list(chain.from_iterable(named)))
     below, odd, both = samples.gbps < limits, unexplained(fitted), samples.pair
     open_ = below & ~known[samples.a] & ~known[samples.b]
@@ -216,7 +216,7 @@ def low_pairs(fitted: Fitted, said: Sequence[Suspect], *, named_parts: bool) -> 
     return LowPairs(tuple(one for _, one in found[:MOST_NAMED]), low, open_ & far_below & good & ~low)
 
 
-def said_once(fitted: Fitted, once: Bools) -> list[tuple[Outcome, str]]:
+def single_low_lines(fitted: Fitted, once: Bools) -> list[tuple[Outcome, str]]:
     """In a line, the single samples below the limit of pairs that reached it else, lowest first; none: nothing."""
     samples, which = fitted.samples, np.flatnonzero(once)
     if not len(which):

@@ -13,7 +13,7 @@ from fabric.judge.locate.pairs.against_limit import LowPairs
 from fabric.judge.locate.pairs.failed import failed_tests
 from fabric.judge.locate.pairs.findings import NAMES_MOST, unexplained
 from fabric.judge.locate.pairs.fitted import TWICE, Fitted, fit_together
-from fabric.judge.locate.pairs.judged import LEAST_HOSTS, Said, judged, shared_parts, slow_alone
+from fabric.judge.locate.pairs.judged import LEAST_HOSTS, VerdictLine, judged, shared_parts, slow_alone
 from fabric.judge.locate.pairs.rounds import targeted
 from fabric.judge.locate.pairs.samples import PairSamples, natural, planes_of
 from fabric.judge.locate.structure import FLOOR, UNKNOWN
@@ -31,7 +31,7 @@ EIGHTH = 1 / 8
 _NEAR_EIGHTH, _LEAST_EIGHTHS = 0.1, 2  # as a share of it; a single one is a bad sample like another (choices)
 _NEXT_MOST = 32
 _MATRICES_MOST = 4
-_RAIL_LOSS = 0.05  # of a whole rail, from which it is said: wider than what rails of one make differ
+_RAIL_LOSS = 0.05  # of a whole rail, from which it is reported: wider than what rails of one make differ
 
 
 def diagnose(
@@ -50,25 +50,25 @@ def diagnose(
     MARGINAL: good, but for single slow samples. PASS: everybody measured was cleared.
     """
     failed = failed_tests(failures, rows, topology)
-    said = list(failed.judged)
+    lines = list(failed.judged)
     kinds: dict[str, list[PairSamples]] = {}
     for samples in planes_of(rows, topology):
         if (samples.gbps > 0).any():
             limited = replace(samples, limit_gbps=nan if limit_gbps is None else limit_gbps)
             kinds.setdefault(samples.kind, []).append(limited)
         else:
-            said.append((Outcome.INCONCLUSIVE, f"nothing but zeros was measured{samples.where}"))
+            lines.append((Outcome.INCONCLUSIVE, f"nothing but zeros was measured{samples.where}"))
     planes = [one for alike in kinds.values() for one in fit_together(alike, floor=floor)]
     found = judged(planes, limit_alone=True, more=[one for one, _ in failed.suspects])
-    said += [*found.open, *_no_peers(planes, limit_gbps)]
+    lines += [*found.open, *_no_peers(planes, limit_gbps)]
     if limit_gbps is None:  # with one, each rail is judged by it
-        said += slow_rails(planes, topology)
+        lines += slow_rails(planes, topology)
     of_failed = {one.component: text for one, text in failed.suspects}
-    said += [(one.outcome, of_failed.get(one.component) or _reason(one)) for one in found.suspects]
-    if not said:
+    lines += [(one.outcome, of_failed.get(one.component) or _reason(one)) for one in found.suspects]
+    if not lines:
         clean = f"no host, link or switch is slower than its peers by {floor:.0%} or more"
-        said.append((Outcome.PASS, clean) if planes else (Outcome.INCONCLUSIVE, "nothing was measured"))
-    said.sort(key=lambda one: -one[0].rank)
+        lines.append((Outcome.PASS, clean) if planes else (Outcome.INCONCLUSIVE, "nothing was measured"))
+    lines.sort(key=lambda one: -one[0].rank)
     hosts = dict.fromkeys(host for one in planes for host in one.samples.hosts)
     tests = [test for one, low in zip(planes, found.pairs, strict=True) for test in _next_tests(one, low, len(planes))]
     used = {host for test in tests for host in (test.a, test.b)}
@@ -78,8 +78,8 @@ def diagnose(
             used |= {test.a, test.b}
     slow = [one for one in planes if one.blamed] or planes[:1]
     return Diagnosis(
-        outcome=Outcome.worst(outcome for outcome, _ in said),
-        reasons=tuple(dict.fromkeys(text for _, text in said)),
+        outcome=Outcome.worst(outcome for outcome, _ in lines),
+        reasons=tuple(dict.fromkeys(text for _, text in lines)),
         suspects=found.suspects,
         classes=tuple(one for plane in planes for one in plane.classes),
         next_tests=tuple(dict.fromkeys(tests))[:_NEXT_MOST],
@@ -92,24 +92,24 @@ def diagnose(
 
 def _reason(suspect: Suspect) -> str:
     """A suspect in a line; two that cannot be told apart are never both blamed."""
-    said = "is bad" if suspect.outcome is Outcome.FAIL else "may be bad: more samples are needed"
+    text = "is bad" if suspect.outcome is Outcome.FAIL else "may be bad: more samples are needed"
     if suspect.ambiguous_with:
         others = ", ".join(suspect.ambiguous_with[:NAMES_MOST])
-        return f"one of these {said}, and they cannot be told apart yet: {suspect.component}, {others}"
+        return f"one of these {text}, and they cannot be told apart yet: {suspect.component}, {others}"
     if suspect.kind in ("group", "pair"):
-        said = "below the limit as a whole"
+        text = "below the limit as a whole"
     elif suspect.kind == "path" and "below the limit" in suspect.evidence[0]:
-        said = f"{suspect.evidence[0]}; measure it again"
+        text = f"{suspect.evidence[0]}; measure it again"
         if suspect.outcome is Outcome.INCONCLUSIVE:
-            said = f"slow once each way; {TWICE}"
+            text = f"slow once each way; {TWICE}"
     elif suspect.kind in ("uplinks", "path") and suspect.outcome is Outcome.FAIL:
-        said = "detected, not localised further (the path is not known)"
+        text = "detected, not localised further (the path is not known)"
     else:
-        return f"{suspect.component} {said}"
-    return f"{suspect.component}: {said}"
+        return f"{suspect.component} {text}"
+    return f"{suspect.component}: {text}"
 
 
-def _no_peers(planes: Sequence[Fitted], limit_gbps: float | None) -> list[Said]:
+def _no_peers(planes: Sequence[Fitted], limit_gbps: float | None) -> list[VerdictLine]:
     """Of planes with too few hosts."""
     if limit_gbps is None:
         outcome, more = Outcome.INCONCLUSIVE, f"measure {LEAST_HOSTS} or more, or give a limit"
@@ -176,20 +176,20 @@ def _notes(planes: Sequence[Fitted], topology: Topology | None) -> tuple[str, ..
     notes = []
     eighths = sum(int((np.abs(one.ratio - EIGHTH) <= _NEAR_EIGHTH * EIGHTH).sum()) for one in planes)
     if eighths >= _LEAST_EIGHTHS:  # it judges nothing: a link may have lost as much
-        said = "results are about an eighth of what good pairs reach: are they in GB/s, and the others in Gb/s?"
-        notes.append(f"{eighths} {said}")
+        question = "results are about an eighth of what good pairs reach: are they in GB/s, and the others in Gb/s?"
+        notes.append(f"{eighths} {question}")
     spines = any(one.samples.spines for one in planes)
     if topology is None:
-        said = "leaves and uplinks are not known: only hosts, pairs and spines"
-        said = said if spines else "leaves, uplinks and spines are not known: only hosts and pairs"
-        notes.append(f"without an inventory {said} can be named")
+        text = "leaves and uplinks are not known: only hosts, pairs and spines"
+        text = text if spines else "leaves, uplinks and spines are not known: only hosts and pairs"
+        notes.append(f"without an inventory {text} can be named")
     elif any(one.samples.leaves and not one.samples.spines for one in planes):
         known = "which uplink and spine a test crossed is not known (adaptive routing or ECMP)"
         notes.append(f"{known}: they are not in the model, only all uplinks of a leaf together")
     return tuple(notes)
 
 
-def slow_rails(planes: Sequence[Fitted], topology: Topology | None) -> list[Said]:
+def slow_rails(planes: Sequence[Fitted], topology: Topology | None) -> list[VerdictLine]:
     """
     One INCONCLUSIVE line for each rail behind the others of its kind, line rate and link class.
 

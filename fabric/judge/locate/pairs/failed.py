@@ -124,7 +124,7 @@ def _by_rail(
 def _host(
     host: str, rail: str | None, mine: Sequence[PairFailure], met: _Met
 ) -> tuple[Suspect, str, str | None] | None:
-    """A host side that failed tests speak against, what is said of it, and a partner to test it with."""
+    """A host side that failed tests speak against, the text for it, and a partner to test it with."""
     named = [one for one in mine if one.at == host]
     partners = sorted({one.b if one.a == host else one.a for one in mine})
     well = [other for other in partners if met.get((other, rail), set()) - {host}]

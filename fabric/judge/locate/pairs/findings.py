@@ -69,11 +69,11 @@ some = partial(first_of, most=NAMES_MOST)
 """The first of names, and how many more there are."""
 
 _TELLS = 3.0  # sigmas between two losses that one sample tells apart
-_ODDS_LEAST, _ODDS_MOST = 1.5, 1e6  # what odds are said as a number (choices)
+_ODDS_LEAST, _ODDS_MOST = 1.5, 1e6  # what odds are written as a number (choices)
 
 
 def _words(texts: Mapping[str, str], component: int, components: Components) -> str:
-    """What is said of a component: cables above the spines are called one level higher."""
+    """The text for a component: cables above the spines are called one level higher."""
     kind = components.kinds[component]
     text = texts[kind]
     if kind in LINKS and components.leaf[component] == UNKNOWN:
@@ -128,14 +128,14 @@ def _suspect(blamed: Blamed, fitted: Fitted) -> Suspect:
     of_it, tells, slow = _through(blamed, blamed.component, fitted)
     partners = len(set(samples.a[of_it].tolist()) | set(samples.b[of_it].tolist())) - (host != UNKNOWN)
     left, first = int(tells.sum()), of_it[0]
-    said = f"{slow.sum()} of {left} samples through it are slow{samples.where}"
-    said += f", with {partners} different hosts" if kind != "path" else ""
+    counts = f"{slow.sum()} of {left} samples through it are slow{samples.where}"
+    counts += f", with {partners} different hosts" if kind != "path" else ""
     hidden = len(of_it) - left
     arrow = "->" if samples.directed else "-"
     slowest = f"{samples.hosts[samples.a[first]]}{arrow}{samples.hosts[samples.b[first]]}"
     evidence = (
         _words(_TEXT, blamed.component, components),
-        f"{said}: {_level(blamed, fitted, of_it, tells)}",
+        f"{counts}: {_level(blamed, fitted, of_it, tells)}",
         *([f"{hidden} more samples through it are as slow because of other suspects"] if hidden else []),
         *_by_direction(blamed, fitted),
         f"slowest: {slowest} {gbps_text(samples.gbps[first])} Gb/s",
@@ -208,7 +208,7 @@ def _level(blamed: Blamed, fitted: Fitted, of_it: Ints, tells: Bools) -> str:
 
 def _by_direction(blamed: Blamed, fitted: Fitted) -> list[str]:
     """How many samples were slow in each direction of a part, where the directions can be told apart."""
-    components, said = fitted.components, []
+    components, texts = fitted.components, []
     for one in np.flatnonzero(components.part == components.part[blamed.component]).tolist():
         kind, name = components.kinds[one], components.names[one]
         if one == components.part[one]:  # no direction, but both
@@ -220,20 +220,20 @@ def _by_direction(blamed: Blamed, fitted: Fitted) -> list[str]:
             name = kind.removeprefix("uplinks_")
         of_it, tells, slow = _through(blamed, one, fitted)
         if tells.any():
-            said.append(f"{name} {slow.sum()} of {tells.sum()} slow")
+            texts.append(f"{name} {slow.sum()} of {tells.sum()} slow")
         else:
-            said.append(f"{name} {'hidden by other suspects' if len(of_it) else 'not measured'}")
-    return [f"by direction: {', '.join(said)}"] if said else []
+            texts.append(f"{name} {'hidden by other suspects' if len(of_it) else 'not measured'}")
+    return [f"by direction: {', '.join(texts)}"] if texts else []
 
 
 def likelier(margin: float) -> str:
     """How far a part leads, in *margin* nats (the natural logarithm of the odds, priors included), as odds."""
     odds = exp(min(max(margin, 0.0), log(_ODDS_MOST)))
     if odds < _ODDS_LEAST:
-        said = "hardly likelier than the next explanation"
+        odds_text = "hardly likelier than the next explanation"
     elif odds >= 0.99 * _ODDS_MOST:
-        said = f"more than {_ODDS_MOST:,.0f} times likelier than the next explanation"
+        odds_text = f"more than {_ODDS_MOST:,.0f} times likelier than the next explanation"
     else:
         digits = max(floor(log10(odds)) - 1, 0)
-        said = f"about {round(odds / 10**digits) * 10**digits:,} times likelier than the next explanation"
-    return f"{said} (margin {margin:.1f} nats)"
+        odds_text = f"about {round(odds / 10**digits) * 10**digits:,} times likelier than the next explanation"
+    return f"{odds_text} (margin {margin:.1f} nats)"

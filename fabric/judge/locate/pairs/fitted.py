@@ -180,7 +180,7 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list
     blames = score.get(True, -inf) > score.get(False, -inf) - CERTAIN
     nearly = False
     if blames and False in tried and not settled[False].effects:
-        # That nobody is bad is not said where it is hardly likelier, nor who is, where it may be the hosts' places.
+        # That nobody is bad is not reported where it is hardly likelier, nor who is, where it may be the hosts' places.
         nearly = score[False] > score[True] - (CERTAIN if settled[False].normal.groups is not None else 0.0)
     own = tried[blames][0]
     return _split(joint, own, joint.y - own[joint.plane], settled[blames], floor, NEARLY if nearly else "")
@@ -250,7 +250,7 @@ def _described(
             if (normal.top < normal.top.max() + _LOST).any():  # where all is lost nothing is normal
                 continue
             priced = replace(normal, cost=normal.cost + cost)
-            found = describe(y, priced, joint.cells, floor=least, beside=beside, told=False, best=best)
+            found = describe(y, priced, joint.cells, floor=least, beside=beside, with_rivals=False, best=best)
             best = max(best, found.score)
             yield own, found
 

@@ -152,10 +152,10 @@ class FurtherRounds:
         specs = {spec.name: spec for spec in phase.probes if isinstance(spec, PairwiseSpec)}
         planes = run_planes(phase.name, measured, self.topology)
         first = all(one.rounds < FIRST_ROUNDS for one in planes)
-        said = [None] * len(planes) if first else fitted_planes(planes)
+        fits = [None] * len(planes) if first else fitted_planes(planes)
         return [
             probe
-            for found, fitted in zip(planes, said, strict=True)
+            for found, fitted in zip(planes, fits, strict=True)
             for test in _tests(found, fitted, settings, self._draws(found, planes))
             for probe in self._probes(test, found, specs[found.name])
         ]

@@ -14,7 +14,7 @@ from fabric.judge.locate.pairs.against_limit import Below
 from fabric.judge.locate.pairs.components import LINKS
 from fabric.judge.locate.pairs.findings import some, unexplained
 from fabric.judge.locate.pairs.fitted import ALL, Fitted
-from fabric.judge.locate.pairs.judged import DRAW_AGAIN, LEAST_HOSTS, Said, judged
+from fabric.judge.locate.pairs.judged import DRAW_AGAIN, LEAST_HOSTS, VerdictLine, judged
 from fabric.judge.locate.pairs.rounds import not_crossed, targeted
 from fabric.judge.locate.pairs.run_planes import fitted_planes, measured_in, run_planes
 from fabric.judge.locate.pairs.uplinks import down, look_at, unused
@@ -46,15 +46,15 @@ class PairFindings:
 
     suspects: tuple[Suspect, ...]
     verdicts: Mapping[str, ProbeVerdict]
-    open: tuple[Said, ...]
+    open: tuple[VerdictLine, ...]
     notes: tuple[str, ...]
     lost: frozenset[str] = frozenset()
     to_read: tuple[str, ...] = ()
 
     def lines(self, *, looked: bool) -> tuple[Reason, ...]:
         """What is open and the notes, as reasons of a verdict; *looked*: both ends of every cable were seen."""
-        said = (Reason(f"{outcome.name}: pairs: {text}") for outcome, text in self.open)
-        return (*said, *(note(f"pairs: {text}") for text in (*self.notes, *(() if looked else self.to_read))))
+        reasons = (Reason(f"{outcome.name}: pairs: {text}") for outcome, text in self.open)
+        return (*reasons, *(note(f"pairs: {text}") for text in (*self.notes, *(() if looked else self.to_read))))
 
 
 def pair_findings(
@@ -81,13 +81,13 @@ def pair_findings(
     within = Inside(inside, probes, results, topology)
     losses = {one.components.names[b.component]: b.loss for one in enough for b in one.blamed}
     suspects = [
-        _told_apart(within.refined(one, losses.get(one.component, 0.0)), enough)
+        _with_deciding_test(within.refined(one, losses.get(one.component, 0.0)), enough)
         for one in found.suspects
         if not within.explains(one)
     ]
     unsure = [one.component for one in suspects if one.outcome is not Outcome.FAIL]
     open_ = [(Outcome.INCONCLUSIVE, f"{name} may be bad: more samples are needed") for name in unsure]
-    open_ += [*found.open, *(said for one in enough for said in _not_crossed(one))]
+    open_ += [*found.open, *(line for one in enough for line in _not_crossed(one))]
     of_ports = [down(measured, topology) for measured in seen.values()]
     not_up = sorted({text for texts, _ in of_ports for text in texts})
     open_ += [(Outcome.INCONCLUSIVE, text) for text in not_up]
@@ -126,14 +126,14 @@ def classes_said(planes: Sequence[Fitted]) -> tuple[str, ...]:
     """
     every = (one for plane in planes for one in plane.classes)
     found = grouped(every, lambda one: one.test if one.name == ALL else f"{one.test}, {one.name}")
-    said = [
+    texts = [
         f"{label} {gbps_text(median(one.gbps for one in alike))} Gb/s ({sum(one.samples for one in alike)} samples)"
         for label, alike in found.items()
     ]
-    if len(said) < 2:
+    if len(texts) < 2:
         return ()
-    more = f"; and {len(said) - _MOST_CLASSES} more" if len(said) > _MOST_CLASSES else ""
-    return (f"{len(said)} classes, each compared with itself alone: {'; '.join(said[:_MOST_CLASSES])}{more}",)
+    more = f"; and {len(texts) - _MOST_CLASSES} more" if len(texts) > _MOST_CLASSES else ""
+    return (f"{len(texts)} classes, each compared with itself alone: {'; '.join(texts[:_MOST_CLASSES])}{more}",)
 
 
 class Inside:
@@ -213,8 +213,8 @@ def _loopback_ratios(
 def _lost(fitted: Fitted) -> list[str]:
     """Probes that measured nothing and that a blamed part explains, or whose way is not known: no host is to blame."""
     samples = fitted.samples
-    told = (samples.gbps == 0) & ((fitted.explained > 0) | samples.drawn)
-    return [samples.probe_ids[i] for i in np.flatnonzero(told).tolist()]
+    excused = (samples.gbps == 0) & ((fitted.explained > 0) | samples.drawn)
+    return [samples.probe_ids[i] for i in np.flatnonzero(excused).tolist()]
 
 
 def _verdicts(fitted: Fitted, below: Below, verdicts: Mapping[str, ProbeVerdict]) -> dict[str, ProbeVerdict]:
@@ -229,7 +229,7 @@ def _verdicts(fitted: Fitted, below: Below, verdicts: Mapping[str, ProbeVerdict]
     sure = [blamed.component for blamed in fitted.blamed if blamed.certain]
     by_part = np.isin(fitted.components.paths, sure).any(axis=1) & (fitted.ratio < 1 - fitted.explained / 2)
     by_part &= fitted.explained > 0
-    told, odd = below.explained, unexplained(fitted)
+    confirmed, odd = below.explained, unexplained(fitted)
     found = dict[str, ProbeVerdict]()
     for i, name in enumerate(samples.probe_ids):
         verdict, value = verdicts[name], float(samples.gbps[i])
@@ -244,7 +244,7 @@ def _verdicts(fitted: Fitted, below: Below, verdicts: Mapping[str, ProbeVerdict]
             found[name] = in_company(verdict, value / float(fitted.ratio[i]))
         elif verdict.outcome is Outcome.FAIL and verdict.limit_gbps is not None:
             found[name] = verdict
-            if not told[i]:
+            if not confirmed[i]:
                 noise = fitted.classes[fitted.of_class[i]].noise
                 why = f"within the noise of {noise:.1%} of what such pairs reach"
                 if odd[i] or fitted.explained[i]:
@@ -256,7 +256,7 @@ def _verdicts(fitted: Fitted, below: Below, verdicts: Mapping[str, ProbeVerdict]
     return found
 
 
-def _not_crossed(fitted: Fitted) -> list[Said]:
+def _not_crossed(fitted: Fitted) -> list[VerdictLine]:
     """Uplinks that are in use and that no good pair crossed, in one direction or both."""
     components = fitted.components
     missing = [c for c in not_crossed(fitted) if components.kinds[c] in LINKS]
@@ -267,7 +267,7 @@ def _not_crossed(fitted: Fitted) -> list[Said]:
     return [(Outcome.INCONCLUSIVE, f"{text}, for no good pair crossed them: {names}; more rounds are needed")]
 
 
-def _told_apart(suspect: Suspect, planes: Sequence[Fitted]) -> Suspect:
+def _with_deciding_test(suspect: Suspect, planes: Sequence[Fitted]) -> Suspect:
     """Where others explain as much, with the test that would tell them apart."""
     names = {suspect.component, *suspect.ambiguous_with}
     for fitted in planes if suspect.ambiguous_with else ():

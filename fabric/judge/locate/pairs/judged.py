@@ -15,7 +15,7 @@ from fabric.judge.locate.pairs.against_limit import (
     as_a_whole,
     below_limit,
     low_pairs,
-    said_once,
+    single_low_lines,
 )
 from fabric.judge.locate.pairs.findings import possible, some, suspects_of, unexplained
 from fabric.judge.locate.pairs.fitted import Fitted
@@ -38,7 +38,7 @@ DRAW_AGAIN = "measure more rounds: each draws other ways"
 _EVIDENCE_MOST = 8
 _LEAST_RAILS = 2
 
-Said = tuple[Outcome, str]
+VerdictLine = tuple[Outcome, str]
 """A line of the verdict with what it does to the outcome."""
 
 
@@ -51,7 +51,7 @@ class Judged:
     """
 
     suspects: tuple[Suspect, ...]
-    open: tuple[Said, ...]
+    open: tuple[VerdictLine, ...]
     below: tuple[Below, ...]
     pairs: tuple[LowPairs, ...]
 
@@ -66,23 +66,23 @@ def judged(planes: Sequence[Fitted], *, limit_alone: bool, more: Sequence[Suspec
     below = tuple(below_limit(one) for one in planes)
     well = [one.samples.hosts for one, low in zip(planes, below, strict=True) if not low.classes]
     leaves = {one.samples.only_leaf for one, low in zip(planes, below, strict=True) if low.classes}
-    suspects, open_, pairs = list[Suspect](), list[Said](), list[LowPairs]()
+    suspects, open_, pairs = list[Suspect](), list[VerdictLine](), list[LowPairs]()
     for one, low in zip(planes, below, strict=True):
         compared = len(one.samples.hosts) >= LEAST_HOSTS
         found = suspects_of(one) if compared else []
         found += [as_a_whole(one, low, well, one_leaf=len(leaves) == 1)] if low.classes else []
         found += low.hosts
-        told: Bools = np.zeros(len(one.ratio), dtype=np.bool_)
+        reported: Bools = np.zeros(len(one.ratio), dtype=np.bool_)
         if limit_alone:
             single = low_pairs(one, found, named_parts=compared)
             pairs.append(single)
             found += single.suspects
-            open_ += [(Outcome.INCONCLUSIVE, text) for text in low.near] + said_once(one, single.once)
-            told = single.low
+            open_ += [(Outcome.INCONCLUSIVE, text) for text in low.near] + single_low_lines(one, single.once)
+            reported = single.low
         if compared:
             shared = shared_parts(one, slow_alone(one), len(planes))
             found += [possible(component, samples, one) for component, samples in shared.items()]
-            open_ += doubts(one, shared.values(), told)
+            open_ += doubts(one, shared.values(), reported)
         suspects += found
     return Judged(tuple(merged([*suspects, *more], rails_of(planes))), tuple(open_), below, tuple(pairs))
 
@@ -142,13 +142,13 @@ def _host(host: str, parts: Sequence[Suspect]) -> Suspect:
     )
 
 
-def doubts(fitted: Fitted, shared: Iterable[Ints], told: Bools) -> list[Said]:
-    """What keeps a plane from being clean beside suspects and slow samples that *shared* a part, or are *told* of."""
-    samples, where, found = fitted.samples, fitted.samples.where, list[Said]()
+def doubts(fitted: Fitted, shared: Iterable[Ints], reported: Bools) -> list[VerdictLine]:
+    """What keeps a plane from being clean beside suspects and slow samples that *shared* a part, or are *reported*."""
+    samples, where, found = fitted.samples, fitted.samples.where, list[VerdictLine]()
     count, slow = len(samples.a), slow_alone(fitted)
     for mine in shared:
         slow[mine] = False
-    single = slow & ~told
+    single = slow & ~reported
     odd, lost = int(single.sum()), int((single & (samples.gbps == 0)).sum())
     drawn = bool(odd and samples.drawn[single].all())
     again = DRAW_AGAIN if drawn else "test again"
@@ -163,9 +163,9 @@ def doubts(fitted: Fitted, shared: Iterable[Ints], told: Bools) -> list[Said]:
     return found + _not_cleared(fitted)
 
 
-def _not_cleared(fitted: Fitted) -> list[Said]:
+def _not_cleared(fitted: Fitted) -> list[VerdictLine]:
     """Hosts with too few good samples, or with none."""
-    samples, found, count, needed = fitted.samples, list[Said](), fitted.good, fitted.needed
+    samples, found, count, needed = fitted.samples, list[VerdictLine](), fitted.good, fitted.needed
     blamed = {int(fitted.components.hosts[one.component]) for one in fitted.blamed}
     weak = [samples.hosts[host] for host in np.flatnonzero((count > 0) & (count < needed))]
     hidden = [samples.hosts[host] for host in np.flatnonzero(count == 0) if host not in blamed]

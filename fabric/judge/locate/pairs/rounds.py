@@ -287,13 +287,13 @@ class _Round:
         if doubts[best] == _NEVER:
             return False
         self._open[paths[best]] = False
-        self._crossed[self._told(component, paths[best])] += 1
+        self._crossed[self._tested_parts(component, paths[best])] += 1
         host = int(components.hosts[component])
         name = components.names[component] if host == UNKNOWN else self.fitted.samples.hosts[host]
         self._add(int(a[best]), int(b[best]), int(via[best]), name)
         return True
 
-    def _told(self, component: int, path: Ints) -> Ints:
+    def _tested_parts(self, component: int, path: Ints) -> Ints:
         """
         What a test through a component tells of: of what is drawn only the component itself.
 

@@ -67,8 +67,8 @@ class PairSamples:
     @property
     def where(self) -> str:
         """The kind of test and the rail in brackets, with a blank before; nothing when neither is known."""
-        said = ", ".join(part for part in (self.kind, self.rail or "") if part)
-        return f" ({said})" if said else ""
+        text = ", ".join(part for part in (self.kind, self.rail or "") if part)
+        return f" ({text})" if text else ""
 
     @cached_property
     def limits_gbps(self) -> Floats:
@@ -283,8 +283,8 @@ def _leaf(host: Host | None, rail: str | None) -> str | None:
 def _rail(host: Host, rail: str) -> int | None:
     """The number of a rail that is written ``3``, ``rail3`` or as the device, None when the host has none such."""
     known = host.platform.rnic_by_device.get(rail)
-    said = _NUMBERED.fullmatch(rail)
-    number = known.rail if known is not None else int(said[1]) if said else None
+    numbered = _NUMBERED.fullmatch(rail)
+    number = known.rail if known is not None else int(numbered[1]) if numbered else None
     return number if number is not None and number < len(host.leaves) else None
 
 

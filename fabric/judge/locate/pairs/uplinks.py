@@ -43,30 +43,30 @@ def down(measured: Measured, topology: Topology) -> tuple[list[str], list[Suspec
     missing = [uplink for uplink, count in listed.items() if up[uplink] < count]
     if not missing or not any(uplink in up for uplink in listed):
         return [], []
-    said = (
+    text = (
         f"{len(missing)} of {len(listed)} uplinks of the inventory are not up, as iblinkinfo shows it: "
         f"{_named(missing, listed)}; routes go around them, so no pair shows it: look at both ports and the switch, "
         "or mend the inventory"
     )
     known = {upper for _, upper in listed} | set(topology.switches)
     if any(peer not in known for _, peer in up):
-        return [said], []
+        return [text], []
     whole = _whole(missing, listed)
     found = [_suspect(upper, "spine", f"none of its {count} uplinks is up") for upper, count in whole.items()]
     found += [
         _suspect(f"{lower}--{upper}", "link", f"fewer than its {listed[lower, upper]} cables are up")
         for lower, upper in [uplink for uplink in missing if uplink[1] not in whole][:MOST_NAMED]
     ]
-    return [said], found
+    return [text], found
 
 
-def _suspect(component: str, kind: str, said: str) -> Suspect:
+def _suspect(component: str, kind: str, reason: str) -> Suspect:
     return Suspect(
         component=component,
         kind=kind,
         outcome=Outcome.INCONCLUSIVE,
         confidence=CONFIDENCE,
-        evidence=(f"{said}, as iblinkinfo shows it", "routes go around it, so no pair is slower"),
+        evidence=(f"{reason}, as iblinkinfo shows it", "routes go around it, so no pair is slower"),
         next_step=f"look at the ports and power at both ends of {component}; was it never there, mend the inventory",
     )
 
@@ -78,13 +78,13 @@ def look_at(planes: Sequence[RunPlane], topology: Topology) -> list[str]:
     for leaf in dict.fromkeys(lower for lower, _ in listed):
         mine = {upper: count for (lower, upper), count in listed.items() if lower == leaf}
         above.setdefault(f"{sum(mine.values())} ports up each, to {fold(mine)}", []).append(leaf)
-    said = [f"{fold(names)} with {ports}" for ports, names in list(above.items())[:NAMES_MOST]]
-    if not said:
+    expected = [f"{fold(names)} with {ports}" for ports, names in list(above.items())[:NAMES_MOST]]
+    if not expected:
         return []
     more = f"; and {len(above) - NAMES_MOST} more groups of leaves" if len(above) > NAMES_MOST else ""
     return [
         "a dead spine or uplink is routed around and no pair shows it: read the ports of the leaves (InfiniBand: "
-        f"`iblinkinfo -l`, else the switches' own table of ports); expected are {'; '.join(said)}{more}"
+        f"`iblinkinfo -l`, else the switches' own table of ports); expected are {'; '.join(expected)}{more}"
     ]
 
 
