@@ -19,7 +19,7 @@ _UID = re.compile(r"^Uid:\s*[0-9]+\s+([0-9]+)\s", re.MULTILINE | re.ASCII)
 _ACCOUNT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}", re.ASCII)
 _WHY = "changes of the fabric, and looking at it, need root"
 _REFUSED = ("password is required", "not allowed", "may not run", "unknown user", "no tty present", "a terminal is")
-_TOLD_BY_SUDO = ("command not found", "no such file")
+_NOT_FOUND = ("command not found", "no such file")
 
 LIMITS = ("cat", "/proc/self/limits", "/proc/self/status")
 _LIMIT = re.compile(r"^Max locked memory +(unlimited|[0-9]{1,20}) +(unlimited|[0-9]{1,20}) +bytes", re.M | re.ASCII)
@@ -60,7 +60,7 @@ def _read_root(looked: Looked) -> Iterator[Finding]:
             return
         if answer.exit_status == 0:
             continue
-        if any(words in text for words in _TOLD_BY_SUDO):
+        if any(words in text for words in _NOT_FOUND):
             yield problem(f"root has no program {name}", _WHY, f"install it, on {':'.join(_FOLDERS)}")
         elif not answer.lost and (any(words in text for words in _REFUSED) or not text.strip()):
             refused.append(name)  # older versions say nothing at all, and exit 1
@@ -109,8 +109,8 @@ def _refusal(looked: Looked, refused: list[str]) -> Finding:
     for name in refused:
         known = [path for path in _candidates(name) if path in there]
         (paths if known else unplaced).append(known[0] if known else name)
-    said = looked.answers[WHO].stdout.strip()
-    account = said if _ACCOUNT.fullmatch(said) else "ACCOUNT"
+    login = looked.answers[WHO].stdout.strip()
+    account = login if _ACCOUNT.fullmatch(login) else "ACCOUNT"
     advice = f"visudo -f /etc/sudoers.d/fabric: {sudoers_line(account, paths)}" if paths else "install them"
     if unplaced:
         advice += f" (not found there: {quoted(', '.join(unplaced))})"
@@ -180,7 +180,7 @@ def _read_in_band(looked: Looked) -> Iterator[Finding]:
     """Of the subnet manager and UFM: what does not answer, and which key of the inventory would mend it."""
     for argv in looked.needs.in_band:
         answer, ufm = looked.answers[argv], argv[0] == "curl"
-        said = (answer.stdout, answer.stderr, answer.exit_status)
+        output = (answer.stdout, answer.stderr, answer.exit_status)
         if argv[-1].endswith(management.TELEMETRY):
             if answer.exit_status != 0:
                 advice = (
@@ -193,7 +193,7 @@ def _read_in_band(looked: Looked) -> Iterator[Finding]:
             yield unknown(f"{argv[-1] if ufm else 'sminfo'}: {excuse(answer)}", _WHY_IN_BAND, "run it by hand there")
             continue
         try:
-            management.read_unhealthy(*said) if ufm else infiniband.read_subnet_manager(*said)
+            management.read_unhealthy(*output) if ufm else infiniband.read_subnet_manager(*output)
         except ToolError as exc:
             advice = "write m_key under changes: where ports are protected, via_device where another port leads there"
             if ufm:

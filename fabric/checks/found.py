@@ -2,7 +2,7 @@
 What is really there: RNICs and GPUs of each host, who is who by serial numbers, and every cable.
 
 Hosts are asked in two rounds and a walk. On InfiniBand one port of each subnet lists all cables (``iblinkinfo``); on
-Ethernet each host hears which port of which switch it is in (LLDP). What nobody said is left open and told, never
+Ethernet each host hears which port of which switch it is in (LLDP). What nobody said is left open and reported, never
 guessed; nothing is altered anywhere.
 """
 
@@ -166,7 +166,7 @@ def _natural(name: str) -> tuple[str, int]:
 
 
 def _rnics(answers: Answers, devices: Sequence[str], unread: list[str]) -> Iterator[FoundRnic]:
-    """The ports of devices, by the kernel's files; without those that no inventory can describe, which is told."""
+    """The ports of devices, by the kernel's files; without those that no inventory can describe, which is reported."""
     who = parsed(answers[sysfs.identity(devices)], sysfs.read_identity, "devices", unread) or {}
     ports = parsed(answers[sysfs.places(devices)], sysfs.read_places, "ports", unread) or {}
     odd = [one for one in ports.values() if not _is_describable(one)]
@@ -217,12 +217,12 @@ def _walked(
     """
     The ports of every InfiniBand subnet: a walk begins at the first port that none has seen.
 
-    Of a subnet three hosts are tried. *unread* takes why a walk told nothing.
+    Of a subnet three hosts are tried. *unread* takes why a walk reported nothing.
     """
     lines: list[PortLine] = []
     seen: set[int | None] = {None}
     failed, done = Counter[str](), 0
-    for host, rnic in ((host, rnic) for host, told in found.items() for rnic in told.rnics):
+    for host, rnic in ((host, rnic) for host, found_host in found.items() for rnic in found_host.rnics):
         is_open = rnic.active and rnic.link_layer == "infiniband" and rnic.guid not in seen
         if not is_open or failed[rnic.device] >= 3 or done >= WALKS_MOST:
             continue
@@ -249,14 +249,14 @@ def cables_of(lines: Iterable[PortLine], hosts: Mapping[str, FoundHost]) -> tupl
     switches = infiniband.switches(by_port.values())
     names = _switch_names((line for line in by_port.values() if line.end.guid in switches), hosts)
     own = {rnic.guid: f"{host.name}/{rnic.device}" for host in hosts.values() for rnic in host.rnics if rnic.guid}
-    told = {name.partition("/")[0] for name in own.values()}
+    with_guids = {name.partition("/")[0] for name in own.values()}
     strangers: set[str] = set()
 
     def end(guid: int, port: int, description: str) -> FoundEnd:
         if guid in names:
             return FoundEnd(names[guid], str(port))
         first, _, device = description.partition(" ")
-        if guid not in own and (first not in hosts or first in told or not _is_name(device)):
+        if guid not in own and (first not in hosts or first in with_guids or not _is_name(device)):
             strangers.add(description)
             return FoundEnd(description, str(port))
         return FoundEnd(own.get(guid, f"{first}/{device}"), str(port))
@@ -265,7 +265,7 @@ def cables_of(lines: Iterable[PortLine], hosts: Mapping[str, FoundHost]) -> tupl
     for (guid, port), line in by_port.items():
         peer = line.peer
         if peer is None or (guid in switches) < (peer.guid in switches):
-            continue  # told from the switch's end
+            continue  # listed from the switch's end
         if peer.guid in switches and (peer.guid, peer.port) < (guid, port):
             continue
         here, there = end(guid, port, line.end.description), end(peer.guid, peer.port, peer.description)
@@ -292,7 +292,7 @@ def _heard(
     """
     Cables of Ethernet ports, by what their interfaces hear; where two neighbours are heard nobody is believed.
 
-    *silent* takes why LLDP told nothing, and on which hosts.
+    *silent* takes why LLDP reported nothing, and on which hosts.
     """
     for name, host in found.items():
         asked = answers.get(name, {}).get(interfaces.NEIGHBOURS)

@@ -298,7 +298,7 @@ def with_plugins(checks: Sequence[HostCheck]) -> tuple[list[HostCheck], list[Fin
     """
     The checks, and those that installed packages add under ``fabric.checks``; and what is wrong with these.
 
-    One that cannot be loaded is told, and the others are looked at all the same.
+    One that cannot be loaded is reported, and the others are looked at all the same.
     """
     found, broken = list(checks), list[Finding]()
     for point in sorted(entry_points(group=GROUP), key=lambda one: one.name):
@@ -319,12 +319,12 @@ def _loaded(point: EntryPoint, taken: set[str]) -> HostCheck:
 
 
 def _guarded(check: HostCheck) -> HostCheck:
-    """A check of somebody else: where it breaks, that is told of it, and nothing else is lost."""
+    """A check of somebody else: where it breaks, that is reported of it, and nothing else is lost."""
 
     def ask(host: Host, needs: HostNeeds) -> Sequence[Argv]:
         try:
             return _commands(check, host, needs)
-        except Exception:  # noqa: BLE001 - told by ``compare``, once for all hosts
+        except Exception:  # noqa: BLE001 - reported by ``compare``, once for all hosts
             return ()
 
     def compare(hosts: Mapping[str, Looked]) -> Iterable[Finding]:

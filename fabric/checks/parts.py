@@ -88,10 +88,12 @@ def _rows(answer: HostAnswer, row: re.Pattern[str]) -> list[re.Match[str]] | Non
 def _unusable(answer: HostAnswer) -> Finding:
     if answer.absent:
         return problem("nvidia-smi is not there", "GPUs are measured here", "install the NVIDIA driver's tools")
-    told = next((line for line in answer.text.splitlines() if "has failed" in line or "device handle" in line), None)
-    if told is not None:
+    complaint = next(
+        (line for line in answer.text.splitlines() if "has failed" in line or "device handle" in line), None
+    )
+    if complaint is not None:
         advice = "look at dmesg for Xid errors; reload the driver or reboot; a GPU that is lost needs service"
-        return problem(f"nvidia-smi: {quoted(told)}", "CUDA programs do not start on this host", advice)
+        return problem(f"nvidia-smi: {quoted(complaint)}", "CUDA programs do not start on this host", advice)
     return unknown(
         f"which GPUs there are was not said: {excuse(answer)}",
         "a GPU that is missing fails every test with it",
@@ -232,11 +234,11 @@ def _compared(host: Host, devices: set[str]) -> Iterator[Finding]:
 
 def _links(host: Host, answer: HostAnswer, devices: set[str] | None) -> Iterator[Finding]:
     """Every port that is there; one whose device is missing was spoken of."""
-    said = dict(line.split(":", 1) for line in answer.stdout.splitlines() if ":" in line)
+    contents = dict(line.split(":", 1) for line in answer.stdout.splitlines() if ":" in line)
     for rnic in host.platform.rnics:
         if devices is not None and rnic.device not in devices:
             continue
-        files = {name: said.get(f"{_folder(rnic)}/{name}", "") for name in _FILES}
+        files = {name: contents.get(f"{_folder(rnic)}/{name}", "") for name in _FILES}
         state = _state(files)
         if state is None:
             seen = quoted(files["state"] + files["phys_state"]) if answer.exit_status in (0, 1) else excuse(answer)

@@ -45,7 +45,7 @@ IDS: Argv = ("grep", "-H", ".", _BOOT)
 NETWORK: Argv = ("readlink", "/proc/self/ns/net")
 DATE: Argv = ("date", "+%s.%N")
 OFF_S = 0.1
-"""A clock that is surely further off is told; a choice: NTP keeps hosts within milliseconds."""
+"""A clock that is surely further off is reported; a choice: NTP keeps hosts within milliseconds."""
 _TIME = re.compile(r"([0-9]{1,11}\.[0-9]{9})\n?", re.ASCII)
 _SHOWN = 8
 """Of an id in a message: enough to tell machines apart, and to find it again on the host (digits; a choice)."""
@@ -109,12 +109,12 @@ def _compare_clocks(hosts: Mapping[str, Looked]) -> Iterator[Finding]:
     read: dict[str, tuple[float, float]] = {}  # ahead of our clock, which counts from an arbitrary instant; error
     for host, looked in hosts.items():
         answer = looked.answers[DATE]
-        said = _TIME.fullmatch(answer.stdout)
-        if said is None:
+        match = _TIME.fullmatch(answer.stdout)
+        if match is None:
             yield unknown(f"its time was not said: {excuse(answer)}", why, "date +%s.%N there", host)
         else:
             half_s = (answer.ended_s - answer.started_s) / 2
-            read[host] = float(said[1]) - answer.started_s - half_s, half_s
+            read[host] = float(match[1]) - answer.started_s - half_s, half_s
     middle_s, error_s = sorted(read.values())[len(read) // 2] if read else (0.0, 0.0)
     for host, (ahead_s, half_s) in read.items():
         off_s = ahead_s - middle_s
@@ -129,7 +129,7 @@ CLOCK = HostCheck("clock", lambda _host, _needs: (DATE,), compare=_compare_clock
 
 _PER_HOST = (RNICS, GPUS, PROGRAMS, LAUNCHER, PYTHON, ROOT, GPUDIRECT, MEMLOCK, LOOPBACK, LOGIN, IN_BAND)
 CHECKS: tuple[HostCheck, ...] = (*_PER_HOST, ROCE, VERSIONS, MACHINE, CLOCK)
-"""What is looked at, in the order in which equally bad findings are told; those of other packages come after them."""
+"""What is looked at, in the order in which equally bad findings are listed; those of other packages come after them."""
 
 SWITCH_S, SWITCH_MOST_BYTES = 30.0, 8 << 20
 """Deadline and output of one command on a switch; choices: NVUE takes seconds, and tells a kilobyte or two a port."""
@@ -156,18 +156,18 @@ def _found(executor: Executor, topology: Topology, needs: Mapping[str, HostNeeds
         name: [argv for check in checks for argv in check.ask(hosts[name], wanted)] for name, wanted in needs.items()
     }
     switches = ask_switches(topology, [name for name, wanted in needs.items() if wanted.measured])
-    said = ask_all(executor, asked)
-    told = ask_all(executor, switches, timeout_s=SWITCH_S, output_most_bytes=SWITCH_MOST_BYTES)
-    looked = {name: Looked(hosts[name], wanted, said[name]) for name, wanted in needs.items()}
+    host_answers = ask_all(executor, asked)
+    switch_answers = ask_all(executor, switches, timeout_s=SWITCH_S, output_most_bytes=SWITCH_MOST_BYTES)
+    looked = {name: Looked(hosts[name], wanted, host_answers[name]) for name, wanted in needs.items()}
     for check in checks:
-        yield from (roce_check(told) if check is ROCE else check).findings(looked)
+        yield from (roce_check(switch_answers) if check is ROCE else check).findings(looked)
 
 
 def made_equal(findings: Iterable[Finding], hosts: Mapping[str, Host]) -> Iterator[Finding]:
     """
     The findings; where several hosts have the same one but for their own names and addresses, these are replaced.
 
-    The first host's address is told as an example. What only one host has keeps its own words.
+    The first host's address is shown as an example. What only one host has keeps its own words.
     """
     listed = list(findings)
     neutral = [_neutral(one, hosts) for one in listed]
@@ -179,8 +179,8 @@ def made_equal(findings: Iterable[Finding], hosts: Mapping[str, Host]) -> Iterat
             yield one
             continue
         name = one.hosts[0]
-        said = f" ({ADDRESS} of {name}: {hosts[name].address})" if ADDRESS in other.what else ""
-        yield replace(other, what=other.what + example.setdefault(key, said))
+        suffix = f" ({ADDRESS} of {name}: {hosts[name].address})" if ADDRESS in other.what else ""
+        yield replace(other, what=other.what + example.setdefault(key, suffix))
 
 
 def _neutral(one: Finding, hosts: Mapping[str, Host]) -> Finding:
@@ -209,7 +209,7 @@ def installed(version_of: Callable[[str], str | None]) -> Iterator[Finding]:
 
 
 def told_by_inventory(scenario: Scenario, inventory: Inventory) -> Iterator[Finding]:
-    """What the scenario's changes need to be told by the inventory."""
+    """What the scenario's changes need to know from the inventory."""
     if inventory.changes.via is None and None in altering(scenario, inventory):
         yield problem(
             "the inventory names no host from which switches are reached",

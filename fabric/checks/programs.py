@@ -215,7 +215,7 @@ def _ask_launcher(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
 
 
 def _read_launcher(looked: Looked) -> Iterator[Finding]:
-    """That mpirun does not start anything, and why; one that is not there is told by ``programs``."""
+    """That mpirun does not start anything, and why; one that is not there is reported by ``programs``."""
     (argv,) = _ask_launcher(looked.host, looked.needs)
     answer = looked.answers[argv]
     if answer.lost:

@@ -52,10 +52,10 @@ def planned(cables: Sequence[FoundCable], found: FoundFabric, topology: Topology
     An RNIC goes by its RDMA device or by its network interface. Where no port of a switch is called as one that was
     found, its labels are others (``1/1/1`` for port 1), and nothing is guessed of them.
     """
-    told = {name: found.hosts[name] for name in hosts if name in found.hosts and found.hosts[name].rnics}
+    reporting = {name: found.hosts[name] for name in hosts if name in found.hosts and found.hosts[name].rnics}
     rnics = {
         (host.name, name): FoundEnd(f"{host.name}/{rnic.device}", "")
-        for host in told.values()
+        for host in reporting.values()
         for rnic in host.rnics
         for name in (rnic.device, rnic.netdev)
     }
@@ -79,8 +79,8 @@ def planned(cables: Sequence[FoundCable], found: FoundFabric, topology: Topology
             ends |= {a: b, b: a} if often[a] == often[b] == 1 else {}
         elif (a is None) != (b is None):
             other = (cable.a if a is None else cable.b).node
-            # A host that was not asked, or told nothing, is no matter of the plan.
-            foreign += [cable] if other in told or other not in topology.hosts else []
+            # A host that was not asked, or reported nothing, is no matter of the plan.
+            foreign += [cable] if other in reporting or other not in topology.hosts else []
     twice = sorted(end.node for end, times in often.items() if times > 1)
     return Planned(ends, tuple(foreign), tuple(sorted(unlike)), tuple(twice))
 
@@ -89,7 +89,7 @@ def against_plan(plan: Planned, found: FoundFabric, topology: Topology) -> Itera
     """
     Cables exchanged, moved, not planned and missing, both ends named with their ports; and what is not compared.
 
-    Each cable that is not as planned is told once, two that are exchanged together.
+    Each cable that is not as planned is reported once, two that are exchanged together.
     """
     nodes = {end.node for end in plan.ends}
     there: dict[FoundEnd, FoundEnd] = {}
@@ -102,7 +102,7 @@ def against_plan(plan: Planned, found: FoundFabric, topology: Topology) -> Itera
     listed = any(not _is_rnic(end) and not _is_rnic(other) for end, other in there.items())
     for a, b in plan.ends.items() if listed else ():
         dark = a not in there and b not in there and not _is_rnic(a) and not _is_rnic(b)
-        if dark and (a.node, a.port) < (b.node, b.port):  # of an RNIC it is told by its host
+        if dark and (a.node, a.port) < (b.node, b.port):  # of an RNIC it is reported by its host
             what = f"the cable from {a} to {b} is missing or down"
             yield problem(what, _WHY_PLAN, "plug it, or mend cable and modules", *_about(a, b))
     yield from _not_compared(plan, listed=listed)
@@ -126,12 +126,12 @@ def _misplaced_as_planned(
     plan: Planned, wrong: Mapping[FoundEnd, FoundEnd], nodes: AbstractSet[str], topology: Topology
 ) -> Iterator[Finding]:
     """Every other cable that is not as planned, seen from the end that is planned, from its RNIC where it has one."""
-    told: set[FoundEnd] = set()
+    reported: set[FoundEnd] = set()
     for one in sorted(wrong, key=lambda end: (end not in plan.ends, not _is_rnic(end))):
         place, home = wrong[one], plan.ends.get(one)
-        if one in told or (home is None and not nodes >= {one.node, place.node}):
+        if one in reported or (home is None and not nodes >= {one.node, place.node}):
             continue
-        told |= {one, place}
+        reported |= {one, place}
         if home is None:
             what, advice = f"the cable from {_called(one, topology)} to {place} is not planned", "remove it, or plan it"
         else:
@@ -196,15 +196,15 @@ def wiring(
     """
     What differs on these *hosts* and between all switches; a finding names both ends of a cable, with ports.
 
-    Cables that nobody could list are told as unknown, never taken for right. What *cables*, a blueprint, says is
+    Cables that nobody could list are reported as unknown, never taken for right. What *cables*, a blueprint, says is
     compared with it, port by port, and the rest with the inventory.
     """
     for reason in found.unread:
         yield unknown(reason, "cables that are not listed are not compared", "see fabric check")
     for host in hosts:
-        told = found.hosts.get(host)
-        if told is None or not told.rnics:
-            reason = "; ".join(told.unread) if told and told.unread else "it was not asked"
+        found_host = found.hosts.get(host)
+        if found_host is None or not found_host.rnics:
+            reason = "; ".join(found_host.unread) if found_host and found_host.unread else "it was not asked"
             what = f"it told nothing of its RNICs ({reason}): its cables are known by their description at most"
             yield unknown(what, _WHY, "see fabric check", host)
     yield from _same_guid(found)
@@ -313,13 +313,13 @@ def _moved_hosts(left: dict[str, FoundEnd], topology: Topology) -> Iterator[Find
 
 
 def _absent(names: Sequence[str], wanted: Mapping[str, str], found: FoundFabric) -> Iterator[Finding]:
-    """RNICs without a cable that was found; of a host that told nothing nothing is known."""
+    """RNICs without a cable that was found; of a host that reported nothing nothing is known."""
     ports = {f"{host.name}/{rnic.device}": rnic for host in found.hosts.values() for rnic in host.rnics}
     for name in names:
         host = name.partition("/")[0]
-        told, rnic = found.hosts.get(host), ports.get(name)
-        if told is None or not told.rnics:
-            continue  # told once for the host
+        found_host, rnic = found.hosts.get(host), ports.get(name)
+        if found_host is None or not found_host.rnics:
+            continue  # reported once for the host
         if rnic is None:
             yield problem(f"no RNIC {name} on the host", _WHY, "see fabric check, or correct the platform", host)
         elif not rnic.active:
@@ -414,8 +414,8 @@ def _unlike(found: FoundFabric, topology: Topology, hosts: Sequence[str]) -> Ite
     """RNICs whose board or firmware is not that of most of the same place; where two are as many, nobody is named."""
     alike: dict[tuple[str, str], dict[str, FoundRnic]] = defaultdict(dict)
     for name in hosts:
-        told = found.hosts.get(name)
-        for rnic in told.rnics if told else ():
+        found_host = found.hosts.get(name)
+        for rnic in found_host.rnics if found_host else ():
             alike[topology.hosts[name].platform.name, rnic.device][name] = rnic
     for (_, device), rnics in alike.items():
         for what, attribute in (("board (PSID)", "board_id"), ("firmware", "firmware")):

@@ -62,7 +62,7 @@ class StopConditions:
         self._guards: dict[str, frozenset[str]] = {}  # change id to the hosts of its guards
         self._before: dict[str, Counters] = {}
         self._forced_until_s = -inf
-        self._said_unreadable: set[str] = set()
+        self._reported_unreadable: set[str] = set()
 
     @property
     def looked(self) -> bool:
@@ -101,8 +101,8 @@ class StopConditions:
 
     def lost(self, change: Change, command: Command, error: ExecutorError) -> None:
         """What a change asked was lost: a guard that cannot be reached cannot be told anything later either."""
-        told = change.change_id in self._live and guard_verb(command) in ("renew", "apply", "lift")
-        if told and isinstance(error, HostUnreachable):
+        needs_guard = change.change_id in self._live and guard_verb(command) in ("renew", "apply", "lift")
+        if needs_guard and isinstance(error, HostUnreachable):
             self._stop(f"{change.change_id}: its guard cannot be reached: {error}")
 
     def due_s(self, change: Change, silence: Silence) -> float:
@@ -143,8 +143,8 @@ class StopConditions:
         holds = [name for name in self._live if host in self._guards.get(name, ())]
         if holds and isinstance(error, ExecutorError):
             self._stop(f"{holds[0]}: the host of its guard does not answer: {error}")
-        elif host not in self._said_unreadable:
-            self._said_unreadable.add(host)
+        elif host not in self._reported_unreadable:
+            self._reported_unreadable.add(host)
             self._note("unwatched", {"host": host, "reason": str(error)})
 
     def _stop(self, reason: str, since_s: float | None = None) -> None:
@@ -244,8 +244,8 @@ class HeldChanges:
         change = hold.change
         self._changing.journal.record(change.change_id, state, fields)
         at_s = fields.get("at_s", self._executor.now())
-        told = {key: fields[key] for key in ("reason", "counters") if key in fields}
-        self._directory.events.append("change", at_s, {"change": change.change_id, "state": state, **told})
+        logged = {key: fields[key] for key in ("reason", "counters") if key in fields}
+        self._directory.events.append("change", at_s, {"change": change.change_id, "state": state, **logged})
         self._observer.change_state(change, state, str(fields.get("reason", "")))
         self._stops.entered(change, state, fields)
 
@@ -404,6 +404,6 @@ class HeldChanges:
         for _ in self._holds:
             try:
                 step()
-            except Exception:  # noqa: BLE001 - the error that the run dies of is told; this one comes of it
+            except Exception:  # noqa: BLE001 - the error that the run dies of is reported; this one comes of it
                 continue
             return

@@ -13,7 +13,7 @@ from fabric.errors import out_of_memory
 from fabric.runs.run_directory import RunDirectory
 
 STOP = "STOP"
-"""What the file is called; its first line, if it has one, is told as the reason."""
+"""What the file is called; its first line, if it has one, is given as the reason."""
 
 LOOK_S = 1.0
 """How often it is looked for (seconds of the executor's clock; choice: one ``stat`` costs nothing)."""
@@ -52,7 +52,7 @@ def _first_line(path: Path) -> str:
     return ""
 
 
-_TOLD_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interruption:
@@ -95,7 +95,7 @@ def heeding_threads(end: Callable[[], None]) -> Iterator[list[str]]:
     """
     Call *end* once when a thread dies because there is no memory left; what to say of it is in the list then.
 
-    Whatever else a thread dies of is told as before.
+    Whatever else a thread dies of is reported as before.
     """
     before, found = threading.excepthook, list[str]()
 
@@ -134,7 +134,7 @@ def listening(wake: Callable[[], None], stop_file: StopFile | None = None) -> It
         wake()
 
     in_main = threading.current_thread() is threading.main_thread()
-    before: dict[int, Any] = {number: signal.getsignal(number) for number in _TOLD_TO_END if in_main}
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in _END_SIGNALS if in_main}
     try:
         for number, handler in list(before.items()):
             if handler is not signal.SIG_IGN:  # a shell starts background jobs like that, and means it

@@ -82,11 +82,11 @@ class View(ABC):
         for one in answers.values():
             if one.truncated:
                 raise ToolError(f"{one.command.argv[0]} printed more than can be kept")
-        said = {name: (one.stdout, one.stderr, one.exit_status) for name, one in answers.items()}
-        if said == self._before:
+        texts = {name: (one.stdout, one.stderr, one.exit_status) for name, one in answers.items()}
+        if texts == self._before:
             return None
-        found = self.read(said)
-        self._before = said
+        found = self.read(texts)
+        self._before = texts
         return found
 
     @abstractmethod
@@ -107,7 +107,7 @@ class View(ABC):
 
     def one_port(self, end: End, host: str, argv: tuple[str, ...], read: Callable[..., Optics]) -> OpticsAsk:
         """Asked on *host*, and read by a tool's reader."""
-        return OpticsAsk(host, self.as_root(argv), lambda said: {end: read(*said)})
+        return OpticsAsk(host, self.as_root(argv), lambda text: {end: read(*text)})
 
 
 _PORTS_MOST = 254
@@ -175,13 +175,13 @@ class Subnet(View):
                 argv = mlxlink.optics_in_band(line.end.lid, line.end.port, rnic.device, rnic.port)
                 yield self.one_port(end, self.asker, argv, mlxlink.read_optics)
 
-    def _telemetry(self, said: Text) -> dict[End, Optics]:
+    def _telemetry(self, text: Text) -> dict[End, Optics]:
         """What UFM tells of its ends; it names an adapter by the node, ``iblinkinfo`` by the port."""
-        found = management.read_telemetry(*said)
-        told = {
+        found = management.read_telemetry(*text)
+        by_end = {
             end: found.get((guid, port)) or found.get((guid - port, port)) for (guid, port), end in self._ends.items()
         }
-        return {end: optics for end, optics in told.items() if optics is not None}
+        return {end: optics for end, optics in by_end.items() if optics is not None}
 
     def read(self, answers: Mapping[str, Text]) -> SeenLinks:
         """Of links that are joined as before only what was counted is read anew."""
@@ -234,10 +234,10 @@ def _adapter(description: str, topology: Topology) -> End | None:
     return (host.name, second) if host is not None and second in devices else None
 
 
-def _of(told: Mapping[tuple[int, int], T], line: PortLine) -> T | None:
+def _of(by_port: Mapping[tuple[int, int], T], line: PortLine) -> T | None:
     """Of an adapter one tool prints the port's GUID and the other the node's, which is one less for each port."""
     guid, port = line.end.guid, line.end.port
-    return told.get((guid, port), told.get((guid - port, port)))
+    return by_port.get((guid, port), by_port.get((guid - port, port)))
 
 
 def _joined(lines: Iterable[PortLine], ends: Mapping[tuple[int, int], End]) -> Iterable[tuple[End, End]]:
@@ -248,7 +248,7 @@ def _joined(lines: Iterable[PortLine], ends: Mapping[tuple[int, int], End]) -> I
             yield own, peer
 
 
-_WORD_BYTES = 4  # of what InfiniBand counts; all ports are told alike
+_WORD_BYTES = 4  # of what InfiniBand counts; all ports are reported alike
 _PORTS, _HEARD = "ports", "heard"
 
 
@@ -265,7 +265,7 @@ class SwitchView(View):
         return {_PORTS: self.question(nvue.PORTS), _HEARD: self.question(nvue.NEIGHBOURS)}
 
     def read(self, answers: Mapping[str, Text]) -> SeenLinks:
-        """A port in which a cable of the inventory was heard once is told from then on, up or down."""
+        """A port in which a cable of the inventory was heard once is reported from then on, up or down."""
         ports, neighbours = nvue.read_ports(*answers[_PORTS]), nvue.read_neighbours(*answers[_HEARD])
         need_heard(neighbours)
         topology = self.inventory.topology
@@ -290,8 +290,8 @@ class SwitchView(View):
     def optics(self) -> Iterable[OpticsAsk]:
         """All modules at once, and the bit errors of one port after the other."""
 
-        def read(said: Text) -> dict[End, Optics]:
-            found = nvue.read_optics(*said)
+        def read(text: Text) -> dict[End, Optics]:
+            found = nvue.read_optics(*text)
             return {(self.asker, number): found[number] for number in sorted(self._known & found.keys())}
 
         yield OpticsAsk(self.asker, self.as_root(nvue.OPTICS), read)

@@ -66,14 +66,14 @@ class Remembers(Protocol):
     """A follow-up that wants to know of earlier rounds what it did not ask for itself."""
 
     def ended(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> None:
-        """A phase is over: told once of each, in order, also of those from before an interruption."""
+        """A phase is over: called once for each, in order, also of those from before an interruption."""
 
 
-def announce(probes: Sequence[Probe], told: set[str], observer: Observer) -> None:
-    """Tell which parts are measured again because they dipped, each once; *told* has those that were told."""
+def announce(probes: Sequence[Probe], announced: set[str], observer: Observer) -> None:
+    """Tell which parts are measured again because they dipped, each once; *announced* has those that were."""
     tests = Counter(str(probe.params[AGAIN]) for probe in probes if AGAIN in probe.params)
-    if new := [part for part in tests if part not in told]:
-        told.update(new)
+    if new := [part for part in tests if part not in announced]:
+        announced.update(new)
         observer.measured_again(new, sum(tests[part] for part in new))
 
 

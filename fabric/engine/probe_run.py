@@ -35,14 +35,14 @@ def roll_call_problem(result: CommandResult, names: dict[str, str]) -> str:
     fabric: a time-out, a broken connection. Who does not answer is to blame, and nothing is said of the fabric. A host
     that was asked for its name is there whatever it says.
     """
-    host, said = result.command.host, result.stdout
+    host, stdout = result.command.host, result.stdout
     if result.command.argv == NAME_WORDS:
-        if result.exit_status == 0 and _NAME.fullmatch(said):
-            names[host] = said.rstrip("\n")
+        if result.exit_status == 0 and _NAME.fullmatch(stdout):
+            names[host] = stdout.rstrip("\n")
         return ""
-    if (result.exit_status, said) == (0, f"{WORDS[1]}\n"):
+    if (result.exit_status, stdout) == (0, f"{WORDS[1]}\n"):
         return ""
-    return f"{host}: {' '.join(WORDS)}: exit {result.exit_status}: {(said or result.stderr)[:80]!r}"
+    return f"{host}: {' '.join(WORDS)}: exit {result.exit_status}: {(stdout or result.stderr)[:80]!r}"
 
 
 SERVER_READY_S = 15.0

@@ -100,7 +100,7 @@ class Watch(Beside):
         stop: Path | None = None,
     ) -> None:
         super().__init__(executor)
-        self._told_s = told_s
+        self._batch_s = told_s
         self._settings = settings
         self._log, self._stop, self._storms = log, stop, PauseStorms()
         self._series: dict[Ticket, _Series] = {}
@@ -148,11 +148,11 @@ class Watch(Beside):
 
     def _start(self, series: _Series) -> None:
         series.rows.clear()
-        ticket = self._inner.start_sampling(series.host, series.sources, series.period_s, self._told_s)
+        ticket = self._inner.start_sampling(series.host, series.sources, series.period_s, self._batch_s)
         self._series[ticket] = series
 
     def _is_ours(self, happening: Happening) -> bool:
-        """Of what we started only the loss is told."""
+        """Of what we started only the loss is passed on."""
         series = self._series.pop(happening.ticket, None)
         if series is None:
             return False
@@ -189,7 +189,7 @@ class Watch(Beside):
             if found is not None:
                 self._storms.take(host, found.part, found.name, at_s, value)
         if self._storms.found and self._stop is not None:
-            with suppress(OSError):  # a full disk is told by what is written next
+            with suppress(OSError):  # a full disk is reported by what is written next
                 self._stop.write_text(f"{self._storms.found}\n")
 
 
@@ -244,8 +244,8 @@ class OpticsWatch:
         while queue:
             one = queue.popleft()
             try:
-                said = yield from ask(one.host, one.argv, timeout_s=ASK_S, output_cap_bytes=_CAP_BYTES)
-                found = one.read((said.stdout, said.stderr, said.exit_status))
+                answer = yield from ask(one.host, one.argv, timeout_s=ASK_S, output_cap_bytes=_CAP_BYTES)
+                found = one.read((answer.stdout, answer.stderr, answer.exit_status))
             except (ExecutorError, ToolError) as exc:
                 failures[0] += 1
                 if failures[0] == IN_VAIN:
@@ -254,7 +254,7 @@ class OpticsWatch:
                 continue
             failures[0] = 0
             for end, optics in found.items():
-                self._write(end, optics, said.started_s)
+                self._write(end, optics, answer.started_s)
         self.busy -= 1
 
     def _write(self, end: End, found: Optics, at_s: float) -> None:

@@ -5,7 +5,7 @@ The bound is of the inventory alone, whatever the routing: the least over RNICs'
 taken together, of line rate over load (headers and NCCL's own share are not taken off). A ring's bus bandwidth is that
 of all rails; of an all-to-all bytes for GPUs of the same host stay on NVLink. The bisection is what rings of two hosts
 carry that all run at once, one of each half: their bus bandwidths together cross the middle, each way. Nobody publishes
-a limit for such numbers, so they are told; where the baseline has one, it judges (``verdict/probes.py``).
+a limit for such numbers, so they are shown; where the baseline has one, it judges (``verdict/probes.py``).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BISECTION = "bisection, one way"
 _BESIDE = ("rnic_to_rnic", "pairwise")  # kinds whose numbers belong beside the curve
 
 
-def is_told(probe: Probe, verdict: ProbeVerdict) -> bool:
+def is_only_shown(probe: Probe, verdict: ProbeVerdict) -> bool:
     """Whether its number stands in the curve and judges nothing, because there is no limit for it."""
     judged = verdict.limit_gbps is not None or verdict.outcome is not Outcome.INCONCLUSIVE
     return CURVE in probe.params and verdict.value_gbps is not None and not judged
@@ -59,7 +59,7 @@ def _point(probe: Probe, verdict: ProbeVerdict, bounds: HallBounds | None) -> Ha
         bound_gbps=None if bounds is None else bounds.bus_gbps(probe),
         limit_gbps=verdict.limit_gbps,
         outcome=verdict.outcome,
-        reason="" if is_told(probe, verdict) else verdict.reason,
+        reason="" if is_only_shown(probe, verdict) else verdict.reason,
     )
 
 

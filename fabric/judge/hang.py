@@ -48,7 +48,7 @@ def judge_hang(evidence: JobEvidence) -> Hang:
     evidence = replace(evidence, ranks=evidence.ranks.union(*(trace.members for trace in evidence.traces)))
     groups = grouped(evidence.traces, lambda trace: trace.group)
     notes = list(evidence.notes)
-    found: list[_Told] = []
+    found: list[_StuckGroup] = []
     for group, traces in groups.items():
         members = frozenset[int]().union(*(trace.members for trace in traces))
         if group.endswith("(default_pg)"):
@@ -96,11 +96,11 @@ def _of_one_job(traces: Sequence[RankTrace]) -> list[RankTrace]:
     ]
 
 
-_Told = tuple[Standstill, list[HangSuspect]]  # where a group stands still, and who may be why
+_StuckGroup = tuple[Standstill, list[HangSuspect]]  # where a group stands still, and who may be why
 
 
-def _standstill(group: str, traces: Sequence[RankTrace], members: frozenset[int]) -> _Told | None:
-    """The first collective with something wrong, and who is to blame; None where all ranks told that all is over."""
+def _standstill(group: str, traces: Sequence[RankTrace], members: frozenset[int]) -> _StuckGroup | None:
+    """The first collective with something wrong, and who is to blame; None where all ranks report that all is over."""
     if not traces:
         return None
     silent = members - {trace.rank for trace in traces}
@@ -210,7 +210,7 @@ def _words(call: Call) -> str:
     return f"{call.op}{counts}{' ' if call.dtypes else ''}{', '.join(call.dtypes)}"
 
 
-def _counted(group: str, traces: Sequence[RankTrace], furthest: int) -> _Told | None:
+def _counted(group: str, traces: Sequence[RankTrace], furthest: int) -> _StuckGroup | None:
     """The same of what NCCL RAS counted; None where a later answer shows that the job goes on."""
     times = sorted({trace.at_s for trace in traces if trace.at_s is not None})
     frozen = bool(times) and times[-1] - times[0] >= FROZEN_S
@@ -224,7 +224,7 @@ def _counted(group: str, traces: Sequence[RankTrace], furthest: int) -> _Told | 
     return standing, list(_awaited(standing, absent, {}))
 
 
-def _causes(found: Sequence[_Told], evidence: JobEvidence, *, all_known: bool) -> list[HangSuspect]:
+def _causes(found: Sequence[_StuckGroup], evidence: JobEvidence, *, all_known: bool) -> list[HangSuspect]:
     """
     Without ranks that are absent because they wait in another group, or because a peer of theirs went away.
 

@@ -94,16 +94,16 @@ def training_impact(
         return TrainingImpact(gpus, None, None, notes=notes)
     looked, rate = f"{failures.host_days:,.1f} host-days", f"{failures.per_host_day:.2g} per host-day"
     if failures.is_bound:
-        said = f"no failure in {looked}: rate at most {rate} (95 %)"
+        summary = f"no failure in {looked}: rate at most {rate} (95 %)"
     else:
-        said = f"{counted(failures.count, 'failure')} in {looked}: {rate}"
+        summary = f"{counted(failures.count, 'failure')} in {looked}: {rate}"
     mttf = mttf_s(hosts, failures.per_host_day)
     return TrainingImpact(
         gpus,
         mttf,
         expected_ettr(mttf, restart_s=RESTART_S, every_s=best_interval_s(mttf, WRITE_S), write_s=WRITE_S),
         failures.is_bound,
-        notes=(*stretched, said),
+        notes=(*stretched, summary),
         failures=failures.count,
         host_days=failures.host_days,
     )

@@ -48,8 +48,8 @@ def staged(scenario: Scenario, inventory: Inventory) -> tuple[Scenario, tuple[st
     parts: dict[str, list[Phase]] = {}
     lines: list[str] = []
     for phase in scenario.phases:
-        parts[phase.name], said = _in_stages(phase, scenario, inventory)
-        lines += [f"{phase.name}: {line}" for line in said]
+        parts[phase.name], coverage = _in_stages(phase, scenario, inventory)
+        lines += [f"{phase.name}: {line}" for line in coverage]
     of = {name: [part.name for part in made] for name, made in parts.items()}
     phases = [
         replace(part, needs=tuple(name for need in part.needs for name in of.get(need, [need])))
@@ -74,11 +74,11 @@ def _in_stages(phase: Phase, scenario: Scenario, inventory: Inventory) -> tuple[
         elif isinstance(spec, LinkBurnSpec):
             try:
                 routing = _routing(spec.routing, phase, inventory)
-                flows, said = burn(inventory.topology, scenario.hosts, routing=routing)
+                flows, coverage = burn(inventory.topology, scenario.hosts, routing=routing)
             except ValueError as exc:
                 raise ConfigError.at(scenario.source, f"{phase.name}: {spec.name}: {exc}") from exc
             stages += spec.changed(stages=flows, routing=routing).one_by_one()
-            lines += said
+            lines += coverage
     if not stages:
         return [phase], lines
     names = [phase.name] if len(stages) == 1 else [f"{phase.name}-s{number + 1}" for number in range(len(stages))]

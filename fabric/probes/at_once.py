@@ -178,7 +178,7 @@ _PAUSES = ("rx_prio", "tx_prio")
 
 def _grown(before: CommandResult, after: CommandResult) -> Mapping[str, int]:
     """What one port counted meanwhile, priorities together; nothing of what was not there or was cleared."""
-    first, last = (roce.read_congestion(told.stdout) or {} for told in (before, after))
+    first, last = (roce.read_congestion(result.stdout) or {} for result in (before, after))
     grown: dict[str, int] = {}
     for name in first.keys() & last.keys():
         found = growth(name, first[name], last[name])

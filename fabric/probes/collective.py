@@ -182,8 +182,8 @@ def _short(name: str) -> str:
 
 def _counted(hosts: Counter[str], others: Counter[str]) -> str:
     """``gpu001 x 8, gpu002 x 8 and 3 more``: first those of which there are not as many among the others."""
-    told = sorted(hosts, key=lambda host: hosts[host] == others[host])
-    return some([f"{host} x {hosts[host]}" for host in told], _NAMED) or "none"
+    ordered = sorted(hosts, key=lambda host: hosts[host] == others[host])
+    return some([f"{host} x {hosts[host]}" for host in ordered], _NAMED) or "none"
 
 
 def _garbled(probe: Probe, host: str) -> NamedPart | None:
@@ -294,7 +294,7 @@ class AllReduceSpec(CollectiveSpec):
 
     @property
     def without_limit(self) -> bool:
-        """Whether its numbers are told, and judged only where there is a limit all the same."""
+        """Whether its numbers are shown, and judged only where there is a limit all the same."""
         return False
 
     def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:

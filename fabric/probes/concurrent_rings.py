@@ -41,7 +41,7 @@ class ConcurrentRingsSpec(AllReduceSpec):
 
     @property
     def without_limit(self) -> bool:
-        """Where numbers are told."""
+        """Where numbers are shown."""
         return self.told
 
     def ranks(self, gpus: int, *, hosts: int) -> int:

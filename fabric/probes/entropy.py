@@ -68,7 +68,7 @@ class EntropySpec(CircleSpec):
     def counted(cls, probe: Probe, topology: Topology, answered: Answered) -> Iterator[Measurement]:
         """What hosts counted, and by how much both ends of each cable up grew; none where a switch did not tell."""
         yield from super().counted(probe, topology, answered)
-        before, after = (_told(answers) for answers in (answered.before, answered.after))
+        before, after = (_switch_ports(answers) for answers in (answered.before, answered.after))
         grown = {end: _grown(before[end], after[end]) for end in before.keys() & after.keys()}
         for name in switches_of(probe, topology):
             for port, (far, far_port) in _heard(answered.after, name, topology).items():
@@ -90,23 +90,23 @@ def switches_of(probe: Probe, topology: Topology) -> list[str]:
     return [name for name, login in logins if login is not None and login.management == "nvue"]
 
 
-def _told(answers: Sequence[CommandResult]) -> dict[tuple[str, str], nvue.SwitchPort]:
-    """By switch and port what it told; of a switch that cannot be read none is there."""
+def _switch_ports(answers: Sequence[CommandResult]) -> dict[tuple[str, str], nvue.SwitchPort]:
+    """By switch and port what it reported; of a switch that cannot be read none is there."""
     found: dict[tuple[str, str], nvue.SwitchPort] = {}
-    for said in answers:
-        if said.command.argv == nvue.PORTS and not said.truncated:
+    for answer in answers:
+        if answer.command.argv == nvue.PORTS and not answer.truncated:
             with suppress(ToolError):
-                ports = nvue.read_ports(said.stdout, said.stderr, said.exit_status)
-                found |= {(said.command.host, name): port for name, port in ports.items()}
+                ports = nvue.read_ports(answer.stdout, answer.stderr, answer.exit_status)
+                found |= {(answer.command.host, name): port for name, port in ports.items()}
     return found
 
 
 def _heard(answers: Sequence[CommandResult], switch: str, topology: Topology) -> dict[str, tuple[str, str]]:
     """By port of a switch the switch above that it hears, and which port of that."""
-    for said in answers:
-        if said.command.host == switch and said.command.argv == nvue.NEIGHBOURS and not said.truncated:
+    for answer in answers:
+        if answer.command.host == switch and answer.command.argv == nvue.NEIGHBOURS and not answer.truncated:
             with suppress(ToolError):
-                heard = nvue.read_neighbours(said.stdout, said.stderr, said.exit_status)
+                heard = nvue.read_neighbours(answer.stdout, answer.stderr, answer.exit_status)
                 above = topology.above.get(switch, {})
                 return {one.interface: (far, one.port) for one in heard if (far := one.called(above))}
     return {}

@@ -93,7 +93,7 @@ def left_out(phase: Phase, hosts: Sequence[str], probes: Iterable[Probe], topolo
     """
     A note for each kind that the phase asks for and that cannot be measured on some host, and what it needs.
 
-    What no fabric of this shape could measure is said as well, as a mere note: nothing is missed there.
+    What no fabric of this shape could measure is reported as well, as a mere note: nothing is missed there.
     """
     measured: dict[str, set[str]] = {}
     for probe in probes:
@@ -104,8 +104,8 @@ def left_out(phase: Phase, hosts: Sequence[str], probes: Iterable[Probe], topolo
         for name, kind in kinds.items()
     }
     unjoined = {name: spec.unjoined(hosts, topology) for name, spec in kinds.items()}
-    told = [note(f"{name} on {fold(of)}: {text}") for name, found in unjoined.items() for text, of in found.items()]
+    notes = [note(f"{name} on {fold(of)}: {text}") for name, found in unjoined.items() for text, of in found.items()]
     for name, found in unjoined.items():
         missing[name] = [host for host in missing[name] if all(host not in of for of in found.values())]
     short = [f"no {name} on {fold(alone)}: it needs {kinds[name].needs}" for name, alone in missing.items() if alone]
-    return [Reason(text, ReasonKind.UNPLANNED) for text in short] + told
+    return [Reason(text, ReasonKind.UNPLANNED) for text in short] + notes

@@ -74,7 +74,7 @@ class LatencySpec(PairSpec):
         return int_param(probe, "iterations") * _SLOW_MESSAGE_S
 
     @classmethod
-    def told(cls, probe: Probe, topology: Topology, sides: Sequence[AnsweredSide]) -> Reading:
+    def read_sides(cls, probe: Probe, topology: Topology, sides: Sequence[AnsweredSide]) -> Reading:
         """The client's median, 99th percentile and largest, or why there are none."""
         command, stdout = sides[-1].result.command, sides[-1].result.stdout
         found = parse_latency(stdout)

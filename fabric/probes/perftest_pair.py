@@ -144,10 +144,10 @@ class PerftestSpec(ProbeSpec):
             return min(failures, key=lambda failure: failure[0] in _CONSEQUENCES)[1]
         if answered.client is None:
             return Reading((), Outcome.ERROR, "the client was never started")
-        return cls.told(probe, topology, sides)
+        return cls.read_sides(probe, topology, sides)
 
     @classmethod
-    def told(cls, probe: Probe, topology: Topology, sides: Sequence[AnsweredSide]) -> Reading:
+    def read_sides(cls, probe: Probe, topology: Topology, sides: Sequence[AnsweredSide]) -> Reading:
         """What two sides say that did not fail, the client last."""
         tests = [test for side in sides for test in side.log.tests]
         wrong = [text for side in sides for text in _wrong(side, topology)] or _apart(tests)
@@ -155,7 +155,7 @@ class PerftestSpec(ProbeSpec):
             return Reading((), Outcome.ERROR, "; ".join(wrong))
         row = tests[-1].rows[0]
         value = row.bw_average_gbps
-        assert value is not None  # else it was said as a problem
+        assert value is not None  # else it was reported as a problem
         return Reading((Measurement(probe.probe_id, "bandwidth", value, "Gb/s", row.size_bytes),))
 
 

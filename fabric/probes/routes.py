@@ -51,8 +51,8 @@ def links_probe(by: RouteAsker) -> Probe:
         if rnic.rail == plane.rail
     ]
     above = _below_others(plane, topology)
-    told = {"wanted": (*plane.leaves, *above, *rnics), "leaves": plane.leaves, "above": above}
-    return _probe(by, "links", {"lid": 0, **{name: "\n".join(nodes) for name, nodes in told.items()}})
+    node_lists = {"wanted": (*plane.leaves, *above, *rnics), "leaves": plane.leaves, "above": above}
+    return _probe(by, "links", {"lid": 0, **{name: "\n".join(nodes) for name, nodes in node_lists.items()}})
 
 
 def _below_others(plane: Plane, topology: Topology) -> list[str]:
@@ -110,12 +110,12 @@ class RoutesSpec(ProbeSpec):
         client = answered.client
         if client is None:
             return Reading((), Outcome.INCONCLUSIVE, "the command was never started")
-        said = (client.stdout, client.stderr, client.exit_status)
+        output = (client.stdout, client.stderr, client.exit_status)
         try:
             if probe.params["lid"]:
-                rows = _table(probe, infiniband.read_routes(*said))
+                rows = _table(probe, infiniband.read_routes(*output))
             else:
-                rows = _links(probe, infiniband.read_ports(*said))
+                rows = _links(probe, infiniband.read_ports(*output))
         except (ToolError, UnreadableOutput) as exc:
             return Reading((), Outcome.INCONCLUSIVE, f"{client.command.host}: routes cannot be read: {exc}")
         found = tuple(Measurement(probe.probe_id, metric, float(value), "number") for metric, value in rows)

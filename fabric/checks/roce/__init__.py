@@ -1,8 +1,8 @@
 """
 Whether RoCE packets of probes and collectives are in one queue, the lossless one, and alike on all hosts and switches.
 
-Both ends of every cable as they told to be set are joined: host ports by one shell text, switch ports by NVUE.
-``rules.py`` is what is compared, and what is wrong by rule; here: who differs from most, and what is told of all that.
+Both ends of every cable as they reported to be set are joined: host ports by one shell text, switch ports by NVUE.
+``rules.py`` is what is compared, and what is wrong by rule; here: who differs from most, and what is reported of that.
 """
 
 from collections import Counter
@@ -51,22 +51,22 @@ def ask_switches(topology: Topology, asked: Iterable[str]) -> dict[str, tuple[Ar
     return {name: argvs for name in managed if name in topology.ethernet_switches}
 
 
-def told_by(looked: Looked) -> dict[str, RocePort] | None:
-    """What the ports of a host told, by device; None when that cannot be read."""
+def host_ports(looked: Looked) -> dict[str, RocePort] | None:
+    """What the ports of a host reported, by device; None when that cannot be read."""
     asked = ask_host(looked.host, looked.needs)
     answer = looked.answers.get(asked[0]) if asked else None
     return None if answer is None else roce.read(answer.stdout)
 
 
 def ends(hosts: Mapping[str, Looked], switches: Mapping[str, Answers], unread: list[tuple[str, str]]) -> list[RoceEnd]:
-    """Every port that told something, with the other end of its cable; *unread* takes which switch did not, and why."""
+    """Every port that answered, with the other end of its cable; *unread* takes which switch did not, and why."""
     platforms = [looked.host.platform for looked in hosts.values()]
     wanted = _most(platform.traffic_class for platform in platforms)
     slowed = not platforms or any(platform.congestion_control == "dcqcn" for platform in platforms)
     found = {(end.node, end.port): end for name, looked in hosts.items() for end in _of_host(name, looked)}
-    cnp_dscp = _most(end.told.cnp_dscp for end in found.values())
+    cnp_dscp = _most(end.reported.cnp_dscp for end in found.values())
     cables: list[tuple[tuple[str, str], tuple[str, str]]] = []
-    by_address = {(end.node, word): key for key, end in found.items() for word in _called(end.told)}
+    by_address = {(end.node, word): key for key, end in found.items() for word in _called(end.reported)}
     names = {*hosts, *switches}
     for switch, answers in switches.items():
         reasons: list[str] = []
@@ -75,9 +75,9 @@ def ends(hosts: Mapping[str, Looked], switches: Mapping[str, Answers], unread: l
         peers = {port: peer for port, peer in peers.items() if peer[0]}
         if not peers and not reasons:
             reasons.append("LLDP hears no host and no switch of this fabric")
-        told = list(_of_switch(switch, answers, peers, hosts, reasons))
+        switch_ends = list(_of_switch(switch, answers, peers, hosts, reasons))
         unread += ((switch, reason) for reason in reasons)
-        for end in told:
+        for end in switch_ends:
             end = replace(end, wanted=wanted, cnp_dscp=cnp_dscp, slowed_down=slowed)
             found[switch, end.port] = end
         for port, (node, far) in peers.items():
@@ -99,17 +99,17 @@ def _leaf(end: RoceEnd) -> str:
 
 def _of_host(name: str, looked: Looked) -> Iterator[RoceEnd]:
     platform = looked.host.platform
-    for device, told in (told_by(looked) or {}).items():
+    for device, reported in (host_ports(looked) or {}).items():
         rnic = platform.rnic_by_device.get(device)
         yield RoceEnd(
             name,
             device,
             f"platform {platform.name}",
-            told,
+            reported,
             platform.traffic_class,
             rate_gbps=rnic.line_rate_gbps if rnic else None,
             host=looked.host,
-            cnp_dscp=told.cnp_dscp,
+            cnp_dscp=reported.cnp_dscp,
             slowed_down=platform.congestion_control == "dcqcn",
         )
 
@@ -135,18 +135,18 @@ def _of_switch(
     others, own = configured
     for port in (port for port in ports if port in peers):
         alike = TO_HOSTS if peers[port][0] in hosts else "ports to switches"
-        told = replace(own.get(port, others), interface=port, mtu=ports[port].mtu)
-        yield RoceEnd(name, port, alike, told, None, rate_gbps=ports[port].speed_gbps)
+        reported = replace(own.get(port, others), interface=port, mtu=ports[port].mtu)
+        yield RoceEnd(name, port, alike, reported, None, rate_gbps=ports[port].speed_gbps)
 
 
-def _called(told: RocePort) -> Iterator[str]:
+def _called(reported: RocePort) -> Iterator[str]:
     """What lldpd may call a host's port: its MAC address, or the interface."""
-    return (word.lower() for word in (told.address, told.interface) if word)
+    return (word.lower() for word in (reported.address, reported.interface) if word)
 
 
 def _most(values: Iterable[int | None]) -> int | None:
-    told = Counter(value for value in values if value is not None)
-    return min(told, key=lambda value: (-told[value], value)) if told else None
+    counts = Counter(value for value in values if value is not None)
+    return min(counts, key=lambda value: (-counts[value], value)) if counts else None
 
 
 CABLES_MOST = 4
@@ -157,12 +157,12 @@ _UNLIKE = "ports that are not set alike are not measured alike, and one lossy ho
 
 def _read_host(looked: Looked) -> Iterator[Finding]:
     """That its settings cannot be read, or which classes it measures in."""
-    ports = told_by(looked)
+    ports = host_ports(looked)
     if ports is None:
         (asked,) = ask_host(looked.host, looked.needs)
         answer = looked.answers[asked]
-        said = excuse(answer) if answer.exit_status else "the answer is cut"
-        yield _unread(said, "mlnx_qos -i INTERFACE there")
+        reason = excuse(answer) if answer.exit_status else "the answer is cut"
+        yield _unread(reason, "mlnx_qos -i INTERFACE there")
     else:
         yield from _classes(looked.host, ports)
 
@@ -182,19 +182,19 @@ def _compare_ends(hosts: Mapping[str, Looked], switches: Mapping[str, Answers]) 
     found = ends(hosts, switches, unread)
     for switch, reason in unread:
         yield _unread(reason, "nv show qos roce there", switch)
-    yield from _rows(_told(found))
+    yield from _rows(_findings(found))
 
 
-def _rows(told: Iterable[tuple[RoceEnd, Finding]]) -> Iterator[Finding]:
+def _rows(findings: Iterable[tuple[RoceEnd, Finding]]) -> Iterator[Finding]:
     """The same of many ends as one: of a node's ports, then of nodes that have it of the same ports."""
     of_node: dict[tuple[Finding, str], list[RoceEnd]] = {}
-    for end, one in told:
+    for end, one in findings:
         of_node.setdefault((one, end.node), []).append(end)
     alike: dict[tuple[Finding, str, str, int], list[RoceEnd]] = {}
     for (one, _), those in of_node.items():
         ports, interfaces = (
             fold(end.port for end in those),
-            fold(end.told.interface for end in those if end.told.interface),
+            fold(end.reported.interface for end in those if end.reported.interface),
         )
         alike.setdefault((one, ports, interfaces, those[0].priority), []).extend(those)
     for (one, ports, interfaces, priority), those in alike.items():
@@ -203,30 +203,30 @@ def _rows(told: Iterable[tuple[RoceEnd, Finding]]) -> Iterator[Finding]:
         yield replace(one, hosts=nodes, what=f"{ports}{_cables(those, many=len(nodes) > 1)}: {one.what}", advice=advice)
 
 
-def _unread(said: str, advice: str, *switch: str) -> Finding:
-    return unknown(f"the settings of RoCE cannot be read: {said}", LOSSY, advice, *switch)
+def _unread(reason: str, advice: str, *switch: str) -> Finding:
+    return unknown(f"the settings of RoCE cannot be read: {reason}", LOSSY, advice, *switch)
 
 
 def _cables(those: Sequence[RoceEnd], *, many: bool) -> str:
     """The other ends; with both ends where they are of *many* nodes."""
     far = [f"{end.name} -- {end.far.name}" if many else end.far.name for end in those if end.far is not None]
-    said = f"{'cables' if len(far) > 1 else 'cable'}{'' if many else ' to'}"
-    return f" ({said} {some(far, CABLES_MOST)})" if far else ""
+    word = f"{'cables' if len(far) > 1 else 'cable'}{'' if many else ' to'}"
+    return f" ({word} {some(far, CABLES_MOST)})" if far else ""
 
 
-def _told(found: Sequence[RoceEnd]) -> Iterator[tuple[RoceEnd, Finding]]:
-    """What is wrong by rule, each setting of an end once; then who differs in what no rule has told."""
+def _findings(found: Sequence[RoceEnd]) -> Iterator[tuple[RoceEnd, Finding]]:
+    """What is wrong by rule, each setting of an end once; then who differs in what no rule has reported."""
     settings = with_knobs(found)
     kinds = Counter(end.alike for end in found)
     done: set[tuple[str, str]] = set()
     for rule in RULES:
-        wrong = [(end, said) for end in found if (end.name, rule.about) not in done and (said := rule.wrong(end))]
+        wrong = [(end, fault) for end in found if (end.name, rule.about) not in done and (fault := rule.wrong(end))]
         done.update((end.name, rule.about) for end, _ in wrong)
         many = Counter(end.alike for end, _ in wrong)
-        for end, said in wrong:
+        for end, fault in wrong:
             few = settings[rule.about].of is not None and 2 * many[end.alike] < kinds[end.alike]
             severity = Severity.PROBLEM if few else rule.severity
-            yield end, Finding("", severity, (), said, rule.why, _fix(settings[rule.about], end))
+            yield end, Finding("", severity, (), fault, rule.why, _fix(settings[rule.about], end))
     compared = {about: one.of for about, one in settings.items() if one.of is not None}
     values = {(end.name, about): _text(of(end)) for end in found for about, of in compared.items()}
     usual = _usual(found, values, done)

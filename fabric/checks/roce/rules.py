@@ -17,16 +17,16 @@ from fabric.tools.roce import Marking, RocePort
 @dataclass(frozen=True, slots=True)
 class RoceEnd:
     """
-    One port: what it told, the *class* that is measured in, and the other end of its cable where somebody heard it.
+    One port: what it reported, the *class* that is measured in, and the other end of its cable where somebody heard it.
 
-    *host* is None at a switch; *alike* says which ports it is compared with. *heard*: False where its leaf told whom it
+    *host* is None at a switch; *alike* says which ports it is compared with. *heard*: False where its leaf says whom it
     hears, and did not hear it.
     """
 
     node: str
     port: str
     alike: str
-    told: RocePort
+    reported: RocePort
     wanted: int | None
     rate_gbps: float | None = None
     host: Host | None = None
@@ -44,7 +44,7 @@ class RoceEnd:
     def priority(self) -> int:
         """Of the class that is measured in; the kernel's map is DSCP / 8 until it is altered, Cumulus Linux's too."""
         wanted = self.wanted or 0
-        return self.told.priority_of.get(wanted >> 2, wanted >> 5)
+        return self.reported.priority_of.get(wanted >> 2, wanted >> 5)
 
 
 _PROFILE = "; where it follows a profile of its own: nv unset interface {port} qos "
@@ -65,13 +65,13 @@ class RoceSetting:
 
 
 def _gid_type(end: RoceEnd) -> object:
-    return end.told.gid_types.get((end.host.platform.gid_index if end.host else None) or 0)
+    return end.reported.gid_types.get((end.host.platform.gid_index if end.host else None) or 0)
 
 
 def _marked(marks: Mapping[int, Marking]) -> str:
     """By queue, thresholds to two digits: ``nv show`` rounds them (146.48 KB), ``nv config show`` does not."""
-    said = {queue: tuple(map(_about, (one.kmin_bytes, one.kmax_bytes))) for queue, one in sorted(marks.items())}
-    return ", ".join(f"queue {queue} from {kmin} to {kmax}" for queue, (kmin, kmax) in said.items()) or "off"
+    thresholds = {queue: tuple(map(_about, (one.kmin_bytes, one.kmax_bytes))) for queue, one in sorted(marks.items())}
+    return ", ".join(f"queue {queue} from {kmin} to {kmax}" for queue, (kmin, kmax) in thresholds.items()) or "off"
 
 
 def _about(size_bytes: int | None) -> str:
@@ -80,11 +80,11 @@ def _about(size_bytes: int | None) -> str:
 
 SETTINGS: Mapping[str, RoceSetting] = {
     "mtu": RoceSetting(
-        "MTU", lambda end: end.told.mtu, "ip link set {port} mtu 9000", "nv set interface {port} link mtu 9216"
+        "MTU", lambda end: end.reported.mtu, "ip link set {port} mtu 9000", "nv set interface {port} link mtu 9216"
     ),
     "trust": RoceSetting(
         "trust",
-        lambda end: end.told.trust,
+        lambda end: end.reported.trust,
         "mlnx_qos -i {port} --trust dscp (of mlnx-tools)",
         "nv set qos mapping PROFILE trust both" + _PROFILE + "mapping",
     ),
@@ -96,7 +96,7 @@ SETTINGS: Mapping[str, RoceSetting] = {
     ),
     "pfc": RoceSetting(
         "PFC on priorities",
-        lambda end: end.told.pfc,
+        lambda end: end.reported.pfc,
         "mlnx_qos -i {port} --pfc with a 1 in the place of priority {priority}",
         "nv set qos roce" + _PROFILE + "pfc",
     ),
@@ -104,45 +104,45 @@ SETTINGS: Mapping[str, RoceSetting] = {
     "buffer": RoceSetting("buffer", None, "mlnx_qos -i {port} --cable_len METRES, or --buffer_size"),
     "cable": RoceSetting(
         "cable length in m",
-        lambda end: end.told.cable_m,
+        lambda end: end.reported.cable_m,
         "mlnx_qos -i {port} --cable_len METRES",
         "nv set qos pfc PROFILE cable-length METRES" + _PROFILE + "pfc",
     ),
     "ecn_np": RoceSetting(
         "ECN (NP) on priorities",
-        lambda end: end.told.ecn.get("roce_np"),
+        lambda end: end.reported.ecn.get("roce_np"),
         "echo 1 > /sys/class/net/{port}/ecn/roce_np/enable/{priority}",
     ),
     "ecn_rp": RoceSetting(
         "ECN (RP) on priorities",
-        lambda end: end.told.ecn.get("roce_rp"),
+        lambda end: end.reported.ecn.get("roce_rp"),
         "echo 1 > /sys/class/net/{port}/ecn/roce_rp/enable/{priority}",
     ),
     "ecn": RoceSetting(
         "ECN",
-        lambda end: None if end.told.marks is None else _marked(end.told.marks),
+        lambda end: None if end.reported.marks is None else _marked(end.reported.marks),
         at_switch="nv set qos congestion-control PROFILE traffic-class N ecn enable, min-threshold BYTES, "
         "max-threshold BYTES" + _PROFILE + "congestion-control",
     ),
     "xoff": RoceSetting(
         "Xoff",
-        lambda end: end.told.xoff_bytes,
+        lambda end: end.reported.xoff_bytes,
         at_switch="nv set qos pfc PROFILE xoff-threshold BYTES" + _PROFILE + "pfc",
     ),
     "cnp": RoceSetting(
         "DSCP of CNP",
-        lambda end: end.told.cnp_dscp,
+        lambda end: end.reported.cnp_dscp,
         "echo 48 > /sys/class/net/{port}/ecn/roce_np/cnp_dscp",
         "nv set qos mapping PROFILE dscp N switch-priority P" + _PROFILE + "mapping",
     ),
     "host_class": RoceSetting(
         "traffic class of the host",
-        lambda end: end.told.host_class,
+        lambda end: end.reported.host_class,
         "echo CLASS > /sys/class/infiniband/DEVICE/tc/1/traffic_class; or correct the inventory",
     ),
     "rdma_cm": RoceSetting(
         "traffic class of rdma_cm",
-        lambda end: end.told.rdma_cm_class,
+        lambda end: end.reported.rdma_cm_class,
         "cma_roce_tos -d DEVICE -t CLASS",
     ),
     "gid": RoceSetting("GID type", _gid_type, "write the right gid_index in the platform (show_gids; v2 is often 3)"),
@@ -152,12 +152,12 @@ SETTINGS: Mapping[str, RoceSetting] = {
 
 
 def with_knobs(found: Iterable[RoceEnd]) -> dict[str, RoceSetting]:
-    """These, and each knob of DCQCN that some port told, by itself."""
-    names = {name for end in found for name in end.told.knobs}
+    """These, and each knob of DCQCN that some port reported, by itself."""
+    names = {name for end in found for name in end.reported.knobs}
 
     def knob(name: str) -> RoceSetting:
         fix = f"write {name} in cc_params (debugfs) or ecn (sysfs)"
-        return RoceSetting(name, lambda end: end.told.knobs.get(name), fix)
+        return RoceSetting(name, lambda end: end.reported.knobs.get(name), fix)
 
     return {**SETTINGS, **{name: knob(name) for name in sorted(names) if not name.endswith("cnp_dscp")}}
 
@@ -178,8 +178,8 @@ class Rule:
     """
     One row.
 
-    *about*: which of ``SETTINGS``; of those about one the first that is broken is told of an end. *wrong*: what is
-    wrong, empty where nothing is, or where it was not told. *why* it matters, *source*: who says so. A WARNING about
+    *about*: which of ``SETTINGS``; of those about one the first that is broken is reported of an end. *wrong*: what is
+    wrong, empty where nothing is, or where it is unknown. *why* it matters, *source*: who says so. A WARNING about
     what most others have otherwise is a PROBLEM.
     """
 
@@ -191,8 +191,8 @@ class Rule:
 
 
 def trusts_dscp(end: RoceEnd) -> bool | None:
-    """Whether the DSCP of a packet counts; None: not told."""
-    return None if end.told.trust is None else "dscp" in end.told.trust
+    """Whether the DSCP of a packet counts; None: not reported."""
+    return None if end.reported.trust is None else "dscp" in end.reported.trust
 
 
 def _decided(end: RoceEnd) -> bool:
@@ -201,15 +201,15 @@ def _decided(end: RoceEnd) -> bool:
 
 
 def paused(end: RoceEnd) -> bool | None:
-    """Whether the class that is measured in is lossless at this end; None: not told."""
-    told = end.told
-    if told.pfc is None or end.wanted is None:
+    """Whether the class that is measured in is lossless at this end; None: not reported."""
+    reported = end.reported
+    if reported.pfc is None or end.wanted is None:
         return None
-    return end.priority in told.pfc and False not in (told.sends, told.obeys)
+    return end.priority in reported.pfc and False not in (reported.sends, reported.obeys)
 
 
 def _one_end(end: RoceEnd) -> str:
-    """Told of the end where it is off."""
+    """Reported of the end where it is off."""
     far = end.far
     if far is None or paused(end) is not False or not paused(far) or end.priority != far.priority:
         return ""
@@ -220,16 +220,16 @@ def _two_priorities(end: RoceEnd) -> str:
     far = end.far
     if far is None or not _decided(end) or not trusts_dscp(far) or end.priority == far.priority:
         return ""
-    if not end.told.pfc or end.priority in end.told.pfc:
-        return ""  # told of the end where the class is not lossless
+    if not end.reported.pfc or end.priority in end.reported.pfc:
+        return ""  # reported of the end where the class is not lossless
     return f"{_class(end)} is priority {end.priority}, and {far.priority} at the other end"
 
 
 def _two_mtus(end: RoceEnd) -> str:
     """A switch's may be larger than a host's (9216 and 9000 are usual); a smaller one drops."""
-    far_mtu = end.far.told.mtu if end.far else None
-    drops = end.host is None and end.told.mtu is not None and far_mtu is not None and end.told.mtu < far_mtu
-    return f"MTU {end.told.mtu}, and {far_mtu} at the other end" if drops else ""
+    far_mtu = end.far.reported.mtu if end.far else None
+    drops = end.host is None and end.reported.mtu is not None and far_mtu is not None and end.reported.mtu < far_mtu
+    return f"MTU {end.reported.mtu}, and {far_mtu} at the other end" if drops else ""
 
 
 def _class(end: RoceEnd) -> str:
@@ -240,30 +240,30 @@ def _class(end: RoceEnd) -> str:
 def _untrusted(end: RoceEnd) -> str:
     if end.wanted is None or trusts_dscp(end) is not False:
         return ""
-    return f"it trusts {quoted(str(end.told.trust))}, so that the DSCP of class {end.wanted} counts for nothing"
+    return f"it trusts {quoted(str(end.reported.trust))}, so that the DSCP of class {end.wanted} counts for nothing"
 
 
 def _not_lossless(end: RoceEnd) -> str:
-    if not _decided(end) or not end.told.pfc or end.priority in end.told.pfc:
+    if not _decided(end) or not end.reported.pfc or end.priority in end.reported.pfc:
         return ""
-    on = ", ".join(map(str, sorted(end.told.pfc)))
+    on = ", ".join(map(str, sorted(end.reported.pfc)))
     return f"{_class(end)} is priority {end.priority}; PFC is on for {on} only"
 
 
 def _no_pfc(end: RoceEnd) -> str:
-    if not _decided(end) or end.told.pfc is None or end.told.pfc:
+    if not _decided(end) or end.reported.pfc is None or end.reported.pfc:
         return ""
     return f"{_class(end)} is priority {end.priority}, which has no PFC"
 
 
 def _one_way(end: RoceEnd) -> str:
-    if not end.told.pfc or {end.told.sends, end.told.obeys} != {True, False}:
+    if not end.reported.pfc or {end.reported.sends, end.reported.obeys} != {True, False}:
         return ""
-    return f"PFC is on one way only: {'rx' if end.told.sends else 'tx'} is disabled"
+    return f"PFC is on one way only: {'rx' if end.reported.sends else 'tx'} is disabled"
 
 
 def _many_lossless(end: RoceEnd) -> str:
-    many = len(end.told.pfc or ())
+    many = len(end.reported.pfc or ())
     return f"PFC is on for {many} priorities" if many > LOSSLESS_MOST else ""
 
 
@@ -273,39 +273,41 @@ def needed_bytes(rate_gbps: float, cable_m: int, mtu: int) -> int:
 
 
 def _no_headroom(end: RoceEnd) -> str:
-    told, size = end.told, end.told.buffer_bytes.get(end.priority)
-    if size is None or told.cable_m is None or told.mtu is None or end.rate_gbps is None or not paused(end):
+    reported, size = end.reported, end.reported.buffer_bytes.get(end.priority)
+    if size is None or reported.cable_m is None or reported.mtu is None or end.rate_gbps is None or not paused(end):
         return ""
-    needed = needed_bytes(end.rate_gbps, told.cable_m, told.mtu)
+    needed = needed_bytes(end.rate_gbps, reported.cable_m, reported.mtu)
     if size >= needed:
         return ""
-    return f"priority {end.priority} has PFC and {size:,} bytes of buffer; {needed:,} are needed at {told.cable_m} m"
+    return (
+        f"priority {end.priority} has PFC and {size:,} bytes of buffer; {needed:,} are needed at {reported.cable_m} m"
+    )
 
 
 def _off(side: str, what: str) -> Callable[[RoceEnd], str]:
     def wrong(end: RoceEnd) -> str:
-        told = end.told
-        if not _decided(end) or not end.slowed_down or side not in told.ecn:
+        reported = end.reported
+        if not _decided(end) or not end.slowed_down or side not in reported.ecn:
             return ""
-        if told.pfc and end.priority not in told.pfc:
+        if reported.pfc and end.priority not in reported.pfc:
             return ""  # another row
-        return f"ECN is off for priority {end.priority} ({what})" if end.priority not in told.ecn[side] else ""
+        return f"ECN is off for priority {end.priority} ({what})" if end.priority not in reported.ecn[side] else ""
 
     return wrong
 
 
 def _unmarked(end: RoceEnd) -> str:
-    told = end.told
-    if told.marks is None or not paused(end) or not end.slowed_down:
+    reported = end.reported
+    if reported.marks is None or not paused(end) or not end.slowed_down:
         return ""
-    queue = told.queue_of.get(end.priority)
-    return "" if queue is None or queue in told.marks else f"ECN is off for queue {queue}, which is lossless"
+    queue = reported.queue_of.get(end.priority)
+    return "" if queue is None or queue in reported.marks else f"ECN is off for queue {queue}, which is lossless"
 
 
 def _marking(end: RoceEnd) -> Marking:
-    if not end.told.marks or end.wanted is None:
+    if not end.reported.marks or end.wanted is None:
         return Marking()
-    return end.told.marks.get(end.told.queue_of.get(end.priority, -1), Marking())
+    return end.reported.marks.get(end.reported.queue_of.get(end.priority, -1), Marking())
 
 
 def _thresholds(end: RoceEnd) -> str:
@@ -315,7 +317,7 @@ def _thresholds(end: RoceEnd) -> str:
 
 
 def _late(end: RoceEnd) -> str:
-    xoff, kmax = end.told.xoff_bytes, _marking(end).kmax_bytes
+    xoff, kmax = end.reported.xoff_bytes, _marking(end).kmax_bytes
     if xoff is None or kmax is None or kmax <= xoff:
         return ""
     return f"ECN marks always from {kmax:,} bytes (Kmax), and PFC pauses from {xoff:,} (Xoff)"
@@ -325,7 +327,7 @@ def _cnp(end: RoceEnd) -> str:
     """At hosts by priority, at switches by queue."""
     if end.cnp_dscp is None or not _decided(end) or not end.slowed_down:
         return ""
-    priority, queue_of = end.told.priority_of.get(end.cnp_dscp, end.cnp_dscp >> 3), end.told.queue_of
+    priority, queue_of = end.reported.priority_of.get(end.cnp_dscp, end.cnp_dscp >> 3), end.reported.queue_of
     shared = priority == end.priority
     if end.host is None:
         shared = priority in queue_of and queue_of[priority] == queue_of.get(end.priority)
@@ -333,12 +335,12 @@ def _cnp(end: RoceEnd) -> str:
 
 
 def _small_mtu(end: RoceEnd) -> str:
-    small = end.told.mtu is not None and end.told.mtu < MTU_LEAST
-    return f"MTU {end.told.mtu}: packets carry less than 4096 bytes" if small else ""
+    small = end.reported.mtu is not None and end.reported.mtu < MTU_LEAST
+    return f"MTU {end.reported.mtu}: packets carry less than 4096 bytes" if small else ""
 
 
 def _gid(end: RoceEnd) -> str:
-    types, index = end.told.gid_types, end.host.platform.gid_index if end.host else None
+    types, index = end.reported.gid_types, end.host.platform.gid_index if end.host else None
     if not types or index is None or types.get(index) == V2:
         return ""
     kind = types.get(index)
@@ -346,31 +348,31 @@ def _gid(end: RoceEnd) -> str:
 
 
 def _default_gid(end: RoceEnd) -> str:
-    wrong = end.host is not None and end.host.platform.gid_index is None and end.told.gid_types.get(0) == V1
+    wrong = end.host is not None and end.host.platform.gid_index is None and end.reported.gid_types.get(0) == V1
     return "GID 0, which perftest 4.5 takes where gid_index is left out, is RoCE v1" if wrong else ""
 
 
 def _overridden(end: RoceEnd) -> str:
-    if end.wanted is None or end.told.host_class in (None, end.wanted):
+    if end.wanted is None or end.reported.host_class in (None, end.wanted):
         return ""
-    return f"the host puts all packets into class {end.told.host_class}, not {end.wanted}"
+    return f"the host puts all packets into class {end.reported.host_class}, not {end.wanted}"
 
 
 def _rdma_cm(end: RoceEnd) -> str:
     if end.host is None or "-R" not in end.host.platform.perftest_options:
         return ""
-    told, wanted = end.told.rdma_cm_class, end.wanted
-    wrong = wanted is not None and told not in (None, wanted)
-    return f"rdma_cm (perftest -R) puts packets into class {told}, not {wanted}" if wrong else ""
+    reported, wanted = end.reported.rdma_cm_class, end.wanted
+    wrong = wanted is not None and reported not in (None, wanted)
+    return f"rdma_cm (perftest -R) puts packets into class {reported}, not {wanted}" if wrong else ""
 
 
 def _firmware(end: RoceEnd) -> str:
-    return "the firmware decides about priorities (DCBX)" if end.told.dcbx == "Firmware controlled" else ""
+    return "the firmware decides about priorities (DCBX)" if end.reported.dcbx == "Firmware controlled" else ""
 
 
-def _untold(end: RoceEnd) -> str:
-    untold = end.host is not None and end.told.trust is None and end.wanted is not None
-    return "whether it trusts DSCP was not told (mlnx_qos)" if untold else ""
+def _trust_not_reported(end: RoceEnd) -> str:
+    unreported = end.host is not None and end.reported.trust is None and end.wanted is not None
+    return "whether it trusts DSCP was not told (mlnx_qos)" if unreported else ""
 
 
 def _unheard(end: RoceEnd) -> str:
@@ -395,7 +397,7 @@ RULES: tuple[Rule, ...] = (
     Rule("mtu", _PROBLEM, _two_mtus, "larger packets are dropped here without a word", _NCCL),
     Rule("far", _WARNING, _unheard, "one end that is set otherwise is enough to drop", "IEEE 802.1AB (LLDP)"),
     # In which queue packets are.
-    Rule("trust", _WARNING, _untold, LOSSY, _OFED),
+    Rule("trust", _WARNING, _trust_not_reported, LOSSY, _OFED),
     Rule("trust", _PROBLEM, _untrusted, LOSSY, _OFED),
     Rule("host_class", _PROBLEM, _overridden, "it overrides what programs ask for", _NCCL),
     Rule("rdma_cm", _PROBLEM, _rdma_cm, LOSSY, "cma_roce_tos of mlnx-tools"),
@@ -417,4 +419,4 @@ RULES: tuple[Rule, ...] = (
     Rule("gid", _WARNING, _default_gid, _ROUTE, "NCCL's documentation, NCCL_IB_GID_INDEX"),
     Rule("dcbx", _WARNING, _firmware, "the switch may overwrite what is set here, at any time", _OFED),
 )
-"""In this order: of two rows about the same setting the first that is broken is told."""
+"""In this order: of two rows about the same setting the first that is broken is reported."""

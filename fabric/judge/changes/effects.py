@@ -94,17 +94,17 @@ def backs(
         from_s = window.began_s if holds else window.until_s
         meanwhile = (one for one in course.levels if one.ended_s > window.began_s and one.started_s < until_s)
         of_keys = grouped(meanwhile, lambda level: level.key).values()
-        told = [_key_back(levels, window, from_s, fraction, holds=holds) for levels in of_keys]
-        lost = [one.lost_s for one in told if one.lost_s is not None]
+        courses = [_key_back(levels, window, from_s, fraction, holds=holds) for levels in of_keys]
+        lost = [one.lost_s for one in courses if one.lost_s is not None]
         # Keys that lost nothing (pairs elsewhere in the network) say nothing of how long the others took.
-        telling = [one for one in told if one.lost_s is not None or one.not_before_s > -inf] or told
+        telling = [one for one in courses if one.lost_s is not None or one.not_before_s > -inf] or courses
         seen = [one.seen_s for one in telling if one.seen_s is not None]
         found.append(
             WindowCourse(
                 lost_s=min(lost, default=None),
                 seen_s=max(seen) if seen and len(seen) == len(telling) else None,
                 not_before_s=max([0.0, *(one.not_before_s for one in telling)]),
-                after=sum(one.after for one in told),
+                after=sum(one.after for one in courses),
             )
         )
     return found
@@ -119,12 +119,12 @@ def _key_back(
     *not_before_s* is minus infinity where it was never below.
     """
     good = [level.started_s >= from_s and level.share >= fraction for level in levels]
-    told = levels if holds or True not in good else levels[: good.index(True) + 1]
-    bad = [level for level in told if level.share < fraction]
+    relevant = levels if holds or True not in good else levels[: good.index(True) + 1]
+    bad = [level for level in relevant if level.share < fraction]
     last_s = max((level.ended_s for level in bad), default=-inf)
     back = [level.ended_s - from_s for level, is_good in zip(levels, good, strict=True) if is_good]
     return WindowCourse(
-        lost_s=min((level.ended_s - window.began_s for level in told if level.share < KEPT), default=None),
+        lost_s=min((level.ended_s - window.began_s for level in relevant if level.share < KEPT), default=None),
         seen_s=min((ended_s for ended_s in back if ended_s + from_s >= last_s), default=None),
         not_before_s=max((level.started_s if level.gbps else level.ended_s for level in bad), default=-inf) - from_s,
         after=sum(level.started_s >= from_s for level in levels),

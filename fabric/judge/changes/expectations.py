@@ -38,7 +38,7 @@ NOT_AS_ASKED = ("refused", "failed", "lost")
 """States of a change after which its phase was not what was asked for."""
 
 
-def said(result: ChangeResult) -> str:
+def state_text(result: ChangeResult) -> str:
     """``degraded/ber.x refused: its host runs a job``."""
     return f"{result.change.change_id} {result.state}{f': {result.reason}' if result.reason else ''}"
 
@@ -48,7 +48,7 @@ def not_in_force(phase: Phase, changes: Changes) -> str:
     own = [result for result in changes if result.change.phase == phase.name]
     for result in own:
         if result.state != "reverted":
-            return said(result)
+            return state_text(result)
     # Adaptive routing for the job alone is an environment variable: nothing is altered, and nothing written.
     altering = [spec for spec in phase.changes if spec.alters]
     return f"{phase.name} was not reached" if altering and not own else ""
@@ -83,7 +83,7 @@ def alterations(changes: Changes) -> Alterations:
             if result.change.is_fault and (result.windows or result.state in ("reverted", "open"))
         ),
         troubled=frozenset(result.change.phase for result in changes if result.state != "reverted"),
-        not_as_asked={result.change.phase: f"not measured as asked: {said(result)}" for result in reversed(bad)},
+        not_as_asked={result.change.phase: f"not measured as asked: {state_text(result)}" for result in reversed(bad)},
     )
 
 
@@ -181,18 +181,18 @@ def _judged(expected: ExpectedRecovery, course: PhaseCourse, result: ChangeResul
     since = expected.since
     each = backs(course, result.windows, fraction, holds=since == "begin")
     for window, seen in zip(result.windows, each, strict=True):
-        said = _back(seen, since)
+        recovery = _back(seen, since)
         if since == "end" and window.ended_s is None:
             yield Outcome.INCONCLUSIVE, f"{who}: it was not seen ended", None
         elif seen.after == 0:
             yield Outcome.INCONCLUSIVE, f"{who}: no sample after it: let it end earlier, or repeat more", None
         elif seen.seen_s is not None and seen.seen_s <= expected.within_s:
-            yield Outcome.PASS, f"{who}: {said}{apart}", seen
+            yield Outcome.PASS, f"{who}: {recovery}{apart}", seen
         elif seen.not_before_s > expected.within_s:
-            yield Outcome.FAIL, f"{who}: {said}{apart}", seen
+            yield Outcome.FAIL, f"{who}: {recovery}{apart}", seen
         else:
             few = "too far apart to tell, take shorter or more samples"
-            yield Outcome.INCONCLUSIVE, f"{who}: {said}{apart}: {few}", seen
+            yield Outcome.INCONCLUSIVE, f"{who}: {recovery}{apart}: {few}", seen
 
 
 def _back(seen: WindowCourse, since: str) -> str:

@@ -250,13 +250,13 @@ def _judge_one(
     interval, basis, n = _measured(expected, sides)
     outcome = _outcome(expected, interval)
     lost = [f"{len(sides.lost)} samples were not measured and are left out"] if sides.lost else []
-    said = [basis, *lost, *_unsteady(expected, sides)]
+    reasons = [basis, *lost, *_unsteady(expected, sides)]
     if outcome is Outcome.INCONCLUSIVE:
-        said.append(_how_many_more(expected, interval))
+        reasons.append(_how_many_more(expected, interval))
     if expected.over is not None and expected.statistic in (MEAN, P5) and interval.value >= KEPT:
         names = {phase.name for phase in selected(expected.of, phases)}
-        said += dict.fromkeys(filter(None, (corrected(change) for change in changes if change.phase in names)))
-    return ExpectationVerdict(text, outcome, "; ".join(said), interval.value, interval.low, interval.high, n)
+        reasons += dict.fromkeys(filter(None, (corrected(change) for change in changes if change.phase in names)))
+    return ExpectationVerdict(text, outcome, "; ".join(reasons), interval.value, interval.low, interval.high, n)
 
 
 def _did_not_complete(expected: ExpectedRatio, sides: Sides) -> tuple[Outcome, str] | None:

@@ -106,22 +106,22 @@ def against_recorded(values: Sequence[float], recorded: Recorded) -> RecordedRat
     if min(values) <= 0.0:
         return RecordedRatio(Outcome.FAIL, "0 Gb/s was measured", 0.0)
     ratio = geometric_mean(values) / recorded.median_gbps
-    said = f"{ratio - 1:+.1%} against the recorded {recorded.median_gbps:.1f} Gb/s of {recorded.n} samples"
+    reason = f"{ratio - 1:+.1%} against the recorded {recorded.median_gbps:.1f} Gb/s of {recorded.n} samples"
     if len(values) < LEAST_SAMPLES:
         # One or two samples can accuse, by the spread that was recorded, but not acquit.
         if ratio < 1 - margin and (ratio - 1) / _spread(recorded) < Z_SLOW:
-            return RecordedRatio(Outcome.FAIL, said, ratio)
-        few = f"{said}: {LEAST_SAMPLES} samples are needed to pass, {len(values)} here"
+            return RecordedRatio(Outcome.FAIL, reason, ratio)
+        few = f"{reason}: {LEAST_SAMPLES} samples are needed to pass, {len(values)} here"
         return RecordedRatio(Outcome.INCONCLUSIVE, few, ratio)
     own = variance(map(log, values))
     half = half_width([own, pi / 2 * _spread(recorded) ** 2], [len(values), max(2, recorded.n)])
     low, high = ratio * exp(-half), ratio * exp(half)
-    said += f" (95 % interval {low - 1:+.1%} to {high - 1:+.1%})"
+    reason += f" (95 % interval {low - 1:+.1%} to {high - 1:+.1%})"
     if low > 1 - margin:
-        return RecordedRatio(Outcome.PASS, said, ratio)
+        return RecordedRatio(Outcome.PASS, reason, ratio)
     if high < 1 - margin:
-        return RecordedRatio(Outcome.FAIL, said, ratio)
-    return RecordedRatio(Outcome.INCONCLUSIVE, f"{said}: repeat it more often to tell", ratio)
+        return RecordedRatio(Outcome.FAIL, reason, ratio)
+    return RecordedRatio(Outcome.INCONCLUSIVE, f"{reason}: repeat it more often to tell", ratio)
 
 
 def _spread(recorded: Recorded) -> float:

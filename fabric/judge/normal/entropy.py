@@ -90,16 +90,16 @@ def _z(chi: float, freedom: int) -> float:
 
 def hash_verdicts(found: Sequence[Measured], topology: Topology) -> dict[str, tuple[Outcome, str]]:
     """By id of each entropy probe what is said of the hashes that it went by, with all its repetitions."""
-    told: dict[str, tuple[Outcome, str]] = {}
+    verdicts: dict[str, tuple[Outcome, str]] = {}
     entropy = (one for one in found if one[0].kind == EntropySpec.kind)
     for draws in grouped(entropy, lambda one: (one[0].phase, one[0].params["series"])).values():
-        said = list(_of_switches(draws, topology))
-        outcome = Outcome.worst(one for _, one, _ in said)
-        alike = grouped([one for one in said if one[1] is outcome and one[2]], lambda one: one[2])
+        judged = list(_of_switches(draws, topology))
+        outcome = Outcome.worst(one for _, one, _ in judged)
+        alike = grouped([one for one in judged if one[1] is outcome and one[2]], lambda one: one[2])
         why = "; ".join(f"{fold(name for name, _, _ in those)}: {text}" for text, those in alike.items())
-        why = why if said else "no switch told what its ports carried"
-        told |= {probe.probe_id: (outcome, why) for probe, _ in draws}
-    return told
+        why = why if judged else "no switch told what its ports carried"
+        verdicts |= {probe.probe_id: (outcome, why) for probe, _ in draws}
+    return verdicts
 
 
 def _of_switches(draws: Sequence[Measured], topology: Topology) -> Iterator[tuple[str, Outcome, str]]:
@@ -130,8 +130,8 @@ def _of_switches(draws: Sequence[Measured], topology: Topology) -> Iterator[tupl
 
 
 def _by_switch(result: ProbeResult, unit: str) -> dict[str, dict[str, float]]:
-    told = ((one.metric.split(" "), one.value) for one in result.measurements if one.unit == unit)
-    found = gathered((switch, (port, value)) for (switch, port, _), value in told)
+    counted = ((one.metric.split(" "), one.value) for one in result.measurements if one.unit == unit)
+    found = gathered((switch, (port, value)) for (switch, port, _), value in counted)
     return {switch: dict(ports) for switch, ports in found.items()}
 
 

@@ -15,7 +15,7 @@ A victim is judged against itself alone. What is not counted, or could not be re
 
 **Latency**, where lower is better: the one place that turns the comparison round. Each probe is judged by itself: above
 a limit that the scenario gives it is FAIL. Against peers (probes of one phase with the same name, size, line rate and
-kind of path) what is usual is that of its inverse, messages a second, and outliers are told by their MAD. Slower than
+kind of path) what is usual is that of its inverse, messages a second, and outliers are found by their MAD. Slower than
 peers is FAIL where every latency of one of its RNICs, of two at least, is so: a bad RNIC is slow with every partner,
 and a partner of it is not. Else it is MARGINAL: measure it again. Without a limit a latency is never PASS. There are no
 recorded baselines of latencies, and nothing follows its course over rounds.
@@ -58,13 +58,13 @@ def of_nobody(probes: Iterable[Probe], results: Results) -> frozenset[str]:
     return frozenset(one for one in ids if one in results and results[one].outcome is None)
 
 
-_TOLD = ("receivers np_ecn_marked_roce_packets", "receivers np_cnp_sent", "senders rp_cnp_handled")
+_ECN = ("receivers np_ecn_marked_roce_packets", "receivers np_cnp_sent", "senders rp_cnp_handled")
 _PAUSED = "senders rx_prio_pause_duration"
 _PAUSING = "receivers tx_prio_pause_duration"
 _LOST = ("receivers out_of_sequence", "senders packet_seq_err", "senders roce_adp_retrans", "receivers rx_discards_phy")
-_SAID = (
-    ("packets marked", _TOLD[:1]),
-    ("CNPs", _TOLD[1:2]),
+_SHOWN = (
+    ("packets marked", _ECN[:1]),
+    ("CNPs", _ECN[1:2]),
     ("us of pauses", (_PAUSED,)),
     ("packets lost or out of order", _LOST),
 )
@@ -87,12 +87,12 @@ def counts_of(result: ProbeResult) -> CongestionCounts:
     def most(names: Sequence[str]) -> float | None:
         return max((counts[name] for name in names if name in counts), default=None)
 
-    told, lost, pausing = (
-        None if (count := most(names)) is None else count > 0 for names in ((*_TOLD, _PAUSED), _LOST, (_PAUSING,))
+    held_back, lost, pausing = (
+        None if (count := most(names)) is None else count > 0 for names in ((*_ECN, _PAUSED), _LOST, (_PAUSING,))
     )
-    known = [(what, most(names)) for what, names in _SAID]
+    known = [(what, most(names)) for what, names in _SHOWN]
     text = ", ".join(f"{what} not counted" if count is None else f"{count:,.0f} {what}" for what, count in known)
-    return CongestionCounts(told, lost, pausing, text)
+    return CongestionCounts(held_back, lost, pausing, text)
 
 
 def congestion_verdicts(listed: Sequence[tuple[Probe, ProbeResult]], topology: Topology) -> dict[str, ProbeVerdict]:
@@ -129,22 +129,22 @@ def _lines_gbps(probe: Probe, topology: Topology) -> float:
 
 
 def _sum(probe: Probe, result: ProbeResult, topology: Topology) -> ProbeVerdict:
-    value, said = result.measurements[0].value, counts_of(result)
+    value, counts = result.measurements[0].value, counts_of(result)
     least = float(str(probe.params["at_least"])) * _lines_gbps(probe, topology)
     text = f"{gbps_text(value)} Gb/s from {probe.params[FLOWS]} senders"
     if value >= least:
-        outcome, why = _at_line_rate(probe, result.measurements, said)
+        outcome, why = _at_line_rate(probe, result.measurements, counts)
         return ProbeVerdict(probe.probe_id, outcome, f"{text} {why}" if why else "", value, least)
-    outcome, why = _why_slow(said)
+    outcome, why = _why_slow(counts)
     return ProbeVerdict(probe.probe_id, outcome, f"{text}, at least {least:g} required: {why}", value, least)
 
 
-def _at_line_rate(probe: Probe, measured: Sequence[Measurement], said: CongestionCounts) -> tuple[Outcome, str]:
+def _at_line_rate(probe: Probe, measured: Sequence[Measurement], counts: CongestionCounts) -> tuple[Outcome, str]:
     """The sum is as it must be; how it came about may not."""
     shares = _shares(measured)
     even = _evenness(shares)
-    if said.lost:
-        return Outcome.MARGINAL, f"at line rate, but not lossless: {said.text}"
+    if counts.lost:
+        return Outcome.MARGINAL, f"at line rate, but not lossless: {counts.text}"
     if even < float(str(probe.params["even"])):
         last, first = (pick(shares, key=shares.__getitem__) for pick in (min, max))
         unlike = f"{last} has {shares[last]:.1%} of it, {first} {shares[first]:.1%}"
@@ -161,40 +161,40 @@ def _evenness(shares: Mapping[str, float]) -> float:
     return 1 / (len(shares) * sum(share**2 for share in shares.values()))
 
 
-def congestion_told(probes: Iterable[Probe], results: Results, topology: Topology) -> list[str]:
+def congestion_lines(probes: Iterable[Probe], results: Results, topology: Topology) -> list[str]:
     """In words what flows at once reached, by their kind and number, however they were judged."""
     pairs = ((probe, results.get(probe.probe_id)) for probe in probes if probe.kind in KINDS)
     found = [(probe, result) for probe, result in pairs if result is not None and result.outcome is None]
-    said = []
+    lines = []
     for (kind, flows), those in sorted(grouped(found, lambda one: (one[0].kind, int_param(one[0], FLOWS))).items()):
         gbps = [result.measurements[0].value for _, result in those]
         if kind == VictimSpec.kind:
             where = "alone" if flows == 1 else f"beside an incast of {flows - 1}"
-            said.append(f"victim {where}: median {gbps_text(median(gbps))}, least {gbps_text(min(gbps))} Gb/s")
+            lines.append(f"victim {where}: median {gbps_text(median(gbps))}, least {gbps_text(min(gbps))} Gb/s")
             continue
         even = f"Jain's index {min(_evenness(_shares(result.measurements)) for _, result in those):.2f} at least"
         if issubclass(_OF[kind], CircleSpec):
             shares = [value / _lines_gbps(probe, topology) for value, (probe, _) in zip(gbps, those, strict=True)]
-            said.append(f"{kind} of {flows} hosts: {min(shares):.0%} to {max(shares):.0%} of their lines, {even}")
+            lines.append(f"{kind} of {flows} hosts: {min(shares):.0%} to {max(shares):.0%} of their lines, {even}")
         else:
-            said.append(f"{kind} of {flows} senders: sum {gbps_text(min(gbps))} Gb/s, {even}")
-    return [*said, *collisions_told(found, topology)]
+            lines.append(f"{kind} of {flows} senders: sum {gbps_text(min(gbps))} Gb/s, {even}")
+    return [*lines, *collisions_told(found, topology)]
 
 
-def _why_slow(said: CongestionCounts) -> tuple[Outcome, str]:
-    if said.lost:
-        return Outcome.FAIL, f"bad, not only congested: packets are lost ({said.text})"
-    if said.pausing:
-        return Outcome.FAIL, f"bad, not congested: the receiver pauses its switch, it takes no more ({said.text})"
-    if said.told is None or said.lost is None:
-        return Outcome.FAIL, f"congested or bad is not known ({said.text})"
-    if said.told:
-        return Outcome.INCONCLUSIVE, f"congested on the way: nothing is lost, and senders are held back ({said.text})"
-    return Outcome.FAIL, f"bad, not congested: nobody was told to slow down ({said.text})"
+def _why_slow(counts: CongestionCounts) -> tuple[Outcome, str]:
+    if counts.lost:
+        return Outcome.FAIL, f"bad, not only congested: packets are lost ({counts.text})"
+    if counts.pausing:
+        return Outcome.FAIL, f"bad, not congested: the receiver pauses its switch, it takes no more ({counts.text})"
+    if counts.told is None or counts.lost is None:
+        return Outcome.FAIL, f"congested or bad is not known ({counts.text})"
+    if counts.told:
+        return Outcome.INCONCLUSIVE, f"congested on the way: nothing is lost, and senders are held back ({counts.text})"
+    return Outcome.FAIL, f"bad, not congested: nobody was told to slow down ({counts.text})"
 
 
 def _beside(probe: Probe, result: ProbeResult, topology: Topology, alone: Sequence[float]) -> ProbeVerdict:
-    value, said, share = result.measurements[0].value, counts_of(result), float(str(probe.params["at_least"]))
+    value, counts, share = result.measurements[0].value, counts_of(result), float(str(probe.params["at_least"]))
     if probe.params[FLOWS] == 1:
         least = share * _line_gbps(probe, probe.hosts[1], topology)
         text = f"{gbps_text(value)} Gb/s alone, at least {least:g} required"
@@ -207,9 +207,9 @@ def _beside(probe: Probe, result: ProbeResult, topology: Topology, alone: Sequen
     if value >= least:
         return ProbeVerdict(probe.probe_id, Outcome.PASS, "", value, least)
     text = f"{gbps_text(value)} Gb/s beside an incast to another host, {gbps_text(median(alone))} alone"
-    slowed = "it waits with the incast" if said.told else "nobody told it to slow down"
-    why = "packets are lost" if said.lost else slowed
-    return ProbeVerdict(probe.probe_id, Outcome.FAIL, f"{text}: {why} ({said.text})", value, least)
+    slowed = "it waits with the incast" if counts.told else "nobody told it to slow down"
+    why = "packets are lost" if counts.lost else slowed
+    return ProbeVerdict(probe.probe_id, Outcome.FAIL, f"{text}: {why} ({counts.text})", value, least)
 
 
 FLOOR = 0.1
@@ -220,8 +220,10 @@ _LIMITS = ((TYPICAL, "at_most_us", "typical"), (P99, "p99_at_most_us", "of 99 of
 
 def latency_verdicts(listed: Sequence[tuple[Probe, ProbeResult]], topology: Topology) -> dict[str, ProbeVerdict]:
     """The verdict of every probe that measured a latency, by its id."""
-    told = ((probe, result) for probe, result in listed if probe.kind == LatencySpec.kind and result.outcome is None)
-    pairs = ((probe, {one.metric: one.value for one in result.measurements}) for probe, result in told)
+    measured = (
+        (probe, result) for probe, result in listed if probe.kind == LatencySpec.kind and result.outcome is None
+    )
+    pairs = ((probe, {one.metric: one.value for one in result.measurements}) for probe, result in measured)
     found = [(probe, numbers) for probe, numbers in pairs if numbers.get(TYPICAL, 0.0) > 0.0]
     layouts = ProbeLayouts(topology)
     slow: dict[str, str] = {}
@@ -244,15 +246,15 @@ def _latency(
     probe: Probe, numbers: Mapping[str, float], slow: str, sure: AbstractSet[str]
 ) -> tuple[Outcome, str]:  # fmt: skip
     """Of one probe; *slow*: by how much, in words; *sure*: RNICs slow with every partner, and with two at least."""
-    said = f"{numbers[TYPICAL]:.2f} us typical, {slow}"
+    text = f"{numbers[TYPICAL]:.2f} us typical, {slow}"
     if above := list(_above(probe, numbers)):
         return Outcome.FAIL, "; ".join(above)
     if slow and (ends := [end for end in rnics_of(probe) if end in sure]):
-        return Outcome.FAIL, f"{said}; so is every latency of {' and '.join(ends)}"
+        return Outcome.FAIL, f"{text}; so is every latency of {' and '.join(ends)}"
     if slow:
-        return Outcome.MARGINAL, f"{said}: measure it again"
+        return Outcome.MARGINAL, f"{text}: measure it again"
     if not any(key in probe.params for _, key, _ in _LIMITS):
-        return Outcome.INCONCLUSIVE, f"{said}no limit: 'at_most_us' of the probe says what is too much"
+        return Outcome.INCONCLUSIVE, f"{text}no limit: 'at_most_us' of the probe says what is too much"
     return Outcome.PASS, ""
 
 

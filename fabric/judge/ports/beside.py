@@ -1,5 +1,5 @@
 """
-A cable between switches that carries less than its line, told by how long its ports wait beside their siblings.
+A cable between switches that carries less than its line, known by how long its ports wait beside their siblings.
 
 Adaptive routing sends around a cable at half its rate: nobody is much slower, and no error is counted. But a port that
 has data and cannot send it counts the time (PortXmitWait). The siblings are the other cables that go up from the same
@@ -55,13 +55,13 @@ def lagging(ways: Sequence[Sequence[End]], courses: Courses, *, rate_gbps: float
 
     *ways*: of all the cables the ports that send up, and those that send down.
     """
-    told = [_waits(ends, courses, rate_gbps) for ends in ways]
+    waits_by_way = [_waits(ends, courses, rate_gbps) for ends in ways]
     found: dict[int, Found] = {}
     for place in range(len(ways[0])):
-        said = [way[place] for way in told if place in way]
-        if sum(looks for looks, _ in said) >= 2 * MANY:
-            outcome = Outcome.FAIL if len(said) == len(ways) else Outcome.INCONCLUSIVE
-            text = ", ".join(text for _, text in said)
+        standing_out = [way[place] for way in waits_by_way if place in way]
+        if sum(looks for looks, _ in standing_out) >= 2 * MANY:
+            outcome = Outcome.FAIL if len(standing_out) == len(ways) else Outcome.INCONCLUSIVE
+            text = ", ".join(text for _, text in standing_out)
             found[place] = ("waits", outcome, f"{text}: it carries less than its line, or what is behind it does")
     return found
 

@@ -229,14 +229,14 @@ def relieved(
             gone.append(one)
     accused = {host for one in kept if one.outcome is Outcome.FAIL for host in one.hosts}
     found, lines = dict(verdicts), list[str]()
-    told = [flow for flow in slow.values() if flow.why is not None and accused.isdisjoint(flow.probe.hosts)]
-    found |= {flow.probe.probe_id: _congested(verdicts[flow.probe.probe_id], flow) for flow in told}
-    if told:
-        worst = max(told, key=lambda flow: flow.back.marked)
-        hosts = fold(sorted({host for flow in told for host in flow.probe.hosts}))
+    held_back = [flow for flow in slow.values() if flow.why is not None and accused.isdisjoint(flow.probe.hosts)]
+    found |= {flow.probe.probe_id: _congested(verdicts[flow.probe.probe_id], flow) for flow in held_back}
+    if held_back:
+        worst = max(held_back, key=lambda flow: flow.back.marked)
+        hosts = fold(sorted({host for flow in held_back for host in flow.probe.hosts}))
         let_go = f"; not accused because of it: {', '.join(one.component for one in gone)}" if gone else ""
         lines.append(
-            f"congestion: {len(told)} pairs on {hosts} were slow because they were held back, the most "
+            f"congestion: {len(held_back)} pairs on {hosts} were slow because they were held back, the most "
             f"{worst.back}{let_go}"
         )
     return Relieved(found, kept, lines)

@@ -315,15 +315,15 @@ class _Port:
             paused_s, most = _sum(steps) * 1e-6, self.wanted.pfc_paused or 0.0
             if paused_s > most * span_s:
                 way = "it was told to wait" if name == PFC_TIMES[0] else "it told the other end to wait"
-                said = f"{way} {paused_s / span_s:.1%} of the {until}, allowed {most:.1%}"
-                yield name, Outcome.FAIL, f"zero growth: {name}: {said}"
+                pauses = f"{way} {paused_s / span_s:.1%} of the {until}, allowed {most:.1%}"
+                yield name, Outcome.FAIL, f"zero growth: {name}: {pauses}"
         if RETRANSMITS in self.wanted.criteria:
             names, an_hour = self._counters(RETRANSMITS), self.wanted.retransmits_per_hour or 0.0
             steps, span_s, until = self._in_worst_hour(names)
             grew = {name: number for name in names if (number := _sum(steps, name))}
             if sum(grew.values()) * HOUR_S > an_hour * span_s:
-                said = ", ".join(f"{name} by {number:,}" for name, number in grew.items())
-                text = f"zero growth: retransmits: {said} in the {until}, allowed {an_hour:,g} an hour together"
+                increases = ", ".join(f"{name} by {number:,}" for name, number in grew.items())
+                text = f"zero growth: retransmits: {increases} in the {until}, allowed {an_hour:,g} an hour together"
                 yield from ((name, Outcome.FAIL, text) for name in grew)
 
     def not_shown(self, ber: BerVerdict | None) -> Iterator[str]:
@@ -421,12 +421,12 @@ def judge_ber(
 
     allowed_a_s = BER * line_rate_gbps * 1e9
     allowed = allowed_a_s * of_time_s
-    said = f"{counted_words(count, name)} in {duration_text(of_time_s)}, {allowed:.3g} allowed (BER {BER:g})"
+    reason = f"{counted_words(count, name)} in {duration_text(of_time_s)}, {allowed:.3g} allowed (BER {BER:g})"
     left_s = round(float(pdtri(count, FALSE_PASSES)) / allowed_a_s - of_time_s, 3)
     outcome = Outcome.INCONCLUSIVE if left_s > 0.0 else Outcome.PASS
     if count and pdtrc(count - 1, allowed) < FALSE_FAILS / ports:
         outcome = Outcome.FAIL
-    return BerVerdict(outcome, said, left_s if outcome is Outcome.INCONCLUSIVE else 0.0, count, of_time_s)
+    return BerVerdict(outcome, reason, left_s if outcome is Outcome.INCONCLUSIVE else 0.0, count, of_time_s)
 
 
 def worst_hour(steps: Sequence[Step], of_time_s: float) -> tuple[Sequence[Step], float]:

@@ -90,8 +90,8 @@ def optics_of(courses: Courses, module: LinkModule | None, far: Courses, *, line
             if wrong:
                 yield f"{way}{lane}_dbm", Outcome.FAIL, f"lane {lane} {does} {dbm:.1f} dBm, {wrong}"
             elif warn is not None and dbm < warn:
-                said = f"lane {lane} {does} {dbm:.1f} dBm, its module warns below {warn:g}"
-                yield f"{way}{lane}_dbm", Outcome.MARGINAL, said
+                text = f"lane {lane} {does} {dbm:.1f} dBm, its module warns below {warn:g}"
+                yield f"{way}{lane}_dbm", Outcome.MARGINAL, text
         if way == "rx" and dark:
             sent = "sends as little: its laser" if dark_lanes(far, "tx") else "sends well: fibre or connector"
             yield "rx", Outcome.FAIL, f"the other end {sent}"
@@ -230,9 +230,11 @@ def cables_of(links: LinkSamples, topology: Topology, hosts: Iterable[str]) -> l
     # Where nobody says what joins the leaves, one that was seen knows nothing of another.
     part = topology.switch_parts if topology.uplinks else {name: name for name in topology.switches}
     seen = {part.get(one.link.b) for one in cables if one.ends}
-    # Who would have told of an RNIC's cable on Ethernet is its host, which hears the leaf.
-    told = {one.name for one in cables if not read.isdisjoint((one.host,) if one.host else (one.link.a, one.link.b))}
-    return [replace(one, asked=part.get(one.link.b) in seen and one.name in told) for one in cables]
+    # Who would have reported an RNIC's cable on Ethernet is its host, which hears the leaf.
+    reportable = {
+        one.name for one in cables if not read.isdisjoint((one.host,) if one.host else (one.link.a, one.link.b))
+    }
+    return [replace(one, asked=part.get(one.link.b) in seen and one.name in reportable) for one in cables]
 
 
 @dataclass(frozen=True)
@@ -293,14 +295,14 @@ def link_health(looked: LinkEvidence, cables: Sequence[SeenCable]) -> list[PortH
     dark = _hosts_that_are_off(cables, looked.courses) if looked.courses else set()
     gone = _hosts_going_down(cables, looked.courses)
     counted = [one for one in cables if one.host not in dark]
-    told = [(one, _ends(one, looked, gone, ends=2 * len(cables))) for one in counted]
+    with_ends = [(one, _ends(one, looked, gone, ends=2 * len(cables))) for one in counted]
     likes = {end: _like(end, looked) for one in counted for end in one.ends}
     hot = hot_modules(looked.courses, likes)
     behind = _behind(counted, looked)
-    ends = [(one.name, end, health) for one, found in told for end, health in found]
+    ends = [(one.name, end, health) for one, found in with_ends for end, health in found]
     rate_gbps = max((one.link.line_rate_gbps for one in counted), default=1.0)
     batches = bad_batches(ends, looked.links.modules, line_rate_gbps=rate_gbps)
-    return _as_switches([_cable(one, found, looked, hot, behind) for one, found in told], counted) + batches
+    return _as_switches([_cable(one, found, looked, hot, behind) for one, found in with_ends], counted) + batches
 
 
 def _like(end: End, looked: LinkEvidence) -> tuple[str | None, str]:
@@ -320,8 +322,8 @@ def _as_switches(found: Sequence[PortHealth], cables: Sequence[SeenCable]) -> li
     for switch, names in dead.items():
         first = sick[min(names)]
         worst = sorted(first.found, key=lambda one: -one[1].rank)
-        said = "", Outcome.PASS, f"all {len(names)} cables of it: the switch"
-        left.append(replace(first, cable=switch, found=(said, *worst[:2])))
+        summary = "", Outcome.PASS, f"all {len(names)} cables of it: the switch"
+        left.append(replace(first, cable=switch, found=(summary, *worst[:2])))
     return left
 
 
@@ -329,8 +331,8 @@ def _hosts_that_are_off(cables: Sequence[SeenCable], courses: Mapping[End, Cours
     """Of which no leaf that was read saw a cable up when last looked at: that is the host, and its probes say so."""
     up = {end for end, read in courses.items() if "up" in read and read["up"].values[-1] == 1}
     lit = {one.host for one in cables if any(end[0] != one.host and end in up for end in one.ends)}
-    told = {node for node, _ in courses}
-    return {one.host for one in cables if one.host and one.link.b in told} - lit
+    read_nodes = {node for node, _ in courses}
+    return {one.host for one in cables if one.host and one.link.b in read_nodes} - lit
 
 
 def _hosts_going_down(cables: Iterable[SeenCable], courses: Mapping[End, Courses]) -> dict[End, set[float]]:
@@ -349,12 +351,12 @@ def _hosts_going_down(cables: Iterable[SeenCable], courses: Mapping[End, Courses
     return found
 
 
-_Told = list[tuple[End, PortHealth]]
+_EndHealths = list[tuple[End, PortHealth]]
 """The ends of a cable, each with what its counters say."""
 
 
-def _ends(cable: SeenCable, looked: LinkEvidence, gone: Mapping[End, Collection[float]], *, ends: int) -> _Told:
-    told: _Told = []
+def _ends(cable: SeenCable, looked: LinkEvidence, gone: Mapping[End, Collection[float]], *, ends: int) -> _EndHealths:
+    healths: _EndHealths = []
     for end in cable.ends:
         if end in looked.read:
             continue  # as its own host has it
@@ -371,8 +373,8 @@ def _ends(cable: SeenCable, looked: LinkEvidence, gone: Mapping[End, Collection[
             with_host_s=gone.get(end, ()),
         )
         if health is not None:
-            told.append((end, health))
-    return told
+            healths.append((end, health))
+    return healths
 
 
 def _behind(cables: Sequence[SeenCable], looked: LinkEvidence) -> dict[str, Found]:
@@ -382,14 +384,14 @@ def _behind(cables: Sequence[SeenCable], looked: LinkEvidence) -> dict[str, Foun
     for own in grouped(between, lambda one: (one.link.a, one.link.line_rate_gbps)).values():
         if len(own) > MANY:
             ways = list(zip(*(one.ends for one in own), strict=True))
-            said = lagging(ways, looked.courses, rate_gbps=own[0].link.line_rate_gbps)
-            found |= {own[place].name: text for place, text in said.items()}
+            waiting = lagging(ways, looked.courses, rate_gbps=own[0].link.line_rate_gbps)
+            found |= {own[place].name: text for place, text in waiting.items()}
     changed = {result.change.component for result in looked.changes}
     return {one.name: found[one.name] for one in between if one.name in found and changed.isdisjoint(one.names)}
 
 
 def _cable(
-    cable: SeenCable, told: _Told, looked: LinkEvidence, hot: Mapping[End, str], behind: Mapping[str, Found]
+    cable: SeenCable, healths: _EndHealths, looked: LinkEvidence, hot: Mapping[End, str], behind: Mapping[str, Found]
 ) -> PortHealth:
     """Both ends as one part, with how the cable itself stands, and whether it was seen all the time."""
     wanted, rate_gbps = looked.wanted(ethernet=cable.ethernet), cable.link.line_rate_gbps
@@ -401,9 +403,9 @@ def _cable(
     unread = wanted.criteria if wanted is not None and not _covered(cable, looked) else ()
     a, _, device = cable.link.a.partition("/")
     slow = [behind[cable.name]] if cable.name in behind else []
-    found = (*_accused(told), *light, *warm, *slow, *_standing(cable, looked))
+    found = (*_accused(healths), *light, *warm, *slow, *_standing(cable, looked))
     itself = PortHealth(a, device, found, unread=unread, cable="" if device else cable.name)
-    whole = joined([*(replace(health, found=_at(end, health.found)) for end, health in told), itself])
+    whole = joined([*(replace(health, found=_at(end, health.found)) for end, health in healths), itself])
     return replace(whole, found=(*whole.found, *_plugged(cable, looked))) if whole.found else whole
 
 
@@ -412,10 +414,10 @@ def _at(end: End, found: Iterable[Found]) -> tuple[Found, ...]:
     return tuple((name, outcome, f"{label(end)}: {text}") for name, outcome, text in found)
 
 
-def _accused(told: _Told) -> Iterator[Found]:
+def _accused(healths: _EndHealths) -> Iterator[Found]:
     """Which end it looks like: errors are counted by who receives them."""
-    counting = [end for end, health in told if any(name in health.bad for name in ERRORS)]
-    others = [end for end, _ in told if end not in counting]
+    counting = [end for end, health in healths if any(name in health.bad for name in ERRORS)]
+    others = [end for end, _ in healths if end not in counting]
     if len(counting) == 1 and others:
         near, far = label(counting[0]), label(others[0])
         yield "", Outcome.PASS, f"only {near} counts errors: what {far} sends, the cable, or the receiver of {near}"
@@ -423,15 +425,15 @@ def _accused(told: _Told) -> Iterator[Found]:
 
 def _plugged(cable: SeenCable, looked: LinkEvidence) -> list[Found]:
     """Where its ends are and what is plugged in there, for whoever goes and looks."""
-    told = []
+    descriptions = []
     for end in cable.ends:
         host, module = looked.topology.hosts.get(end[0]), looked.links.modules.get(end)
-        said = [f"rack {host.rack}"] if host is not None and host.rack else []
+        details = [f"rack {host.rack}"] if host is not None and host.rack else []
         if module is not None:
-            said += [f"{module.part_number or 'module'} serial {module.serial or 'unknown'}"]
-            said += [f"firmware {module.firmware}"] if module.firmware else []
-        told += [f"{label(end)} ({', '.join(said)})"] if said else []
-    return [("", Outcome.PASS, f"ends: {' and '.join(told)}")] if told else []
+            details += [f"{module.part_number or 'module'} serial {module.serial or 'unknown'}"]
+            details += [f"firmware {module.firmware}"] if module.firmware else []
+        descriptions += [f"{label(end)} ({', '.join(details)})"] if details else []
+    return [("", Outcome.PASS, f"ends: {' and '.join(descriptions)}")] if descriptions else []
 
 
 def _standing(cable: SeenCable, looked: LinkEvidence) -> Iterator[Found]:

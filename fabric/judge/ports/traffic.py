@@ -4,7 +4,7 @@ Traffic that declines or stops, of every port and way at once, by what it carrie
 MegaScale (arXiv 2402.15627, section 4.2) watches RDMA traffic so: training is periodic, so a significant decline is
 worth a look, and traffic that ceases altogether means that the job stands still. It publishes no numbers; those below
 are choices. Neither accuses the fabric: a job may have ended, write a checkpoint or wait for data. So nothing here is
-worse than MARGINAL, and where most ports that carried something change together, they are told as one.
+worse than MARGINAL, and where most ports that carried something change together, they are reported as one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ USED = 0.01
 """A port that usually carries less than this share of its line carries no job."""
 
 FLOWS, LESS, NONE = 0, 1, 2
-SAID = {FLOWS: "is back to", LESS: "has declined to", NONE: "has stopped:"}
+STATE_WORDS = {FLOWS: "is back to", LESS: "has declined to", NONE: "has stopped:"}
 
 States = NDArray[np.int8]
 
@@ -60,7 +60,7 @@ class Shift:
     @property
     def text(self) -> str:
         """What is said of them."""
-        return f"traffic {SAID[self.state]} {self.now_gbps:.1f} Gb/s, usually {self.usual_gbps:.1f}"
+        return f"traffic {STATE_WORDS[self.state]} {self.now_gbps:.1f} Gb/s, usually {self.usual_gbps:.1f}"
 
 
 class PortTraffic:

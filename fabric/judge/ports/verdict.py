@@ -3,7 +3,7 @@ A verdict with what was sampled beside the probes: bandwidth alone does not say 
 
 A probe whose bandwidth is good is no PASS when a counter of a port that its bytes crossed grew beyond what is allowed
 while it ran. The time of a sample is known only to the spacing of the samples, so what grew between two of them speaks
-of every probe that ran between them. What a change of ours did on a link is explained by it, and said.
+of every probe that ran between them. What a change of ours did on a link is explained by it, and reported.
 """
 
 from __future__ import annotations
@@ -246,8 +246,8 @@ def _less_good(verdict: ProbeVerdict, crossed: Sequence[_Crossed]) -> ProbeVerdi
         return verdict
     words = [f"{_counted(grown)} on {port.host}/{port.device}" for port, grown in crossed]
     gbps = "" if verdict.value_gbps is None else f" ({verdict.value_gbps:.1f} Gb/s)"
-    said = f"bandwidth good{gbps}, {', '.join(words)}"
-    reason = f"{said}; {verdict.reason}" if verdict.reason else said
+    summary = f"bandwidth good{gbps}, {', '.join(words)}"
+    reason = f"{summary}; {verdict.reason}" if verdict.reason else summary
     outcomes = [port.bad[step.name] for port, grown in crossed for step in grown]
     return replace(verdict, outcome=Outcome.worst([verdict.outcome, *outcomes]), reason=reason)
 
@@ -367,6 +367,6 @@ def _notes(ports: Sequence[PortHealth], unread: Sequence[str], what: str = "port
     for port in ports:
         own = [step for step in port.steps if step.ours]
         if own:
-            said = _counted(own)
-            lines.append(f"{port.component}: {said} while a change of ours was in force there: explained by it")
+            counts = _counted(own)
+            lines.append(f"{port.component}: {counts} while a change of ours was in force there: explained by it")
     return lines[: 2 * MOST_SAID]

@@ -226,8 +226,8 @@ def _suite(because: Because, run: Measured, case: _Case) -> None:
     for (kind, phase, outcome), found in grouped(bad, lambda b: (b[0].kind, b[0].phase, b[1].outcome)).items():
         if outcome is not Outcome.FAIL or not case.reject:
             first = found[0][1]
-            said = f"{len(found)} {kind} of {phase}, such as {first.probe_id}: {first.reason}"
-            case.open.append(f"{outcome.name}: {said}")
+            text = f"{len(found)} {kind} of {phase}, such as {first.probe_id}: {first.reason}"
+            case.open.append(f"{outcome.name}: {text}")
     del case.reject[2 * MOST_SAID :]
 
 
@@ -241,10 +241,10 @@ def _needs(needs: Sequence[Need], run: Measured, case: _Case) -> None:
             lacking += ((text, need.part) for text in _lacking(need, tests, run))
         elif not case.reject:
             case.reject.append(f"{need.part}: bad in {len(bad)} of {len(tests)} tests, such as {bad[0]}")
-    said = gathered(lacking)
-    case.open += [f"{' or '.join(parts[:MOST_SAID])} {text}" for text, parts in said.items()]
+    parts_lacking = gathered(lacking)
+    case.open += [f"{' or '.join(parts[:MOST_SAID])} {text}" for text, parts in parts_lacking.items()]
     cleared = [one.part for one in needs if one.tests > LEAST_SAMPLES]
-    if cleared and not (said or case.reject):
+    if cleared and not (parts_lacking or case.reject):
         case.notes.append(f"{' and '.join(cleared[:MOST_SAID])}: as many good tests as tell (95 %) that it is well")
 
 
@@ -298,8 +298,8 @@ def _links(because: Because, run: Measured, case: _Case) -> None:
         ]
     covered = run.verdict.links
     if covered is None or covered.whole < covered.cables:
-        said = "nobody looked at both ends of its cables" if covered is None else str(covered)
-        (case.notes if because.quick else case.open).append(f"links: {said}")
+        text = "nobody looked at both ends of its cables" if covered is None else str(covered)
+        (case.notes if because.quick else case.open).append(f"links: {text}")
 
 
 _MAY_COME_BACK = {

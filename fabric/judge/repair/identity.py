@@ -101,8 +101,8 @@ def repaired(
         for suspect in suspects
         if set(suspect.hosts) & set(hosts)
     }
-    what, said = _judged(named, swapped, before, after)
-    return Repaired(what, (said, *lines), tuple(found))
+    what, summary = _judged(named, swapped, before, after)
+    return Repaired(what, (summary, *lines), tuple(found))
 
 
 def changes(before: HostIdentity, after: HostIdentity, everybody: Mapping[str, HostIdentity]) -> Iterator[PartChange]:
@@ -190,8 +190,8 @@ def _is_another(one: PartIdentity, other: PartIdentity) -> bool:
 def _usual_firmware(everybody: Mapping[str, HostIdentity], but: str) -> dict[str, str]:
     """By kind of part, on all hosts but one."""
     others = (part for host in everybody.values() if host.host != but for part in host.parts)
-    told = Counter((part.kind, part.firmware) for part in others if part.firmware)
-    return dict(pair for pair, _ in reversed(told.most_common()))
+    versions = Counter((part.kind, part.firmware) for part in others if part.firmware)
+    return dict(pair for pair, _ in reversed(versions.most_common()))
 
 
 INSIDE = frozenset({"link_layer", "numa_nodes", "rnics", "gpus", "pcie_switches"})

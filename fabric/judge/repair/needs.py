@@ -3,7 +3,7 @@ What a repaired part has to show, from how it failed: so many good tests, so lon
 
 A part that was bad in every test through it shows in a few that it is not any more. One that was bad in one of thirty
 may still be so when thirty more are good. So the rate at which it was bad sets how many have to be good; and what
-followed its temperature, or came gradually (``Suspect.course``), is told only when it is as warm again, or after as
+followed its temperature, or came gradually (``Suspect.course``), shows only when it is as warm again, or after as
 long a time.
 """
 
@@ -70,7 +70,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class PartTest:
-    """A probe through a part that told something; *gbps* None: it failed. *bad* by itself, whatever its median says."""
+    """A probe that tells of a part; *gbps* None: it failed. *bad* by itself, whatever its median says."""
 
     probe: Probe
     result: ProbeResult
@@ -139,9 +139,9 @@ def needs_of(
 
     tests = {name: tests_of(name) for name in blamed if len(tests_of(name)) >= LEAST_SAMPLES}
     explain = [own for name, own in tests.items() if not Part.of(name).end or all(one.bad for one in own)]
-    told = {one.probe.probe_id for own in explain for one in own}
+    explained = {one.probe.probe_id for own in explain for one in own}
     for probe in evidence if set(names) <= run.topology.hosts.keys() else ():
-        parts = [one for one in components_of(probe, run.topology) if probe.probe_id not in told]
+        parts = [one for one in components_of(probe, run.topology) if probe.probe_id not in explained]
         on_way = [one.name for one in parts if one.kind in _PARTS] or [one.name for one in parts[:1]]
         bad = {name: sum(one.bad for one in tests_of(name)) for name in on_way}
         tests |= {name: tests_of(name) for name in on_way if bad[name] == max(bad.values())}

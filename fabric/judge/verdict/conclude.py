@@ -13,13 +13,13 @@ from statistics import fmean, pstdev
 from typing import TYPE_CHECKING
 
 from fabric.judge.changes.effects import windows_report
-from fabric.judge.changes.expectations import alterations, as_altered, covered, judge_expectations, said, unblamed
+from fabric.judge.changes.expectations import alterations, as_altered, covered, judge_expectations, state_text, unblamed
 from fabric.judge.course.rows import rounds_not_run, too_few_rounds
 from fabric.judge.locate.candidates import not_above
 from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.merged import merged, names, without_mistakes
 from fabric.judge.normal.keys import begun, grouped, rnics_of, taking_part
-from fabric.judge.normal.kinds import congestion_told, of_nobody
+from fabric.judge.normal.kinds import congestion_lines, of_nobody
 from fabric.judge.ports.congested import relieved
 from fabric.judge.ports.verdict import SeenCounters, port_findings
 from fabric.judge.training import impact_of
@@ -72,7 +72,7 @@ def common_reasons(reasons: Iterable[str]) -> list[str]:
 
 NOT_REACHED = "not reached"
 _MOST_SKIPPED = 3
-"""Where more kinds of probes were skipped they are told by their reason alone (a choice: who is out says the rest)."""
+"""Where more kinds of probes were skipped they are shown by their reason alone (a choice: who is out says the rest)."""
 
 
 def conclude(
@@ -104,25 +104,25 @@ def conclude(
     verdicts = with_bad_gpus(probes, without_mistakes(probes, verdicts, topology), topology)
 
     altered = alterations(changes)
-    untold = unblamed(probes, verdicts, altered) | of_nobody(probes, results)
-    telling = [probe for probe in probes if probe.probe_id not in untold] if untold else probes
+    blameless = unblamed(probes, verdicts, altered) | of_nobody(probes, results)
+    telling = [probe for probe in probes if probe.probe_id not in blameless] if blameless else probes
     seen = seen or SeenCounters()
     found = _explained(telling, verdicts, results, topology, phases, seen)
-    told = verdicts | found.verdicts
-    told |= {name: one.told() for name, one in told.items() if one.recurrence is not None}
-    ports = port_findings(seen, probes, told, found.suspects, results, topology, changes)
+    explained = verdicts | found.verdicts
+    explained |= {name: one.told() for name, one in explained.items() if one.recurrence is not None}
+    ports = port_findings(seen, probes, explained, found.suspects, results, topology, changes)
     # Nothing good is said of a component by what was measured while the fabric was bad on purpose.
-    of_parts = {**found.verdicts, **{name: ProbeVerdict(name, Outcome.INCONCLUSIVE, "") for name in untold}}
+    of_parts = {**found.verdicts, **{name: ProbeVerdict(name, Outcome.INCONCLUSIVE, "") for name in blameless}}
     components = {one.component: one for one in _components(probes, of_parts, ports.suspects)}
 
     verdicts = as_altered(probes, dict(ports.probes), results, altered, covered(expect, phases, probes))
     expectations = judge_expectations(expect, phases, probes, results, changes)
     counted, hall = probes, None
     if any(CURVE in probe.params for probe in probes):
-        from fabric.judge.hall import hall_of, is_told  # numpy: only where there is a curve
+        from fabric.judge.hall import hall_of, is_only_shown  # numpy: only where there is a curve
 
         hall = hall_of(probes, verdicts, topology)
-        counted = [probe for probe in probes if not is_told(probe, verdicts[probe.probe_id])]
+        counted = [probe for probe in probes if not is_only_shown(probe, verdicts[probe.probe_id])]
     outcomes = [
         *(verdicts[probe.probe_id].outcome for probe in counted),
         *(found.outcome for found in expectations),
@@ -137,13 +137,13 @@ def conclude(
         *(Reason(f"FAIL: {one.suspect.component}: {one.text}") for one in found.course.found),
         *map(Reason, _change_reasons(changes)),
         *map(Reason, _expectation_reasons(expectations)),
-        *map(Reason, _reasons(counted, verdicts, untold, results)),
+        *map(Reason, _reasons(counted, verdicts, blameless, results)),
         *(found.pairs.lines(looked=ports.links is not None and ports.links.is_whole) if found.pairs else ()),
         *(one if one.kind is ReasonKind.NOTE else Reason(f"SKIPPED: {one.text}") for one in notes),
         *ports.reasons,
         *found.course.lines(accused),
         *map(note, (*rounds_not_run(phases, probes, results), *too_few_rounds(phases))),
-        *map(note, (*congestion_told(probes, results, topology), *found.shared)),
+        *map(note, (*congestion_lines(probes, results, topology), *found.shared)),
         *map(note, not_above(probes, results, topology)),
     ]
     effects = windows_report(phases, probes, results, changes)
@@ -165,7 +165,7 @@ def conclude(
 @dataclass(frozen=True, slots=True)
 class _Explained:
     """
-    Verdicts of probes with what others make of them, who is to blame, and what rounds and pairs said beside that.
+    Verdicts of probes with what others make of them, who is to blame, and what rounds and pairs found beside that.
 
     *shared*: in words, what was slow because of others on the same cable, or held back.
     """
@@ -198,44 +198,44 @@ def _explained(
     from fabric.judge.locate.suspects import locate
 
     written: dict[str, Hashable] = {phase.name: phase.repeated for phase in phases}
-    told = {probe.probe_id: verdicts[probe.probe_id] for probe in probes}
+    refined = {probe.probe_id: verdicts[probe.probe_id] for probe in probes}
     locating = partial(locate, results=results, topology=topology, written=written)
-    errors = merged(locating(probes, told, outcome=Outcome.ERROR).suspects)
+    errors = merged(locating(probes, refined, outcome=Outcome.ERROR).suspects)
     course = over_time(probes, results, phases, topology, seen.samples)
     over_rounds = course.located()
-    told = as_confirmed(told, over_rounds)
+    refined = as_confirmed(refined, over_rounds)
     left = [one for one in probes if one.probe_id not in over_rounds.explained] if over_rounds.explained else probes
     measured = [
         p for p in left if p.kind == pairwise.KIND and p.probe_id in results and not results[p.probe_id].outcome
     ]
-    pairs, between, rest = None, past_loopbacks(over_rounds.suspects, probes, told, results), left
+    pairs, between, rest = None, past_loopbacks(over_rounds.suspects, probes, refined, results), left
     if measured:
         from fabric.judge.locate.pairs.in_verdict import pair_findings
 
         alone = [probe for probe in left if len(probe.hosts) == 1]
-        own, inside = confirmed(alone, told, results, topology=topology, written=written)
-        stale = old_loopbacks(left, told, results)
+        own, inside = confirmed(alone, refined, results, topology=topology, written=written)
+        stale = old_loopbacks(left, refined, results)
         since = [probe for probe in left if probe.probe_id not in stale]
-        pairs = pair_findings(since, results, {**told, **own}, topology=topology, inside=inside.suspects)
-        told |= pairs.verdicts
+        pairs = pair_findings(since, results, {**refined, **own}, topology=topology, inside=inside.suspects)
+        refined |= pairs.verdicts
         known, old = _names_of(between), {rnics_of(probe)[0] for probe in left if probe.probe_id in stale}
         named = [_unsure(one) if one.component in old else one for one in pairs.suspects]
         between += [one for one in named if one.component not in known]
         rest = [probe for probe in left if probe.probe_id not in pairs.lost]
     known = _names_of(between)
-    again, inside = confirmed(rest, told, results, topology=topology, written=written, known=known)
-    told |= again
+    again, inside = confirmed(rest, refined, results, topology=topology, written=written, known=known)
+    refined |= again
     named = of_both(between, inside.suspects)
     if pairs is not None:
         suspected = {host for suspect in inside.suspects for host in suspect.hosts}
         open_ = [p for p in measured if p.probe_id not in pairs.verdicts and suspected.isdisjoint(p.hosts)]
-        named += locating(open_, told, outcome=Outcome.FAIL, pairs=True).suspects
+        named += locating(open_, refined, outcome=Outcome.FAIL, pairs=True).suspects
     named = without_partners(each_once([*named, *not_of_bad_hosts(errors, named)]), probes)
-    beside = [one for one in probes if told[one.probe_id].recurrence is Recurrence.IN_COMPANY]
-    named = [*lossy_class(beside, probes, told, results, topology), *named]
+    beside = [one for one in probes if refined[one.probe_id].recurrence is Recurrence.IN_COMPANY]
+    named = [*lossy_class(beside, probes, refined, results, topology), *named]
     named.sort(key=lambda suspect: -suspect.outcome.rank)
-    freed = relieved(probes, told, named, results, seen.samples, seen.links, topology)
-    shared = [*sharing_told(beside, probes, told), *freed.lines]
+    freed = relieved(probes, refined, named, results, seen.samples, seen.links, topology)
+    shared = [*sharing_told(beside, probes, refined), *freed.lines]
     return _Explained(freed.verdicts, freed.suspects, course, pairs, shared)
 
 
@@ -275,8 +275,8 @@ def past_loopbacks(
         mine, item = loopbacks.get(one.component, ()), Part.of(one.component).item
         passed = bool(mine) and all(verdicts[probe.probe_id].outcome is Outcome.PASS for probe in mine)
         text = f"loopback on {item} passed in this run: swap the cable first, then look at the module and the leaf port"
-        told = one.course == "low" and f"{one.component}:{PORT}" in one.ambiguous_with and passed
-        found.append(replace(one, next_step=text) if told else one)
+        is_cleared = one.course == "low" and f"{one.component}:{PORT}" in one.ambiguous_with and passed
+        found.append(replace(one, next_step=text) if is_cleared else one)
     return found
 
 
@@ -358,9 +358,9 @@ def without_partners(found: Sequence[Suspect], probes: Iterable[Probe]) -> list[
 
 def _change_reasons(changes: Changes) -> list[str]:
     """What may still be live first of all, then what was not made as asked."""
-    still = [f"a change may still be live: {said(result)}" for result in changes if result.state == "open"]
+    still = [f"a change may still be live: {state_text(result)}" for result in changes if result.state == "open"]
     others = [result for result in changes if result.state not in ("open", "reverted")]
-    return still + [f"{Outcome.ERROR.name}: change {said(result)}" for result in others]
+    return still + [f"{Outcome.ERROR.name}: change {state_text(result)}" for result in others]
 
 
 def _expectation_reasons(expectations: Sequence[ExpectationVerdict]) -> list[str]:
@@ -374,12 +374,12 @@ def _expectation_reasons(expectations: Sequence[ExpectationVerdict]) -> list[str
     return lines
 
 
-def _reasons(probes: Sequence[Probe], verdicts: Verdicts, untold: AbstractSet[str], results: Results) -> list[str]:
+def _reasons(probes: Sequence[Probe], verdicts: Verdicts, blameless: AbstractSet[str], results: Results) -> list[str]:
     """
     One line per kind and outcome that is not a pass, with the hosts folded.
 
     What no suspect speaks for is explained below it: nothing measured, near a limit or to be measured again, or probes
-    of which no suspect is made (*untold*).
+    of which no suspect is made (*blameless*).
     """
     bad = [probe for probe in probes if verdicts[probe.probe_id].outcome is not Outcome.PASS]
     if not bad:
@@ -393,11 +393,11 @@ def _reasons(probes: Sequence[Probe], verdicts: Verdicts, untold: AbstractSet[st
         hosts = fold(dict.fromkeys(host for probe in members for host in probe.hosts))
         lines.append(f"{outcome.name}: {len(members)} of {totals[kind]} {kind} on {hosts}")
         if outcome in (Outcome.SKIPPED, Outcome.MARGINAL, Outcome.INCONCLUSIVE):
-            said, explained = _without_limit(members, verdicts), members
+            summaries, explained = _without_limit(members, verdicts), members
         else:
-            said, explained = {}, [probe for probe in members if probe.probe_id in untold]
-        others = (verdicts[probe.probe_id].reason for probe in explained if probe.probe_id not in said)
-        lines += [f"  {text}" for text in (*dict.fromkeys(said.values()), *common_reasons(others))]
+            summaries, explained = {}, [probe for probe in members if probe.probe_id in blameless]
+        others = (verdicts[probe.probe_id].reason for probe in explained if probe.probe_id not in summaries)
+        lines += [f"  {text}" for text in (*dict.fromkeys(summaries.values()), *common_reasons(others))]
     if left:
         because = {name: one.left_out for name, one in results.items() if one.left_out is not None}
         whys = (str(because.get(probe.probe_id, verdicts[probe.probe_id].reason)) for probe in left)
@@ -413,8 +413,8 @@ def _without_limit(probes: Iterable[Probe], verdicts: Verdicts) -> dict[str, str
     A number alone needs none.
     """
     pairs = [(probe, verdicts[probe.probe_id]) for probe in probes]
-    told = [(probe, one) for probe, one in pairs if one.value_gbps is not None and one.limit_gbps is None]
-    groups = grouped(told, lambda pair: (pair[0].phase, pair[0].params.get("name", pair[0].kind), pair[1].missing))
+    measured = [(probe, one) for probe, one in pairs if one.value_gbps is not None and one.limit_gbps is None]
+    groups = grouped(measured, lambda pair: (pair[0].phase, pair[0].params.get("name", pair[0].kind), pair[1].missing))
     found: dict[str, str] = {}
     for (phase, name, missing), members in groups.items():
         # Repetitions are judged by their median, which all of them carry: one number a series.

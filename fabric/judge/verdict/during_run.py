@@ -115,7 +115,7 @@ def _counted(bad: Iterable[_Failure]) -> dict[str, str]:
     """``2 loopback fail, 1 all_to_all error``, by host."""
     counts = sorted(Counter((host, kind, outcome.value) for host, kind, outcome in bad).items())
     hosts = gathered((host, f"{count} {kind} {outcome}") for (host, kind, outcome), count in counts)
-    return {host: ", ".join(said) for host, said in hosts.items()}
+    return {host: ", ".join(texts) for host, texts in hosts.items()}
 
 
 def own_fails(probes: Sequence[Probe], results: Results, *, judge: Judge) -> OwnFails:
@@ -183,8 +183,8 @@ class MoreSamples:
 
 def _is_torn(one: ProbeVerdict) -> bool:
     """Its numbers lie on either side of its limit: it has both, and is INCONCLUSIVE all the same."""
-    told = one.value_gbps is not None and one.limit_gbps is not None
-    return told and one.outcome is Outcome.INCONCLUSIVE and one.recurrence is None
+    has_both = one.value_gbps is not None and one.limit_gbps is not None
+    return has_both and one.outcome is Outcome.INCONCLUSIVE and one.recurrence is None
 
 
 MOST_ERRORS = 0.1

@@ -172,8 +172,8 @@ def _steadied(verdict: ProbeVerdict, one: ProbeSeries) -> ProbeVerdict:
     spread = steadiness(one.values, floor=floor_of(one.probe.kind), noise=one.noise)
     least_gbps = verdict.limit_gbps or 0.0
     if verdict.outcome is Outcome.FAIL and spread.torn and max(one.values) >= least_gbps:
-        said = f"unstable: {spread.text}, {max(one.values):.1f} meets the {least_gbps:g} required"
-        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=f"{said}: too few to tell, measure it again")
+        text = f"unstable: {spread.text}, {max(one.values):.1f} meets the {least_gbps:g} required"
+        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=f"{text}: too few to tell, measure it again")
     if verdict.outcome.is_good and spread.unstable and not verdict.against:
         before = f"; {verdict.reason}" if verdict.reason else ""
         return replace(verdict, outcome=Outcome.MARGINAL, reason=f"unstable: {spread.text}{before}")
