@@ -2,7 +2,7 @@
 The agent: one process on a host that runs commands for the orchestrator, over its stdin and stdout.
 
 Both sides speak JSON, a message a line. Asked of the agent, by "v": start, cancel, sample, clock.
-Told by it, by "e": hello, ready, out, err, ended, error, clock, names, rows, got, bye. When stdin closes, or nothing
+Sent by it, by "e": hello, ready, out, err, ended, error, clock, names, rows, got, bye. When stdin closes, or nothing
 is heard for some time, it ends every session it has begun and goes; so nothing outlives an orchestrator that was
 killed or cut off. Processes that have put themselves into sessions of their own (guards of changes) stay.
 
@@ -16,7 +16,7 @@ import signal
 import time
 
 from fabric.agent.sessions import Keeper, Sessions, printable
-from fabric.agent.work import TOLD_BYTES, Told, Work
+from fabric.agent.work import UNREAD_BYTES, Outbox, Work
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Agent:
 
     def __init__(self, nonce: str, silence_s: float) -> None:
         keeper = Keeper()
-        self._told = Told(os.dup(1))
+        self._outbox = Outbox(os.dup(1))
         os.dup2(2, 1)  # nothing but the protocol may reach the orchestrator's stream
         self._wake_fd, wake_w = os.pipe()
         os.set_blocking(self._wake_fd, False)
@@ -46,7 +46,7 @@ class Agent:
         self._silence_s = silence_s
         self._asked = b""
         self._heard_s = time.monotonic()
-        self._work = Work(self._told, Sessions(), keeper)
+        self._work = Work(self._outbox, Sessions(), keeper)
         self._closing = ""
         self._verbs = {
             "start": self._work.start,
@@ -54,7 +54,7 @@ class Agent:
             "sample": self._work.sample,
             "clock": self._clock,
         }
-        self._told.add({"e": "hello", "t": time.monotonic()}, lead="fabric-agent-" + nonce + " ")
+        self._outbox.add({"e": "hello", "t": time.monotonic()}, lead="fabric-agent-" + nonce + " ")
 
     def serve(self) -> None:
         """Do what is asked until there is nobody to ask."""
@@ -73,7 +73,7 @@ class Agent:
                 self._hear()
             elif fd == self._wake_fd:
                 self._woken()
-            elif fd == self._told.fd:
+            elif fd == self._outbox.fd:
                 if events & (select.POLLERR | select.POLLHUP):
                     self._closing = "nobody reads"
             else:
@@ -81,13 +81,13 @@ class Agent:
 
     def _watched(self) -> "select.poll":
         """What can be dealt with: nobody's output while the orchestrator does not read its own."""
-        told = self._told.waiting_bytes
+        waiting_bytes = self._outbox.waiting_bytes
         poll = select.poll()
         poll.register(self._wake_fd, select.POLLIN)
-        poll.register(self._told.fd, select.POLLOUT if told else 0)
-        if told < _FULL_BYTES:
+        poll.register(self._outbox.fd, select.POLLOUT if waiting_bytes else 0)
+        if waiting_bytes < _FULL_BYTES:
             poll.register(0, select.POLLIN)
-        if told < TOLD_BYTES:
+        if waiting_bytes < UNREAD_BYTES:
             for fd in self._work.outputs:
                 poll.register(fd, select.POLLIN)
         return poll
@@ -100,7 +100,7 @@ class Agent:
         self._heard_s = time.monotonic()
         if not data:
             self._closing = "stdin was closed"
-        self._told.got += len(data)
+        self._outbox.got += len(data)
         lines = (self._asked + data).split(b"\n")
         self._asked = lines.pop()
         if len(self._asked) > _REQUEST_BYTES:
@@ -114,14 +114,14 @@ class Agent:
             asked = json.loads(line)
             self._verbs[asked["v"]](asked)
         except (OSError, ValueError) as exc:
-            self._told.add(
+            self._outbox.add(
                 {"e": "error", "id": asked["id"] if isinstance(asked, dict) else 0, "cause": printable(str(exc))}
             )
         except (KeyError, TypeError, IndexError) as exc:
             self._closing = f"a request that makes no sense: {line[:200]!r}: {exc!r}"
 
     def _clock(self, asked: "dict[str, Any]") -> None:
-        self._told.add({"e": "clock", "id": asked["id"], "t": time.monotonic()})
+        self._outbox.add({"e": "clock", "id": asked["id"], "t": time.monotonic()})
 
     def _woken(self) -> None:
         """A signal came: a child has ended, or we are to go."""
@@ -131,25 +131,25 @@ class Agent:
         self._work.reap()
 
     def _step(self, now_s: float) -> float:
-        """What time has brought, then all that is to be told; returns when to come again."""
+        """What time has brought, then all that is to be reported; returns when to come again."""
         silence_s = self._silence_s if self._work.busy else IDLE_S
         if now_s - self._heard_s > silence_s:
             self._closing = f"nothing was heard from the orchestrator for {silence_s:g} s"
         next_s = min(self._heard_s + silence_s, self._work.step(now_s))
-        if self._told.got - self._told.acknowledged >= _GOT_BYTES:
-            self._told.acknowledge({"e": "got", "n": self._told.got})
+        if self._outbox.got - self._outbox.acknowledged >= _GOT_BYTES:
+            self._outbox.acknowledge({"e": "got", "n": self._outbox.got})
         self._flush()
         return next_s
 
     def _flush(self) -> None:
         try:
-            self._told.flush()
+            self._outbox.flush()
         except OSError as exc:
             self._closing = f"nobody reads: {exc}"
 
     def _end_everything(self) -> None:
         """Say why, as far as anybody reads it, and end every session."""
-        self._told.add({"e": "bye", "cause": printable(self._closing)})
+        self._outbox.add({"e": "bye", "cause": printable(self._closing)})
         self._flush()
         self._work.close()
         woken = select.poll()

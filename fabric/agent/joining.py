@@ -16,7 +16,7 @@ import socket
 import sys
 
 LINE_BYTES = 8192
-"""No line is longer that is said before the program begins."""
+"""No line is longer that is sent before the program begins."""
 ANSWER_S = 20.0
 """Each side waits so long for the other's next word while they meet."""
 _WHOLE_S = 120.0
@@ -28,7 +28,7 @@ def proof(secret: str, *words: str) -> str:
     return hmac.new(secret.encode("ascii"), " ".join(words).encode("ascii"), hashlib.sha256).hexdigest()
 
 
-def said_line(way: socket.socket) -> str:
+def received_line(way: socket.socket) -> str:
     """The next line, and not one byte more, for what follows may be somebody else's; OSError where none comes."""
     line = b""
     while not line.endswith(b"\n"):
@@ -46,12 +46,12 @@ def join(port: int) -> None:
         sys.exit("the step has no secret")
     way = socket.create_connection((os.environ["SLURM_LAUNCH_NODE_IPADDR"], port), ANSWER_S)
     host, salt = os.environ["SLURMD_NODENAME"], os.urandom(16).hex()
-    mine = proof(secret, "task", said_line(way), host)
+    mine = proof(secret, "task", received_line(way), host)
     way.sendall(f"{host} {salt} {mine}\n".encode("ascii"))
-    if not hmac.compare_digest(said_line(way), proof(secret, "orchestrator", salt, host)):
+    if not hmac.compare_digest(received_line(way), proof(secret, "orchestrator", salt, host)):
         sys.exit("who listens there has not begun this step")
     way.settimeout(_WHOLE_S)
-    argv = json.loads(said_line(way))
+    argv = json.loads(received_line(way))
     way.settimeout(None)
     for fd in (0, 1):
         os.dup2(way.fileno(), fd)

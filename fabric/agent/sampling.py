@@ -27,14 +27,14 @@ _TOOL_CAP = 1 << 18
 
 
 class Series:
-    """Rows of numbers under the same names; ``told`` gives what has not been told yet."""
+    """Rows of numbers under the same names; ``new_messages`` gives what has not been reported yet."""
 
     def __init__(self, key: int, part: int) -> None:
         self.key, self.part = key, part
         self._names = None  # type: list[str] | None
         self._at = []  # type: list[float]
         self._rows = []  # type: list[list[Number]]
-        self._told = []  # type: list[dict[str, Any]]
+        self._messages = []  # type: list[dict[str, Any]]
 
     def add(self, at_s: float, names: "list[str]", values: "list[Number]") -> None:
         """One row; other names than before begin anew. Beyond a bound rows are dropped."""
@@ -44,20 +44,20 @@ class Series:
             self._close()
             self._names = names
             shown = [printable(name) for name in names]
-            self._told.append({"e": "names", "id": self.key, "part": self.part, "names": shown})
+            self._messages.append({"e": "names", "id": self.key, "part": self.part, "names": shown})
         self._rows.append(values)
         self._at.append(at_s)
 
-    def told(self) -> "list[dict[str, Any]]":
+    def new_messages(self) -> "list[dict[str, Any]]":
         """The messages about everything since the last call."""
         self._close()
-        told, self._told = self._told, []
-        return told
+        messages, self._messages = self._messages, []
+        return messages
 
     def _close(self) -> None:
         if self._rows:
             at = [round(at_s, 6) for at_s in self._at]
-            self._told.append({"e": "rows", "id": self.key, "part": self.part, "at": at, "rows": self._rows})
+            self._messages.append({"e": "rows", "id": self.key, "part": self.part, "at": at, "rows": self._rows})
             self._rows, self._at = [], []
 
 
@@ -193,24 +193,24 @@ class Sampling:
     def __init__(self, asked: "dict[str, Any]", sessions: Sessions) -> None:
         self.files = FileSampler(asked) if asked["files"] else None
         self.tools = [ToolSampler(asked, part, sessions) for part in range(1, 1 + len(asked["tools"]))]
-        self._told_s, self._tell_s = asked["told"], 0.0
+        self._report_interval_s, self._next_report_s = asked["told"], 0.0
 
-    def told(self, now_s: float) -> "list[dict[str, Any]]":
+    def new_messages(self, now_s: float) -> "list[dict[str, Any]]":
         """Messages with what is new, at most as often as was asked."""
-        if now_s < self._tell_s:
+        if now_s < self._next_report_s:
             return []
         series = [tool.series for tool in self.tools] + ([self.files.series] if self.files is not None else [])
-        told = [message for one in series for message in one.told()]
-        if told:
-            self._tell_s = now_s + self._told_s
-        return told
+        messages = [message for one in series for message in one.new_messages()]
+        if messages:
+            self._next_report_s = now_s + self._report_interval_s
+        return messages
 
     def step(self, now_s: float) -> float:
         """Read the files if it is time; returns when to come again."""
         times = [tool.step(now_s) for tool in self.tools]
         if self.files is not None:
             times.append(self.files.step(now_s))
-        return min(times) if times else now_s + self._told_s
+        return min(times) if times else now_s + self._report_interval_s
 
     def close(self) -> None:
         """End what runs and let go of files."""

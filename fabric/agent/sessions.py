@@ -22,7 +22,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _CHILDREN = "/proc/{0}/task/{0}/children"  # kernels may lack it (CONFIG_PROC_CHILDREN)
 _SLOTS = 1024
-"""Sessions that can be told of at once; choice: more than the commands an agent runs at once."""
+"""Sessions that can be reported at once; choice: more than the commands an agent runs at once."""
 _SLOT_BYTES = 4
 _MOST_FILES = 1024  # more than an agent was born with
 _KEEPER_END_S = 4.0
@@ -179,7 +179,7 @@ class Keeper:
         os.close(agent_gone)
 
     def began(self, session: int) -> None:
-        """A session is to end with the agent; one too many is not told of."""
+        """A session is to end with the agent; one too many is not reported."""
         if self._free:
             slot = self._slots[session] = self._free.pop()
             self._set(slot, session)

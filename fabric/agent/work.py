@@ -1,5 +1,5 @@
 """
-All commands and samplings under way on a host: begun, watched, ended, and told about.
+All commands and samplings under way on a host: begun, watched, ended, and reported.
 
 JSON both ways: what waits to be written to the orchestrator, which may read slowly or not at all, is here, too.
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class Told:
+class Outbox:
     """
     Messages to a file descriptor, written together and without waiting.
 
@@ -56,7 +56,7 @@ class Told:
         self._pieces, self.waiting_bytes = [data[count:]], len(data) - count
 
 
-TOLD_BYTES = 256 << 10
+UNREAD_BYTES = 256 << 10
 """More than this unread by the orchestrator: commands' output is left in their pipes."""
 MOST_COMMANDS = 1000
 """At once."""
@@ -67,8 +67,8 @@ _LATER_S = 900.0
 class Work:
     """Used by one thread. ``outputs`` are the descriptors to poll, for ``readable``."""
 
-    def __init__(self, told: Told, sessions: Sessions, keeper: Keeper) -> None:
-        self._told, self._sessions, self._keeper = told, sessions, keeper
+    def __init__(self, outbox: Outbox, sessions: Sessions, keeper: Keeper) -> None:
+        self._outbox, self._sessions, self._keeper = outbox, sessions, keeper
         self.outputs: dict[int, tuple[Running, Output]] = {}
         self._commands = {}  # type: dict[int, Running]
         self._samplings = {}  # type: dict[int, Sampling]
@@ -96,15 +96,15 @@ class Work:
             self.outputs[output.fd] = (command, output)
 
     def cancel(self, asked: "dict[str, Any]") -> None:
-        """End a command, or a sampling, of which what was read is told before; unknown ones have ended already."""
+        """End a command, or a sampling, of which what was read is reported before; unknown ones have ended already."""
         command, sampling = self._commands.get(asked["id"]), self._samplings.pop(asked["id"], None)
         if command is not None:
             command.end("cancelled")
         if sampling is not None:
-            for message in sampling.told(float("inf")):
-                self._told.add(message)
+            for message in sampling.new_messages(float("inf")):
+                self._outbox.add(message)
             sampling.close()
-            self._told.add({"e": "stopped", "id": asked["id"]})
+            self._outbox.add({"e": "stopped", "id": asked["id"]})
 
     def sample(self, asked: "dict[str, Any]") -> None:
         """Begin to sample; raises ValueError for too many files."""
@@ -150,9 +150,9 @@ class Work:
                 except (OSError, ValueError):
                     run.over = True
         next_s = sampling.step(now_s)
-        if self._told.waiting_bytes < TOLD_BYTES:
-            for message in sampling.told(now_s):
-                self._told.add(message)
+        if self._outbox.waiting_bytes < UNREAD_BYTES:
+            for message in sampling.new_messages(now_s):
+                self._outbox.add(message)
         return next_s
 
     def _look(self, now_s: float) -> float:
@@ -169,7 +169,7 @@ class Work:
             ports = listening(awaited) if awaited else awaited
             for command in self._commands.values():
                 if command.became_ready(ports):
-                    self._told.add({"e": "ready", "id": command.key})
+                    self._outbox.add({"e": "ready", "id": command.key})
         return self._look_s
 
     def readable(self, fd: int) -> None:
@@ -185,10 +185,10 @@ class Work:
     def _forward(self, command: Running, output: Output) -> None:
         """A large piece of output is handed on; that of a tool is kept, as is all at the end."""
         if len(output.kept) >= CHUNK_BYTES and command.key >= 0 and not self._closing:
-            self._told.add({"e": output.name, "id": command.key, "data": output.taken()})
+            self._outbox.add({"e": output.name, "id": command.key, "data": output.taken()})
 
     def _finished(self, command: Running) -> None:
-        """Everything of it is gone: take the rest of its output, and tell its end."""
+        """Everything of it is gone: take the rest of its output, and report its end."""
         for output in command.outputs:
             self.outputs.pop(output.fd, None)
             while output.read():
@@ -200,20 +200,20 @@ class Work:
             tool.ended()
             return
         del self._commands[command.key]
-        told = {
+        message = {
             "e": "ended",
             "id": command.key,
             "status": command.status,
             "why": command.why,
             "t0": command.begun_s,
             "t1": command.ended_s,
-            "got": self._told.got,
+            "got": self._outbox.got,
         }  # type: dict[str, Any]
         for output in command.outputs:
-            told[output.name] = output.taken()
+            message[output.name] = output.taken()
             if output.cut:
-                told["cut"] = True
-        self._told.acknowledge(told)
+                message["cut"] = True
+        self._outbox.acknowledge(message)
 
     def close(self) -> None:
         """Begin to end everything."""

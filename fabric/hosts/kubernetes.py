@@ -70,20 +70,20 @@ class KubernetesNodes:
         other = next((f"{key}={meta.labels[key]}" for key in _OTHERS if key in (meta.labels or {})), "somebody else")
         cordoned = bool(spec.unschedulable)
         taints = tuple(self._api.api_client.sanitize_for_serialization(spec.taints or []))
-        said = reason or ("cordoned without a reason" if cordoned else "")
-        return KubernetesNode(cordoned, said, "fabric" if reason else other, meta.resource_version, taints)
+        shown_reason = reason or ("cordoned without a reason" if cordoned else "")
+        return KubernetesNode(cordoned, shown_reason, "fabric" if reason else other, meta.resource_version, taints)
 
     def drain(self, host: str, reason: str) -> str:
         """Cordon, taint and own it in one patch, unless somebody else has meanwhile; then the condition."""
         if not self._patched(host, lambda node: not node.is_drained, reason):
             return "somebody else cordoned it meanwhile"
-        return self._told(host, "False", "BadPart", reason)
+        return self._write_condition(host, "False", "BadPart", reason)
 
     def undrain(self, host: str) -> str:
         """Take back our cordon, taint and annotation, if the cordon still is ours; then the condition."""
         if not self._patched(host, lambda node: node.is_drained and node.by == "fabric", None):
             return "the cordon is no longer ours"
-        return self._told(host, "True", "Accepted", "accepted after a repair")
+        return self._write_condition(host, "True", "Accepted", "accepted after a repair")
 
     def selected(self, labels: str) -> tuple[str, ...]:
         """The names of the nodes with these labels; ConfigError where there is none, or that cannot be asked."""
@@ -121,7 +121,7 @@ class KubernetesNodes:
                 return True
         raise ToolError(f"kubernetes: {host} was altered by others {_TRIES} times in a row: not patched")
 
-    def _told(self, host: str, status: str, reason: str, message: str) -> str:
+    def _write_condition(self, host: str, status: str, reason: str, message: str) -> str:
         """Write the condition; what is complained of, for the cordon stands without it."""
         now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
         times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
@@ -161,7 +161,7 @@ def _asked(call: Callable[[], Any], *, none: int = 0) -> Any:
     except ApiException as exc:
         if none and exc.status == none:
             return None
-        said = " ".join((exc.body or "").split())[:300]
-        raise ToolError(f"kubernetes: {exc.status} {exc.reason}: {said}") from exc
+        answer = " ".join((exc.body or "").split())[:300]
+        raise ToolError(f"kubernetes: {exc.status} {exc.reason}: {answer}") from exc
     except (HTTPError, OSError) as exc:
         raise ToolError(f"kubernetes: no answer: {exc}"[:300]) from exc

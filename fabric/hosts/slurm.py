@@ -22,7 +22,7 @@ from functools import partial
 from hmac import compare_digest
 
 from fabric.agent import task_argv, task_program
-from fabric.agent.joining import ANSWER_S, proof, said_line
+from fabric.agent.joining import ANSWER_S, proof, received_line
 from fabric.errors import ExecutorError, HostUnreachable, ToolError
 from fabric.hosts.agent import AgentExecutor
 from fabric.hosts.process import run_here
@@ -135,17 +135,17 @@ class SlurmExecutor(AgentExecutor):
 
 
 def _nodes(job: str) -> Sequence[str]:
-    said = run_here(slurm.job_nodes(job), _ANSWER_S)
+    answer = run_here(slurm.job_nodes(job), _ANSWER_S)
     try:
-        return slurm.nodes_of_job(job, said.stdout, said.stderr, said.exit_status)
+        return slurm.nodes_of_job(job, answer.stdout, answer.stderr, answer.exit_status)
     except ToolError as exc:
         raise ToolError(f"Slurm job {job}: {exc}") from exc
 
 
 def _ports() -> range:
-    said = run_here(slurm.SHOW_CONFIG, _ANSWER_S)
-    need_success("scontrol", said.stdout, said.stderr, said.exit_status)
-    return slurm.srun_ports(said.stdout)
+    answer = run_here(slurm.SHOW_CONFIG, _ANSWER_S)
+    need_success("scontrol", answer.stdout, answer.stderr, answer.exit_status)
+    return slurm.srun_ports(answer.stdout)
 
 
 class Door:
@@ -189,7 +189,7 @@ class Door:
             notice_loss(sock)
             salt = secrets.token_hex(16)
             sock.sendall(f"{salt}\n".encode("ascii"))
-            host, their_salt, theirs = said_line(sock).split(" ")
+            host, their_salt, theirs = received_line(sock).split(" ")
             if step is None or not compare_digest(theirs, proof(step.secret, "task", salt, host)):
                 raise ValueError(host)
             sock.sendall(f"{proof(step.secret, 'orchestrator', their_salt, host)}\n".encode("ascii"))
@@ -248,12 +248,16 @@ class SlurmStep:
         if not absent or shut.is_set():
             return met, dict.fromkeys(absent, "the testbench is closing")
         if not self._over:
-            return met, dict.fromkeys(absent, f"its task did not connect to us within {WHOLE_S:g} s{self._said()}")
+            return met, dict.fromkeys(
+                absent, f"its task did not connect to us within {WHOLE_S:g} s{self._last_complaint()}"
+            )
         for task in met.values():
             task.close()
         failed = slurm.not_launched("\n".join(self._complaints))
         failed = {host: f"Slurm cannot begin a step there: {why}" for host, why in failed.items() if host in absent}
-        return {}, failed or dict.fromkeys(self._hosts, f"srun ended with {self._srun.returncode}{self._said()}")
+        return {}, failed or dict.fromkeys(
+            self._hosts, f"srun ended with {self._srun.returncode}{self._last_complaint()}"
+        )
 
     def let_in(self, host: str, sock: socket.socket) -> None:
         """A task has met us."""
@@ -269,7 +273,7 @@ class SlurmStep:
         with self._changed:
             self._changed.notify_all()
 
-    def said_of(self, host: str) -> str:
+    def last_line_of(self, host: str) -> str:
         """What srun said last of a host's task; empty where it said nothing."""
         return next((line for line in reversed(list(self._complaints)) if f" {host}: " in f" {line}"), "")
 
@@ -282,7 +286,7 @@ class SlurmStep:
                 break
         self._reader.join(GRACE_S)
 
-    def _said(self) -> str:
+    def _last_complaint(self) -> str:
         last = [line for line in self._complaints if line.startswith("srun: error: ")] or list(self._complaints)
         return f"; it said: {last[-1][:200]}" if last else ""
 
@@ -350,7 +354,9 @@ class _TaskStream(HostStream):
 
     def epitaph(self, program: str) -> str:
         """Why it was given up, or what srun said of it."""
-        return self._given_up or f"{program} hung up; srun says: {self._step.said_of(self._host) or 'nothing of it'}"
+        return (
+            self._given_up or f"{program} hung up; srun says: {self._step.last_line_of(self._host) or 'nothing of it'}"
+        )
 
     def abandon(self, why: str) -> None:
         """Cut the connection, which ends the program over there."""

@@ -93,7 +93,7 @@ class Order:
     command: Command | None
     sources: tuple[Source, ...] = ()
     period_s: float = 0.0
-    told_s: float = 0.0
+    report_interval_s: float = 0.0
     tries: int = 0
     cancelled: bool = False
 

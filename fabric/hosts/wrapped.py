@@ -149,9 +149,9 @@ class WrappedCommand(Conversation):
         command, host, tool, words = self._command, self.host, self.order.tool, self._err.words
         stdout, stderr = self._out.text(), self._err.text()
         if not (self._out.finished and self._err.finished):
-            said = "" if words else (stderr or stdout).strip().partition("\n")[0][:200]
+            first_line = "" if words else (stderr or stdout).strip().partition("\n")[0][:200]
             lost = SessionLost if words else HostUnreachable  # without a word of the wrapper, nothing ever ran
-            return lost(host, f"waiting for {tool}", why + (f"; it said: {said}" if said else ""))
+            return lost(host, f"waiting for {tool}", why + (f"; it said: {first_line}" if first_line else ""))
         if "deadline" in words:
             return CommandTimeout(host, command.timeout_s, stdout, stderr)
         if words[-1] == "stuck":

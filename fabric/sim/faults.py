@@ -43,7 +43,7 @@ KINDS: Mapping[str, FaultKind] = MappingProxyType(
         "lemon": FaultKind("", comes=True),  # it is other faults, now and then (life.py)
         "hot": FaultKind("rnic gpu", comes=True),
         "bit_errors": FaultKind("rnic", passes_above=True, ratio=True, comes=True),  # behind the FEC
-        # The same behind the link's own retries; neither is said by an inventory.
+        # The same behind the link's own retries; neither is in an inventory.
         "symbol_errors": FaultKind("rnic", passes_above=True, ratio=True, comes=True),
         # Of cables, as their ends see them (phy/cabling.py, life.py).
         "dark_lane": FaultKind("cable above"),
@@ -58,7 +58,7 @@ KINDS: Mapping[str, FaultKind] = MappingProxyType(
         "replaced": FaultKind("rnic gpu cable"),  # another serial number than it was delivered with
         "outdated": FaultKind("rnic"),  # an older firmware
         "pausing": FaultKind("rnic"),  # it pauses its leaf for ever: nothing comes in, and what waits for it stays
-        # RoCE: one end of a cable is set otherwise (phy/qos.py); only what is told differs.
+        # RoCE: one end of a cable is set otherwise (phy/qos.py); only what is reported differs.
         **{kind: FaultKind("rnic cable above") for kind in MISSET_ENDS},
         **{kind: FaultKind("rnic") for kind in MISSET_HOSTS},
         **{kind: FaultKind("cable above") for kind in MISSET_SWITCHES},
@@ -89,7 +89,7 @@ LINK_KINDS: Mapping[str, tuple[float, float] | None] = MappingProxyType(
 )
 """Kinds of faults of single links, with the range of their number; at a ratio of 0.5 every bit is a coin toss."""
 
-_SAID = {"cable": "cable of an RNIC", "way": "direction of a cable", "above": "switch or cable above the leaves"}
+_PART_WORDS = {"cable": "cable of an RNIC", "way": "direction of a cable", "above": "switch or cable above the leaves"}
 _BOTH, _ONE = "--", "->"
 
 
@@ -271,5 +271,5 @@ def _require(fault: Fault, part: str) -> None:
     can = [name for name, kind in KINDS.items() if part in kind.parts.split()]
     if fault.kind not in can:
         written = (name for name in can if not KINDS[name].ratio)
-        said = f"a {_SAID.get(part, part)} cannot be {fault.kind!r}; it can be {', '.join(written)}"
-        raise ValueError(f"{fault.component}: {said}")
+        reason = f"a {_PART_WORDS.get(part, part)} cannot be {fault.kind!r}; it can be {', '.join(written)}"
+        raise ValueError(f"{fault.component}: {reason}")

@@ -162,13 +162,13 @@ ERRS = (0.5, 0.75)
 LEAST = 0.05  # a link that has faded for long
 
 
-def _left(whim: TimedFault, bits: int, at_s: float) -> float:
+def _left(timed_fault: TimedFault, bits: int, at_s: float) -> float:
     """The share of its bandwidth that a transfer has which begins now."""
-    fault, lost = whim.fault, 1.0 - whim.fault.factor
+    fault, lost = timed_fault.fault, 1.0 - timed_fault.fault.factor
     if fault.kind == "fading":
-        return max(LEAST, 1.0 - lost * (at_s - whim.at_s) / DAY_S)
+        return max(LEAST, 1.0 - lost * (at_s - timed_fault.at_s) / DAY_S)
     if fault.kind == "heat_sick":
-        return 1.0 - lost * swung_c(whim.at_s, at_s) / SWING_C
+        return 1.0 - lost * swung_c(timed_fault.at_s, at_s) / SWING_C
     name = text_hash(fault.component)
     chance = word(bits ^ name, 0)
     comes = chance % ONE_IN == 0 if fault.kind == "dipping" else uniform(chance) < between(*ERRS, name)
@@ -193,7 +193,7 @@ class Passing:
         self._hosts, self._ports, self._timeline = hosts, ports, timeline
         self._topology, self._mock, self._seed = hosts.topology, mock, seed
         self._here: dict[str, Sequence[TimedFault]] = {}  # by component, in the order in which they came
-        self._whims: dict[str, TimedFault] = {}  # by component: what each transfer feels by itself
+        self._transfer_faults: dict[str, TimedFault] = {}  # by component: what each transfer feels by itself
         self._heap: list[tuple[float, int, TimedFault, bool]] = []  # when, in which order, what, whether it comes
         self._made = 0
         self._lemons = tuple(one for one in mock.faults if one.kind in IN_EPISODES)
@@ -248,7 +248,7 @@ class Passing:
             return
         fault, name = (here or before)[-1].fault, component.partition("/")[0]
         if KINDS[fault.kind].each:
-            self._turn_whim((here or before)[-1], comes=bool(here))
+            self._turn_transfer_fault((here or before)[-1], comes=bool(here))
         elif is_above_leaves(fault, self._topology):
             self._turn_cables(fault, at_s, comes=bool(here))
         elif name in self._topology.hosts:
@@ -258,29 +258,29 @@ class Passing:
                 if component in host.leaves:
                     self._turn(host.name, at_s)
 
-    def _turn_whim(self, whim: TimedFault, *, comes: bool) -> None:
-        """From now on a part has this whim, or has it no more."""
-        component = whim.fault.component
-        self._whims.pop(component, None)
+    def _turn_transfer_fault(self, timed_fault: TimedFault, *, comes: bool) -> None:
+        """From now on each transfer of a part feels this fault, or does so no more."""
+        component = timed_fault.fault.component
+        self._transfer_faults.pop(component, None)
         if comes:
-            self._whims[component] = whim
-        if whim.fault.kind == "heat_sick":
+            self._transfer_faults[component] = timed_fault
+        if timed_fault.fault.kind == "heat_sick":
             host, _, part = component.partition("/")
             swings, device = self._hosts.site(host).swings, part.removesuffix(PORT)
             swings.pop(device, None)
             if comes:
-                swings[device] = whim.at_s
+                swings[device] = timed_fault.at_s
 
     def left(self, ends: Iterable[tuple[str, str]], bits: int, at_s: float, *, inside: bool = False) -> float:
-        """What whims of the worst of these RNICs (host, device), and of their hosts, leave to a transfer that begins.
+        """What faults of the worst of these RNICs (host, device), and of their hosts, leave to a transfer that begins.
 
         *inside* no cable is crossed.
         """
         least = 1.0
-        for host, device in ends if self._whims else ():
+        for host, device in ends if self._transfer_faults else ():
             for part in (host, f"{host}/{device}", *(() if inside else (f"{host}/{device}{PORT}",))):
-                if part in self._whims:
-                    least = min(least, _left(self._whims[part], bits, at_s))
+                if part in self._transfer_faults:
+                    least = min(least, _left(self._transfer_faults[part], bits, at_s))
         return least
 
     def _turn_cables(self, fault: Fault, at_s: float, *, comes: bool) -> None:

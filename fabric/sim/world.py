@@ -62,8 +62,8 @@ class World:
         process = Process(pid, self.rack.hosts.site(host))
         timeline.alive[pid] = process
         if kind == "garbage":
-            said = garbage(text_hash(host))
-            timeline.exit_later(process, timeline.now_s + SAY_S, status=0, stdout=said)
+            output = garbage(text_hash(host))
+            timeline.exit_later(process, timeline.now_s + SAY_S, status=0, stdout=output)
         elif kind != "hanging":
             self._job(tuple(argv), tuple(sorted(env.items()))).begin(self.rack, process, timeline.now_s)
         return pid

@@ -123,10 +123,10 @@ def need_json(tool: str, text: str) -> Any:
 
 def label(tool: str, name: str, text: str) -> str | None:
     """What is printed on a part: up to 64 printable characters, None where it says none; else UnreadableOutput."""
-    said = text.strip()
-    if not said.isprintable() or len(said) > 64:
-        raise UnreadableOutput(f"{tool}: {name} is {said[:60]!r}")
-    return None if said in ("", "N/A") else said
+    printed = text.strip()
+    if not printed.isprintable() or len(printed) > 64:
+        raise UnreadableOutput(f"{tool}: {name} is {printed[:60]!r}")
+    return None if printed in ("", "N/A") else printed
 
 
 def need_whole(tool: str, lines: list[str], stdout: str) -> list[str]:
@@ -136,14 +136,14 @@ def need_whole(tool: str, lines: list[str], stdout: str) -> list[str]:
     return lines
 
 
-def differing(told: Mapping[str, str], asked: Mapping[str, str]) -> Iterator[str]:
+def differing(answered: Mapping[str, str], asked: Mapping[str, str]) -> Iterator[str]:
     """Where an output tells of another question, ``asked iters 20, saw 1``; what it does not tell is no difference."""
     for name, value in asked.items():
-        if (seen := told.get(name, value)) != value:
+        if (seen := answered.get(name, value)) != value:
             yield f"asked {name} {value}, saw {seen}"
 
 
-def untold(told: Mapping[str, str], asked: Mapping[str, str]) -> Iterator[str]:
+def unanswered(answered: Mapping[str, str], asked: Mapping[str, str]) -> Iterator[str]:
     """What an output does not tell of a question."""
-    if missing := [name for name in asked if name not in told]:
+    if missing := [name for name in asked if name not in answered]:
         yield f"no line says {', '.join(missing)}"

@@ -61,15 +61,15 @@ def _devices(lines: list[str]) -> dict[str, list[str]]:
 
 
 def _vpd(address: str, lines: list[str]) -> Vpd:
-    said: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for line in lines:
         found = _FIELD.fullmatch(line)
         if found:
             value = found[2].strip()
-            if found[1] in said or not _SIMPLE.fullmatch(value):
+            if found[1] in fields or not _SIMPLE.fullmatch(value):
                 raise UnreadableOutput(f"lspci: {address}: [{found[1]}] twice, or no plain text: {line.strip()[:80]!r}")
-            said[found[1]] = value
-    return Vpd(said.get("PN"), said.get("SN"))
+            fields[found[1]] = value
+    return Vpd(fields.get("PN"), fields.get("SN"))
 
 
 FIELDS = ("index", "uuid", "serial", "vbios_version", "pci.bus_id")
@@ -173,8 +173,8 @@ def read_amd_numa(stdout: str, stderr: str = "", exit_status: int = 0) -> GpuTop
     """The GPUs in order, and the memory nodes that are not -1. Warnings may stand before the JSON."""
     need_success("rocm-smi", stdout, stderr, exit_status)
     try:
-        told = json.loads(stdout[stdout.index("{") :])
-        cards = {int(of[1]): one for name, one in told.items() if (of := _CARD.fullmatch(name))}
+        document = json.loads(stdout[stdout.index("{") :])
+        cards = {int(of[1]): one for name, one in document.items() if (of := _CARD.fullmatch(name))}
         gpus = {f"GPU{number}": int(one["(Topology) Numa Node"]) for number, one in sorted(cards.items())}
         if not gpus or not all(-1 <= node < 1000 for node in gpus.values()):
             raise ValueError("no memory nodes")

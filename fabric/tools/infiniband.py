@@ -189,8 +189,8 @@ def read_port(stdout: str, stderr: str = "", exit_status: int = 0) -> PortState:
             rows.setdefault(row[1], row[2].strip())
     state, physical = rows.get("LinkState"), rows.get("PhysLinkState")
     if heads != 1 or state not in STATES or physical not in PHYSICAL_STATES:
-        said = f"a port with state {state!r} and physical state {physical!r} in {stdout[:120]!r}"
-        raise UnreadableOutput(f"smpquery: {said}")
+        seen = f"a port with state {state!r} and physical state {physical!r} in {stdout[:120]!r}"
+        raise UnreadableOutput(f"smpquery: {seen}")
     return PortState(state, physical)
 
 
@@ -440,11 +440,11 @@ def read_ufm(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[PortL
     Raises ToolError where getting it failed, UnreadableOutput with the link that is not whole, or when none is there.
     """
     need_success("UFM", stdout, stderr, exit_status)
-    told = need_json("UFM", stdout)
-    if not isinstance(told, list) or not told:
+    links = need_json("UFM", stdout)
+    if not isinstance(links, list) or not links:
         raise UnreadableOutput(f"UFM: no list of links: {stdout[:120]!r}")
     lines = []
-    for link in told:
+    for link in links:
         here, there = _ufm_end(link, "source"), _ufm_end(link, "destination")
         lines += [PortLine(here, "", ACTIVE, there), PortLine(there, "", ACTIVE, here)]
     return tuple(lines)
@@ -452,8 +452,8 @@ def read_ufm(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[PortL
 
 def _ufm_end(link: object, which: str) -> End:
     keys = ("port_name", "port", "port_dname", "port_node_description")
-    said = [link.get(f"{which}_{key}") if isinstance(link, dict) else None for key in keys]
-    name, number, label, description = (text if isinstance(text, str) else "" for text in said)
+    values = [link.get(f"{which}_{key}") if isinstance(link, dict) else None for key in keys]
+    name, number, label, description = (text if isinstance(text, str) else "" for text in values)
     found = _UFM_PORT.fullmatch(name)
     if found is None or found["port"] != number or not label or not description:
         wanted = ", ".join(f"{which}_{key}" for key in keys)

@@ -143,21 +143,21 @@ def read_neighbours(stdout: str, stderr: str = "", exit_status: int = 0) -> tupl
     need_success("lldpctl", stdout, stderr, exit_status)
     try:
         heard = json.loads(stdout)["lldp"].get("interface", [])
-        # One neighbour is told as a dictionary, several as a list of such.
-        return tuple(_neighbour(name, told) for name, told in _each(heard))
+        # One neighbour is listed as a dictionary, several as a list of such.
+        return tuple(_neighbour(name, neighbour) for name, neighbour in _each(heard))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
         raise UnreadableOutput(f"lldpctl: not its list of neighbours ({exc!r}): {stdout[:120]!r}") from exc
 
 
 def _each(heard: Any) -> Iterator[tuple[str, Any]]:
     for one in heard if isinstance(heard, list) else [heard]:
-        for name, told in one.items():
-            for each in told if isinstance(told, list) else [told]:
+        for name, neighbours in one.items():
+            for each in neighbours if isinstance(neighbours, list) else [neighbours]:
                 yield name, each
 
 
-def _neighbour(interface: str, told: Any) -> Neighbour:
-    chassis, port = told["chassis"], told["port"]["id"]["value"]
+def _neighbour(interface: str, neighbour: Any) -> Neighbour:
+    chassis, port = neighbour["chassis"], neighbour["port"]["id"]["value"]
     name = None
     if "id" not in chassis:  # named: the one key is the name
         (name,) = chassis.keys()
@@ -183,18 +183,18 @@ def read_module(stdout: str, stderr: str = "", exit_status: int = 0) -> Optics:
     document = need_json("ethtool", stdout)
     if not isinstance(document, list) or len(document) != 1 or not isinstance(document[0], dict):
         raise UnreadableOutput(f"ethtool: not the one module that was asked for: {stdout[:80]!r}")
-    told: Mapping[str, object] = document[0]
-    vendor, part_number, serial = (_text(told, f"vendor_{name}") for name in ("name", "pn", "sn"))
+    fields: Mapping[str, object] = document[0]
+    vendor, part_number, serial = (_text(fields, f"vendor_{name}") for name in ("name", "pn", "sn"))
     return Optics(
         module=Module(vendor, part_number, serial, None),
-        rx=_limits(told.get("laser_rx_power")),
-        tx=_limits(told.get("laser_output_power")),
+        rx=_limits(fields.get("laser_rx_power")),
+        tx=_limits(fields.get("laser_output_power")),
     )
 
 
-def _limits(told: object) -> Light | None:
+def _limits(thresholds: object) -> Light | None:
     """Printed in mW (for people too in dBm); None where they are not whole, or no light lies between them."""
-    of = told if isinstance(told, dict) else {}
+    of = thresholds if isinstance(thresholds, dict) else {}
     low, high, warn = (_dbm(of.get(f"{name}_threshold")) for name in ("low_alarm", "high_alarm", "low_warning"))
     return None if low is None or high is None or low >= high else Light((), low, high, warn)
 
@@ -204,6 +204,6 @@ def _dbm(milliwatts: object) -> float | None:
     return round(10.0 * log10(milliwatts), 2) if known else None  # type: ignore[arg-type]
 
 
-def _text(told: Mapping[str, object], name: str) -> str | None:
-    value = told.get(name)
+def _text(fields: Mapping[str, object], name: str) -> str | None:
+    value = fields.get(name)
     return label("ethtool", name, value) if isinstance(value, str) else None

@@ -101,17 +101,17 @@ def read_log(stdout: str, stderr: str = "", exit_status: int = 0) -> ManagerLog:
     At INFO, which is logged unless it was switched off (osm_ucast_mgr.c, osm_opensm.c). Raises ToolError.
     """
     need_success("the log", stdout, stderr, exit_status)
-    told = ManagerLog()
+    log = ManagerLog()
     for line in stdout.splitlines():
         if "-> OpenSM " in line:
-            told = ManagerLog()
+            log = ManagerLog()
         elif "Entering " in line:
-            told = replace(told, master="Entering MASTER" in line)
+            log = replace(log, master="Entering MASTER" in line)
         elif found := _CONFIGURED.search(line):
-            told = replace(told, engine=found[1])
+            log = replace(log, engine=found[1])
         elif found := _UNKNOWN.search(line):
-            told = replace(told, unknown=(*told.unknown, found[1]))
-    return replace(told, unknown=tuple(dict.fromkeys(told.unknown)))
+            log = replace(log, unknown=(*log.unknown, found[1]))
+    return replace(log, unknown=tuple(dict.fromkeys(log.unknown)))
 
 
 SM_PATH = "/ufmRest/app/smconf"

@@ -182,8 +182,8 @@ _BIN = re.compile(r"\[([0-9]{1,5})(?::[0-9]{1,5})?\][\s,]*([0-9]{1,20})", re.ASC
 
 def _worst_block(rows: Rows) -> int | None:
     bins = [
-        need(_BIN.fullmatch(said.strip()), f"mlxlink: {name} is {said[:60]!r}")
-        for name, said in rows.items()
+        need(_BIN.fullmatch(value.strip()), f"mlxlink: {name} is {value[:60]!r}")
+        for name, value in rows.items()
         if name.startswith("Bin ")
     ]
     return max((int(one[1]) for one in bins if int(one[2])), default=None)
@@ -240,7 +240,7 @@ def _sections_of_json(text: str) -> dict[str, dict[str, str]]:
     try:
         output = document["result"]["output"]
         return {
-            title: {name: said for name, value in rows.items() if (said := _as_text(value)) is not None}
+            title: {name: printed for name, value in rows.items() if (printed := _as_text(value)) is not None}
             for title, rows in output.items()
         }
     except (KeyError, TypeError, AttributeError) as exc:

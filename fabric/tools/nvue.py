@@ -238,8 +238,8 @@ def read_line_errors(stdout: str, stderr: str = "", exit_status: int = 0) -> Opt
 
     Raises ToolError with the tool's own words, UnreadableOutput where a count is none, or nothing is counted.
     """
-    told = _shown(stdout, stderr, exit_status)
-    rows = told.items() if isinstance(told, dict) else ()
+    shown = _shown(stdout, stderr, exit_status)
+    rows = shown.items() if isinstance(shown, dict) else ()
     counts = {name: count for name, value in rows if (count := _count(name, value)) is not None}
     lanes = need([n for name, n in counts.items() if name.startswith(_RAW)], f"nv show: no {_RAW}0 in {stdout[:120]!r}")
     return Optics(
@@ -262,9 +262,9 @@ def read_ports(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str,
     Raises ToolError with the tool's own words, UnreadableOutput for what is no list of them.
     """
     found = {}
-    for name, told in _tree(stdout, stderr, exit_status):
-        if told.get("type") == "swp":
-            link = _below(told, "link")
+    for name, shown in _tree(stdout, stderr, exit_status):
+        if shown.get("type") == "swp":
+            link = _below(shown, "link")
             if link.get("oper-status") not in ("up", "down"):
                 raise UnreadableOutput(f"nv show: {name} is neither up nor down: {link.get('oper-status')!r}")
             mtu, stats = link.get("mtu"), _below(link, "stats")
@@ -275,8 +275,8 @@ def read_ports(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str,
 
 
 def _gbps(speed: object) -> float | None:
-    said = _SPEED.fullmatch(speed) if isinstance(speed, str) else None
-    return None if said is None else float(said[1]) / (1.0 if said[2] == "G" else 1000.0)
+    found = _SPEED.fullmatch(speed) if isinstance(speed, str) else None
+    return None if found is None else float(found[1]) / (1.0 if found[2] == "G" else 1000.0)
 
 
 def _counters(link: Mapping[str, Any]) -> dict[str, int]:
@@ -285,8 +285,8 @@ def _counters(link: Mapping[str, Any]) -> dict[str, int]:
     downs, transitions = stats.get("carrier-down-count"), stats.get("carrier-transitions")
     if downs is None and (changes := _whole(transitions)) is not None:
         downs = changes // 2
-    said = {"link_downed": downs, "rx_crc_errors": stats.get("in-errors")}
-    return {name: count for name, value in said.items() if (count := _whole(value)) is not None}
+    counted = {"link_downed": downs, "rx_crc_errors": stats.get("in-errors")}
+    return {name: count for name, value in counted.items() if (count := _whole(value)) is not None}
 
 
 def _whole(value: object) -> int | None:
@@ -297,8 +297,8 @@ def _whole(value: object) -> int | None:
 def read_neighbours(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[Neighbour, ...]:
     """Every neighbour that tells its name and its port; raises as ``read_ports``."""
     found = []
-    for interface, told in _tree(stdout, stderr, exit_status):
-        for one in _below(_below(told, "lldp"), "neighbor").values():
+    for interface, shown in _tree(stdout, stderr, exit_status):
+        for one in _below(_below(shown, "lldp"), "neighbor").values():
             chassis, port = _below(one, "chassis"), _below(one, "port")
             name, number = chassis.get("system-name"), port.get("name")
             if isinstance(name, str) and isinstance(number, str):
@@ -311,19 +311,19 @@ def read_optics(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str
     return {
         name: Optics(
             module=Module(
-                _text(told.get("vendor-name")), _text(told.get("vendor-pn")), _text(told.get("vendor-sn")), None
+                _text(shown.get("vendor-name")), _text(shown.get("vendor-pn")), _text(shown.get("vendor-sn")), None
             ),
-            temperature_c=_celsius(_below(told, "temperature").get("temperature")),
-            rx=_light(told, "rx-power"),
-            tx=_light(told, "tx-power"),
+            temperature_c=_celsius(_below(shown, "temperature").get("temperature")),
+            rx=_light(shown, "rx-power"),
+            tx=_light(shown, "tx-power"),
         )
-        for name, told in _tree(stdout, stderr, exit_status)
+        for name, shown in _tree(stdout, stderr, exit_status)
     }
 
 
-def _light(told: Mapping[str, Any], way: str) -> Light | None:
+def _light(shown: Mapping[str, Any], way: str) -> Light | None:
     """None without alarm limits, which copper has none of."""
-    numbered = sorted(_below(told, "channel").items(), key=lambda one: (len(one[0]), one[0]))
+    numbered = sorted(_below(shown, "channel").items(), key=lambda one: (len(one[0]), one[0]))
     rows = [_below(channel, way) for _, channel in numbered]
     levels = [level for row in rows if (level := _dbm(row.get("power"))) is not None]
     for names in _LIMITS:
@@ -334,27 +334,27 @@ def _light(told: Mapping[str, Any], way: str) -> Light | None:
 
 
 def _celsius(degrees: object) -> float | None:
-    said = _DEGREES.fullmatch(degrees) if isinstance(degrees, str) else None
-    return None if said is None else float(said[1])
+    found = _DEGREES.fullmatch(degrees) if isinstance(degrees, str) else None
+    return None if found is None else float(found[1])
 
 
 def _dbm(power: object) -> float | None:
-    said = _POWER.fullmatch(power) if isinstance(power, str) else None
-    return None if said is None else _DARK_DBM if said[1] == "-inf" else float(said[1])
+    found = _POWER.fullmatch(power) if isinstance(power, str) else None
+    return None if found is None else _DARK_DBM if found[1] == "-inf" else float(found[1])
 
 
 def _text(value: object) -> str | None:
     return value.strip() or None if isinstance(value, str) else None
 
 
-def _below(told: object, key: str) -> Mapping[str, Any]:
+def _below(tree: object, key: str) -> Mapping[str, Any]:
     """What is below a key; nothing where it is not there."""
-    found = told.get(key) if isinstance(told, dict) else None
+    found = tree.get(key) if isinstance(tree, dict) else None
     return found if isinstance(found, dict) else {}
 
 
 def _tree(stdout: str, stderr: str, exit_status: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each interface, and what is told of it."""
+    """Each interface, and what is shown of it."""
     document = _shown(stdout, stderr, exit_status)
     if not isinstance(document, dict) or not all(isinstance(one, dict) for one in document.values()):
         raise UnreadableOutput(f"nv show: not its interfaces: {stdout[:120]!r}")

@@ -33,8 +33,8 @@ _EXCLUDES = re.compile(r"(?:^|\s)(?:--exclude[= ]|-x ?)([^\s=]{1,4096})", re.ASC
 
 _TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
 _KERNEL = re.compile(
-    rf"(?P<at>{_TIME}(?:Z|[+-]\d\d:?\d\d)) (?P<host>\S{{1,255}}) kernel: (?P<said>.*)"
-    rf"|(?P<host2>[^\s:]{{1,255}}): (?P<at2>{_TIME},\d{{1,9}}[+-]\d\d:?\d\d) (?P<said2>.*)",
+    rf"(?P<at>{_TIME}(?:Z|[+-]\d\d:?\d\d)) (?P<host>\S{{1,255}}) kernel: (?P<message>.*)"
+    rf"|(?P<host2>[^\s:]{{1,255}}): (?P<at2>{_TIME},\d{{1,9}}[+-]\d\d:?\d\d) (?P<message2>.*)",
     re.ASCII,
 )
 """As ``journalctl -k -o short-iso`` writes a line, and ``dmesg --time-format iso`` of many hosts (pdsh, clush)."""
@@ -180,10 +180,10 @@ def _ticket(row: Mapping[str, str]) -> Iterator[Record]:
 
 
 def _message(line: re.Match[str]) -> Iterator[Record]:
-    host, at, said = (line[name] or line[f"{name}2"] or "" for name in ("host", "at", "said"))
-    xid, link = _XID.search(said), _LINK.search(said)
+    host, at, message = (line[name] or line[f"{name}2"] or "" for name in ("host", "at", "message"))
+    xid, link = _XID.search(message), _LINK.search(message)
     if xid or link:
-        kind = f"xid {xid[1]}" if xid else "link down" if "Link down" in said else "module error"
+        kind = f"xid {xid[1]}" if xid else "link down" if "Link down" in message else "module error"
         yield Record(_at(at), (_component(host),), "", kind)
 
 

@@ -160,8 +160,8 @@ def _whole(found: re.Match[str] | None) -> int | None:
 
 
 def _ecn(files: Mapping[str, str], side: str) -> list[int] | None:
-    told = {name[-1]: value for name, value in files.items() if f"/ecn/{side}/enable/" in name}
-    return [int(priority) for priority, value in told.items() if value.strip() == "1"] if told else None
+    enabled = {name[-1]: value for name, value in files.items() if f"/ecn/{side}/enable/" in name}
+    return [int(priority) for priority, value in enabled.items() if value.strip() == "1"] if enabled else None
 
 
 CONGESTION_NAME = "fabric-congestion"

@@ -43,9 +43,9 @@ def read_roce(stdout: str, stderr: str = "", exit_status: int = 0) -> RocePort:
     if {tree.get("enable"), tree.get("state")} & {"off", "disabled"}:
         return RocePort()
     lossless = ("pfc-priority", "congestion-mode") if tree.get("mode", "").startswith("lossless") else ()
-    untold = [name for name in ("mode", *lossless) if name not in tree]
-    if untold:
-        raise UnreadableOutput(f"nv show qos roce: no {' and no '.join(untold)} in {stdout[:160]!r}")
+    missing = [name for name in ("mode", *lossless) if name not in tree]
+    if missing:
+        raise UnreadableOutput(f"nv show qos roce: no {' and no '.join(missing)} in {stdout[:160]!r}")
     maps, queues = list(_table(lines, "PCP/DSCP->SP")), list(_table(lines, "SP->TC"))
     of_one = [row[3] for row in maps] + [one for row in queues for one in row[1:3]]
     if len(queues) != _PRIORITIES or any(len(one) != 1 for one in of_one):
@@ -118,7 +118,7 @@ def read_global(kind: str, queue: int | None, stdout: str, stderr: str = "", exi
 
     Raises ToolError with the tool's own words, UnreadableOutput for a text without a ``nv set``.
     """
-    said: dict[str, str] = {}
+    settings: dict[str, str] = {}
     apart: list[str] = []
     together = ""
     for line in command_lines(stdout, stderr, exit_status):
@@ -130,10 +130,10 @@ def read_global(kind: str, queue: int | None, stdout: str, stderr: str = "", exi
                 together = together if words[1] == str(queue) else words[1]
                 words = words[2:]
             if len(words) == 2:
-                said[words[0]] = words[1]
+                settings[words[0]] = words[1]
         elif (one := _INTERFACE.fullmatch(line)) and one[2] == kind and one[3] != GLOBAL:
             apart += unfolded(one[1])
-    return Global(said, tuple(apart), together)
+    return Global(settings, tuple(apart), together)
 
 
 def shown(key: str, stdout: str, stderr: str = "", exit_status: int = 0) -> str:
@@ -150,31 +150,31 @@ def shown(key: str, stdout: str, stderr: str = "", exit_status: int = 0) -> str:
 
 
 def _with_pfc(port: RocePort, settings: list[list[str]]) -> RocePort:
-    said = {words[0]: words[1] for words in settings if len(words) == 2}
+    values = {words[0]: words[1] for words in settings if len(words) == 2}
     priorities = [one for words in settings if words[0] == "switch-priority" for one in _numbers(words[-1])]
     return replace(
         port,
         pfc=frozenset(priorities),
-        sends=said.get("tx", "enable").startswith("enable"),
-        obeys=said.get("rx", "enable").startswith("enable"),
-        cable_m=_whole(said.get("cable-length", str(_PROFILE_CABLE_M))),
-        xoff_bytes=_threshold(said, "xoff"),
+        sends=values.get("tx", "enable").startswith("enable"),
+        obeys=values.get("rx", "enable").startswith("enable"),
+        cable_m=_whole(values.get("cable-length", str(_PROFILE_CABLE_M))),
+        xoff_bytes=_threshold(values, "xoff"),
     )
 
 
 def _with_ecn(port: RocePort, settings: list[list[str]]) -> RocePort:
-    said: dict[int, dict[str, str]] = {}
+    by_queue: dict[int, dict[str, str]] = {}
     for _, queues, *rest in (words for words in settings if words[0] == "traffic-class" and len(words) == 4):
         for queue in _numbers(queues):
-            said.setdefault(queue, {})[rest[0].removesuffix("-bytes")] = rest[1]
-    on = {queue: of for queue, of in said.items() if not of.get("ecn", "enable").startswith("disable")}
+            by_queue.setdefault(queue, {})[rest[0].removesuffix("-bytes")] = rest[1]
+    on = {queue: of for queue, of in by_queue.items() if not of.get("ecn", "enable").startswith("disable")}
     return replace(
         port, marks={queue: Marking(*(_threshold(of, which) for which in ("min", "max"))) for queue, of in on.items()}
     )
 
 
-def _threshold(said: Mapping[str, str], which: str) -> int | None:
-    return _whole(said[f"{which}-threshold"]) if f"{which}-threshold" in said else None
+def _threshold(values: Mapping[str, str], which: str) -> int | None:
+    return _whole(values[f"{which}-threshold"]) if f"{which}-threshold" in values else None
 
 
 def _with_map(port: RocePort, settings: list[list[str]]) -> RocePort:

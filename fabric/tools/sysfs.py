@@ -162,17 +162,17 @@ def read_identity(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[s
 
     Raises ToolError when nothing could be read, UnreadableOutput for a value that is none.
     """
-    said: dict[str, dict[str, str]] = {}
+    by_device: dict[str, dict[str, str]] = {}
     for device, _, name, value in _lines(stdout):
         if name == "device/uevent":
             name, _, value = value.partition("=")
         if shape := _SHAPES.get(name):
-            if not shape.fullmatch(value) or name in said.get(device, {}):
+            if not shape.fullmatch(value) or name in by_device.get(device, {}):
                 raise UnreadableOutput(f"sysfs: {device}: {name} is {value[:60]!r}, or there twice")
-            said.setdefault(device, {})[name] = value
-    if not said:
+            by_device.setdefault(device, {})[name] = value
+    if not by_device:
         raise ToolError(f"grep: exit {exit_status}: {complaint(stdout, stderr)}")
-    return {device: RdmaDevice(*(got.get(name) for name in _SHAPES)) for device, got in said.items()}
+    return {device: RdmaDevice(*(got.get(name) for name in _SHAPES)) for device, got in by_device.items()}
 
 
 def places(devices: Sequence[str]) -> tuple[str, ...]:
@@ -188,27 +188,27 @@ def read_places(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[tup
     Raises ToolError when nothing could be read, UnreadableOutput for a line that is none of these files.
     """
     numa: dict[str, int] = {}
-    said: dict[tuple[str, int], dict[str, str]] = {}
+    by_port: dict[tuple[str, int], dict[str, str]] = {}
     for device, port, name, value in _lines(stdout):
         if port:
-            said.setdefault((device, port), {})[name] = value
+            by_port.setdefault((device, port), {})[name] = value
         elif name in PLACE and _COUNT.fullmatch(value):
             numa[device] = int(value)
-    if not said:
+    if not by_port:
         raise ToolError(f"grep: exit {exit_status}: {complaint(stdout, stderr)}")
-    return {(device, port): _rnic(device, port, numa.get(device), got) for (device, port), got in said.items()}
+    return {(device, port): _rnic(device, port, numa.get(device), got) for (device, port), got in by_port.items()}
 
 
-def _rnic(device: str, port: int, numa: int | None, said: Mapping[str, str]) -> FoundRnic:
-    rate, gid = _RATE.fullmatch(said.get("rate", "")), _GID.fullmatch(said.get("gids/0", ""))
-    netdev = said.get("gid_attrs/ndevs/0", "")
+def _rnic(device: str, port: int, numa: int | None, files: Mapping[str, str]) -> FoundRnic:
+    rate, gid = _RATE.fullmatch(files.get("rate", "")), _GID.fullmatch(files.get("gids/0", ""))
+    netdev = files.get("gid_attrs/ndevs/0", "")
     return FoundRnic(
         device,
         port,
         guid=(int(gid[1].replace(":", ""), 16) or None) if gid else None,
-        active=said.get("state", "").endswith(": ACTIVE"),
+        active=files.get("state", "").endswith(": ACTIVE"),
         rate_gbps=float(rate[1]) if rate else None,
-        link_layer=said.get("link_layer", "").lower() or "infiniband",
+        link_layer=files.get("link_layer", "").lower() or "infiniband",
         numa=numa,
         netdev=netdev if _NAME.fullmatch(netdev) else None,
     )

@@ -202,11 +202,13 @@ def start_request(key: int, command: Command) -> bytes:
     return _line(asked)
 
 
-def sample_request(key: int, sources: Sequence[Source], period_s: float, told_s: float) -> bytes:
-    """Ask for samples, and to be told of them so often."""
+def sample_request(key: int, sources: Sequence[Source], period_s: float, report_interval_s: float) -> bytes:
+    """Ask for samples, and for a report of them so often."""
     tools = [{"argv": source.argv, "form": source.form} for source in sources if source.argv]
     files = [source.path for source in sources if source.path]
-    return _line({"v": "sample", "id": key, "period": period_s, "told": told_s, "files": files, "tools": tools})
+    return _line(
+        {"v": "sample", "id": key, "period": period_s, "told": report_interval_s, "files": files, "tools": tools}
+    )
 
 
 def key_request(verb: str, key: int) -> bytes:

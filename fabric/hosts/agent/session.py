@@ -84,7 +84,7 @@ class AgentSession(Conversation):
         """Ask for a command or a sampling; ``flush`` sends it, with all else that was asked meanwhile."""
         running = self._running[order.ticket] = _Running(order, self._now(), self._asked)
         if order.command is None:
-            self._ask(agent.sample_request(order.ticket, order.sources, order.period_s, order.told_s))
+            self._ask(agent.sample_request(order.ticket, order.sources, order.period_s, order.report_interval_s))
         else:
             self._ask(agent.start_request(order.ticket, order.command))
             self._expect(running, running.sent_s + order.command.timeout_s + GRACE_S)
@@ -179,8 +179,8 @@ class AgentSession(Conversation):
             heapq.heappush(self._due, (due_s, running.order.ticket))
 
     def _epitaph(self) -> str:
-        said = self._complaint.decode("utf-8", "replace").strip().replace("\n", " | ")
-        return self.stream.epitaph("the agent") + (f"; it complained: {said}" if said else "")
+        complaint = self._complaint.decode("utf-8", "replace").strip().replace("\n", " | ")
+        return self.stream.epitaph("the agent") + (f"; it complained: {complaint}" if complaint else "")
 
     def _take(self, message: agent.Message) -> None:
         match message:

@@ -101,14 +101,14 @@ class Connection:
             shown = transport.get_remote_server_key()
         except paramiko.ssh_exception.IncompatiblePeer as exc:
             needed = "only what ssh takes by default is taken, weak ones never, and ECDH is needed: see its sshd_config"
-            raise HostRefused(self.host, step, f"{_said(exc)}: {needed}") from exc
+            raise HostRefused(self.host, step, f"{_reason(exc)}: {needed}") from exc
         except GONE as exc:
             if transport.is_active():
                 lacking = "key exchange" if transport.remote_version else "SSH banner"
                 raise HostUnreachable(self.host, step, f"TCP connects but no {lacking} within {timeout_s:g} s") from exc
             if transport.remote_version or "Indecipherable" in str(exc):
-                raise HostUnreachable(self.host, step, _said(exc)) from exc
-            raise NoBanner(self.host, step, f"the server hung up before its SSH banner ({_said(exc)})") from exc
+                raise HostUnreachable(self.host, step, _reason(exc)) from exc
+            raise NoBanner(self.host, step, f"the server hung up before its SSH banner ({_reason(exc)})") from exc
         return shown
 
     def authenticate(self, user: str, keys: Sequence[tuple[str, paramiko.PKey]]) -> None:
@@ -122,7 +122,7 @@ class Connection:
                     raise HostUnreachable(self.host, step, "the server did not answer in time") from exc
                 continue
             except GONE as exc:
-                raise HostUnreachable(self.host, step, f"the session ended ({_said(exc)})") from exc
+                raise HostUnreachable(self.host, step, f"the session ended ({_reason(exc)})") from exc
             if further:
                 raise HostRefused(
                     self.host, step, f"the key is accepted, but the server also wants {', '.join(further)}"
@@ -140,7 +140,7 @@ class Connection:
                 return None
             if self.alive:
                 self.given_up = f"the host did not open a session within {timeout_s:g} s"
-            raise HostUnreachable(self.host, "opening a session", self.epitaph() or _said(exc)) from exc
+            raise HostUnreachable(self.host, "opening a session", self.epitaph() or _reason(exc)) from exc
         self.served = True
         return channel
 
@@ -154,7 +154,7 @@ class Connection:
         try:
             return self._transport.open_channel("direct-tcpip", (address, port), ("127.0.0.1", 0), timeout=timeout_s)
         except GONE as exc:
-            cause = f"jump host {self.host} could not connect to {address} port {port} ({_said(exc)})"
+            cause = f"jump host {self.host} could not connect to {address} port {port} ({_reason(exc)})"
             raise HostUnreachable(self.host, "connecting", cause) from exc
 
     def epitaph(self) -> str:
@@ -165,7 +165,7 @@ class Connection:
             return ""
         exc = self._transport.get_exception()  # given out once
         if exc is not None and self._loss is None:
-            self._loss = f"connection lost ({_said(exc)})"
+            self._loss = f"connection lost ({_reason(exc)})"
         return self._loss or "connection lost"
 
     def cut(self, why: str) -> None:
@@ -203,7 +203,7 @@ def _tune(options: paramiko.transport.SecurityOptions, known_types: set[str]) ->
     options.key_types = tuple(sorted(strong(options.key_types), key=lambda name: name not in known_types))
 
 
-def _said(exc: BaseException) -> str:
+def _reason(exc: BaseException) -> str:
     return str(exc).strip().rstrip(".") or type(exc).__name__
 
 

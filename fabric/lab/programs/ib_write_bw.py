@@ -29,7 +29,7 @@ ROCE_PORT, SOURCE_PORTS = 4791, 0xC000
 SIOCGIFADDR, SIOCOUTQ = 0x8915, 0x5411
 RULE = "-" * 87
 PORTS = {"mlx5_0": "eth1"}
-Told = dict[str, Any]
+Message = dict[str, Any]
 
 HEAD = """\
 {rule}
@@ -163,7 +163,7 @@ def write(asked: argparse.Namespace, own: str) -> int:
     return 0
 
 
-def connected(there: Told, own: str, label: int) -> socket.socket:
+def connected(there: Message, own: str, label: int) -> socket.socket:
     """
     A connection for one queue pair; raises OSError.
 
@@ -177,7 +177,7 @@ def connected(there: Told, own: str, label: int) -> socket.socket:
     return sock
 
 
-def flood(pairs: list[socket.socket], asked: argparse.Namespace) -> Told | None:
+def flood(pairs: list[socket.socket], asked: argparse.Namespace) -> Message | None:
     """Write on every connection; messages, seconds and bytes that were acknowledged, None when one got nowhere."""
     chunk = bytes(min(asked.size, 1 << 16))
     poll = select.poll()
@@ -219,28 +219,28 @@ def queued(number: int) -> int:
     return waiting
 
 
-def exchange(meeting: socket.socket, asked: argparse.Namespace, own: str, port: int) -> tuple[Told, Told]:
+def exchange(meeting: socket.socket, asked: argparse.Namespace, own: str, port: int) -> tuple[Message, Message]:
     """Tell the other side who we are; both sides' own words."""
-    here: Told = {"address": own, "port": port, "qpn": [random.randrange(1 << 24) for _ in range(asked.qp)]}
+    here: Message = {"address": own, "port": port, "qpn": [random.randrange(1 << 24) for _ in range(asked.qp)]}
     here |= {"psn": [random.randrange(1 << 24) for _ in range(asked.qp)]}
     meeting.sendall(json.dumps(here).encode() + b"\n")
     return here, json.loads(meeting.makefile().readline())
 
 
-def head(asked: argparse.Namespace, here: Told, there: Told) -> None:
+def head(asked: argparse.Namespace, here: Message, there: Message) -> None:
     """Everything above the table."""
     print(HEAD.format(rule=RULE, device=asked.ib_dev, pairs=asked.qp, gid=asked.gid_index))
-    for side, told in (("local", here), ("remote", there)):
+    for side, end in (("local", here), ("remote", there)):
         gid = ":".join(
-            f"{int(part):02d}" for part in ("0 " * 10 + "255 255 " + told["address"].replace(".", " ")).split()
+            f"{int(part):02d}" for part in ("0 " * 10 + "255 255 " + end["address"].replace(".", " ")).split()
         )
-        for qpn, psn in zip(told["qpn"], told["psn"], strict=True):
+        for qpn, psn in zip(end["qpn"], end["psn"], strict=True):
             print(f" {side} address: LID 0000 QPN 0x{qpn:04x} PSN 0x{psn:x} RKey 0x000100 VAddr 0x007f0000000000")
             print(f" GID: {gid}")
     print(RULE)
 
 
-def table(asked: argparse.Namespace, here: Told, there: Told, row: Told) -> None:
+def table(asked: argparse.Namespace, here: Message, there: Message, row: Message) -> None:
     """The whole page: head, one row, rule."""
     head(asked, here, there)
     unit, per_s = ("Gb/sec", 8e-9) if asked.report_gbits else ("MiB/sec", 1 / (1 << 20))

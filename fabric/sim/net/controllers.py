@@ -20,7 +20,7 @@ Config = Mapping[str, str]
 AR = "router adaptive-routing"
 ECN, PFC = "qos congestion-control default-global traffic-class", "qos pfc default-global"
 
-Told = Callable[[bool, float], None]
+OnCommit = Callable[[bool, float], None]
 """Called at each commit: whether all switches together route adaptively."""
 
 
@@ -67,8 +67,8 @@ class NvueSwitches:
     The fabric routes adaptively when every one of them does (choice: where some do not, hashes decide for all).
     """
 
-    def __init__(self, topology: Topology, timeline: Timeline, told: Told, *, adaptive: bool) -> None:
-        self._timeline, self._told = timeline, told
+    def __init__(self, topology: Topology, timeline: Timeline, on_commit: OnCommit, *, adaptive: bool) -> None:
+        self._timeline, self._on_commit = timeline, on_commit
         self.switches: dict[str, NvueSwitch] = {}
         for name, login in topology.logins.items():
             if login.management == "nvue":
@@ -114,7 +114,7 @@ class NvueSwitches:
 
     def _committed(self, switch: NvueSwitch, message: str, at_s: float) -> int:
         switch.commits.append(message)
-        self._told(all(one.adaptive for one in self.switches.values()), at_s)
+        self._on_commit(all(one.adaptive for one in self.switches.values()), at_s)
         return len(switch.commits)
 
 
@@ -165,12 +165,12 @@ class Ufm:
 
     def put(self, body: str, at_s: float) -> str | None:
         """Mark ports (``guid_port``) HEALTHY or UNHEALTHY; why not, else None."""
-        told = json.loads(body)
-        ports = [port for name in told["ports"] for port in self._named(name)]
+        request = json.loads(body)
+        ports = [port for name in request["ports"] for port in self._named(name)]
         if not ports:
-            return f"Ports {', '.join(told['ports'])} do not exist"
+            return f"Ports {', '.join(request['ports'])} do not exist"
         for port in ports:
-            if told["ports_policy"] == "UNHEALTHY":
+            if request["ports_policy"] == "UNHEALTHY":
                 self._list(port, "MANUAL", at_s)
             else:
                 self._heal(port, at_s)

@@ -308,10 +308,10 @@ class SubnetManagers:
         one.says(at_s, f"osm_ucast_mgr_process: {engine} tables configured on all switches", _INFO)
 
     def engine(self, at_s: float) -> str | None:
-        """What routes, as the master told last; None when the inventory names no manager, or none runs."""
+        """What routes, as the master logged last; None when the inventory names no manager, or none runs."""
         done = [] if self._master is None else [line for line in self._master.log if line[0] <= at_s]
-        told = [text for _, text, _ in done if " tables configured" in text]
-        return told[-1].partition(": ")[2].partition(" ")[0] if told else None
+        configured = [text for _, text, _ in done if " tables configured" in text]
+        return configured[-1].partition(": ")[2].partition(" ")[0] if configured else None
 
     def log(self, host: str, path: str, at_s: float) -> str | None:
         """The log of the manager on a host, None when that is another file."""

@@ -7,7 +7,17 @@ from types import MappingProxyType
 
 from fabric.sim import page
 from fabric.sim.tools import launchers
-from fabric.sim.tools.call import SAY_S, BadOption, Program, Said, Surroundings, Tool, ToolJob, options, taken_apart
+from fabric.sim.tools.call import (
+    SAY_S,
+    BadOption,
+    Program,
+    Surroundings,
+    Tool,
+    ToolJob,
+    ToolOutput,
+    options,
+    taken_apart,
+)
 from fabric.sim.tools.guard import NAME as GUARD_NAME
 from fabric.sim.tools.guard import NOT_FOUND, GuardCall
 from fabric.sim.tools.host_programs import QUICK_TOOLS, SMALL_TOOLS, host_program, sleep
@@ -43,7 +53,7 @@ _SUDO = options("flag -n")
 def job_of(words: Sequence[str], setting: Surroundings) -> Program:
     """What a command line does; one that its tool would refuse is a job that says so."""
     if not words:
-        return ToolJob(Said(), (), setting, after_s=SAY_S)
+        return ToolJob(ToolOutput(), (), setting, after_s=SAY_S)
     name = words[0].rpartition("/")[2]
     try:
         return _job(name, tuple(words[1:]), setting)
@@ -71,8 +81,8 @@ def _job(name: str, words: tuple[str, ...], setting: Surroundings) -> Program:
         options = write_bw_options(words)
         kind = PingPong if name == "ib_write_lat" else BothWays if options.both_ways else Transfer
         return WriteBw(options, setting, kind)
-    said = Said(stderr=f"bash: line 1: {name}: command not found\n", status=NOT_FOUND)
-    return ToolJob(said, words, setting, after_s=SAY_S)
+    not_found = ToolOutput(stderr=f"bash: line 1: {name}: command not found\n", status=NOT_FOUND)
+    return ToolJob(not_found, words, setting, after_s=SAY_S)
 
 
 def _launched(words: tuple[str, ...], setting: Surroundings, *, read: Callable[..., launchers.Launch]) -> Program:
@@ -81,8 +91,8 @@ def _launched(words: tuple[str, ...], setting: Surroundings, *, read: Callable[.
         raise BadOption("no executable was specified")
     names = launch.slots[: launch.ranks]
     if launch.slots and launch.ranks is not None and launch.ranks > len(names):
-        said = Said(stderr=page("mpirun-no-slots", slots=launch.ranks, program=launch.words[0]), status=1)
-        return ToolJob(said, (), setting, after_s=launchers.LAUNCH_S)
+        refusal = ToolOutput(stderr=page("mpirun-no-slots", slots=launch.ranks, program=launch.words[0]), status=1)
+        return ToolJob(refusal, (), setting, after_s=launchers.LAUNCH_S)
     inside = replace(setting, env=launch.env, hosts=names, tag=launch.launcher if launch.tag else None)
     inner = blind = job_of(launch.words, inside)
     if not launch.shows_gpus:
@@ -97,8 +107,8 @@ def _env(words: tuple[str, ...], setting: Surroundings) -> Program:
     if words[count:] and words[count].startswith("-"):
         raise BadOption(f"unrecognized option '{words[count]}'")
     if not words[count:]:
-        said = Said("".join(f"{key}={value}\n" for key, value in env.items()))
-        return ToolJob(said, words, setting, after_s=SAY_S)
+        listing = ToolOutput("".join(f"{key}={value}\n" for key, value in env.items()))
+        return ToolJob(listing, words, setting, after_s=SAY_S)
     return job_of(words[count:], replace(setting, env=env))
 
 
@@ -132,13 +142,13 @@ _PROGRAMS = {"apptainer": _container, "singularity": _container, "sudo": _sudo, 
 _PROGRAMS |= {"mpirun": _MPIRUN, "mpiexec": _MPIRUN, "srun": _SRUN, "sleep": sleep}
 
 
-def _refused(name: str, reason: str) -> Said:
+def _refused(name: str, reason: str) -> ToolOutput:
     """The tool's own complaint about its command line."""
     if name == "ib_write_bw":
-        return Said(stderr=failure("usage", reason=reason), status=1)
+        return ToolOutput(stderr=failure("usage", reason=reason), status=1)
     if name in ("mpirun", "mpiexec"):
-        return Said(stderr=f'mpirun: Error: {reason}\nType "mpirun --help" for usage.\n', status=1)
+        return ToolOutput(stderr=f'mpirun: Error: {reason}\nType "mpirun --help" for usage.\n', status=1)
     if name in _COLLECTIVES:
         # nccl-tests' own exit code for a usage error (its documentation: 6).
-        return Said(stderr=f"{name}: {reason}\nUSAGE: {name} \n", status=6)
-    return Said(stderr=f"{name}: {reason}\n", status=125 if name == "env" else 1)
+        return ToolOutput(stderr=f"{name}: {reason}\nUSAGE: {name} \n", status=6)
+    return ToolOutput(stderr=f"{name}: {reason}\n", status=125 if name == "env" else 1)

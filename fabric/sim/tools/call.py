@@ -86,7 +86,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ToolOutput:
     """How a tool ended."""
 
     stdout: str = ""
@@ -94,7 +94,7 @@ class Said:
     status: int = 0
 
 
-Tool = Said | Callable[[ToolCall], Said | None]
+Tool = ToolOutput | Callable[[ToolCall], ToolOutput | None]
 """What it always says; or one that looks around and answers, or never does (None)."""
 
 
@@ -115,20 +115,22 @@ class ToolJob:
         def answer(now_s: float) -> None:
             if process.pid not in rack.timeline.alive:
                 return
-            found = [self.said_on(rack, site, now_s, process.pid) for site in sites]
-            said = [one for one in found if one is not None]
-            if len(said) == len(sites):
-                status = max(one.status for one in said)
-                stdout = "".join(self.setting.marked(one.stdout, rank) for rank, one in enumerate(said))
-                stderr = "".join(dict.fromkeys(one.stderr for one in said))
+            found = [self.run_on(rack, site, now_s, process.pid) for site in sites]
+            outputs = [one for one in found if one is not None]
+            if len(outputs) == len(sites):
+                status = max(one.status for one in outputs)
+                stdout = "".join(self.setting.marked(one.stdout, rank) for rank, one in enumerate(outputs))
+                stderr = "".join(dict.fromkeys(one.stderr for one in outputs))
                 rack.timeline.exit(process, now_s, status=status, stdout=stdout, stderr=stderr)
 
         took_s = self.after_s + (NODE_S * len(rack.ports.cabling.nodes) if self.walks else 0.0)
         rack.timeline.at(at_s + took_s, answer)
 
-    def said_on(self, rack: Rack, site: Site, at_s: float, pid: int) -> Said | None:
+    def run_on(self, rack: Rack, site: Site, at_s: float, pid: int) -> ToolOutput | None:
         """Act at this very instant, and say how that ended."""
-        return self.tool if isinstance(self.tool, Said) else self.tool(ToolCall(rack, site, self.words, at_s, pid))
+        return (
+            self.tool if isinstance(self.tool, ToolOutput) else self.tool(ToolCall(rack, site, self.words, at_s, pid))
+        )
 
 
 class BadOption(Exception):

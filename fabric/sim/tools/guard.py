@@ -15,7 +15,7 @@ from fabric.sim.hashing import mix64
 from fabric.sim.hosts.site import Site
 from fabric.sim.hosts.timeline import Process
 from fabric.sim.rack import ChangeFolder, Rack
-from fabric.sim.tools.call import ANSWER_S, Program, Said, Surroundings, ToolCall, ToolJob
+from fabric.sim.tools.call import ANSWER_S, Program, Surroundings, ToolCall, ToolJob, ToolOutput
 from fabric.sim.tools.interfaces import MANAGEMENT, interfaces
 
 Meaning = Callable[[Sequence[str], Surroundings], Program]
@@ -38,33 +38,33 @@ class Steps:
         words = _words(line)
         words = words[words.index("--") + 1 :] if "--" in words else words
         job = self.meaning(words[:1], Surroundings())
-        said = job.tool if isinstance(job, ToolJob) else None
-        return words[0] if isinstance(said, Said) and said.status == NOT_FOUND else None
+        tool = job.tool if isinstance(job, ToolJob) else None
+        return words[0] if isinstance(tool, ToolOutput) and tool.status == NOT_FOUND else None
 
-    def run(self, words: Sequence[str], at_s: float) -> Said:
+    def run(self, words: Sequence[str], at_s: float) -> ToolOutput:
         """One step; a program that takes time is not a step here, and counts as not found."""
         job = self.meaning(words, Surroundings())
-        said = job.said_on(self.rack, self.site, at_s, self.pid) if isinstance(job, ToolJob) else None
-        return said or Said(stderr=f"{words[0]}: simulated rack: not as a step of a change\n", status=NOT_FOUND)
+        output = job.run_on(self.rack, self.site, at_s, self.pid) if isinstance(job, ToolJob) else None
+        return output or ToolOutput(stderr=f"{words[0]}: simulated rack: not as a step of a change\n", status=NOT_FOUND)
 
     def undone(self, undo: str, checks: str, at_s: float) -> str:
         """Run every step of an undo, then every check; what was wrong, empty when nothing was."""
         wrong = ""
         for line in undo.splitlines():
-            said = self.run(_words(line), at_s)
-            if said.status != 0:
-                wrong += f"undo ended with {said.status}: {shown(line)}\n{said.stdout}{said.stderr}"
+            output = self.run(_words(line), at_s)
+            if output.status != 0:
+                wrong += f"undo ended with {output.status}: {shown(line)}\n{output.stdout}{output.stderr}"
         return wrong + "".join(self._check(line, at_s) for line in checks.splitlines())
 
     def _check(self, line: str, at_s: float) -> str:
         words = _words(line)
         end = words.index("--")
-        said = self.run(words[end + 1 :], at_s)
-        if said.status != 0:
-            return f"check ended with {said.status}: {line}\n{said.stdout}{said.stderr}"
+        output = self.run(words[end + 1 :], at_s)
+        if output.status != 0:
+            return f"check ended with {output.status}: {line}\n{output.stdout}{output.stderr}"
         for pattern in words[:end]:
-            if not any(re.search(pattern, text) for text in said.stdout.splitlines()):
-                return f"check does not find {pattern}: {line}\n{said.stdout}"
+            if not any(re.search(pattern, text) for text in output.stdout.splitlines()):
+                return f"check does not find {pattern}: {line}\n{output.stdout}"
         return ""
 
 
@@ -289,10 +289,10 @@ class _Call:
         """A step that has begun is carried out also when its caller is gone, unless the whole host is."""
         if held.boot != self._boot:
             return
-        said = self._steps.run(_words(lines[0]), now_s)
-        printed += said.stdout
-        if said.status != 0:
-            self._end(now_s, f"{printed}\nfailed {said.status} {shown(lines[0])}\n", stderr=said.stderr, status=71)
+        output = self._steps.run(_words(lines[0]), now_s)
+        printed += output.stdout
+        if output.status != 0:
+            self._end(now_s, f"{printed}\nfailed {output.status} {shown(lines[0])}\n", stderr=output.stderr, status=71)
             return
         self._step(held, lines[1:], printed, now_s)
 
@@ -338,9 +338,9 @@ class _Call:
         return "".join(self._held[guard_id].listed(now_s, self._boot) for guard_id in sorted(self._held))
 
 
-def held(asked: ToolCall, words: tuple[str, ...]) -> Said:
+def held(asked: ToolCall, words: tuple[str, ...]) -> ToolOutput:
     """``sh -c TEXT fabric-held DIRECTORY...``: exits 0 where one of them holds a change."""
-    return Said(status=int(not any(asked.rack.guards.get((asked.site.host.name, name)) for name in words)))
+    return ToolOutput(status=int(not any(asked.rack.guards.get((asked.site.host.name, name)) for name in words)))
 
 
 def _seconds(text: str) -> float:

@@ -3,7 +3,7 @@
 from fabric.sim import page
 from fabric.sim.hashing import word
 from fabric.sim.hosts import RNIC_PART_NUMBER, pci_address, serial_of_rnic
-from fabric.sim.tools.call import SAY_S, BadOption, Program, Said, Surroundings, Tool, ToolCall, ToolJob
+from fabric.sim.tools.call import SAY_S, BadOption, Program, Surroundings, Tool, ToolCall, ToolJob, ToolOutput
 from fabric.sim.tools.sysfs import ROOT, contents
 
 EPOCH_S = 1_700_000_000.0
@@ -20,93 +20,93 @@ def host_program(name: str, words: tuple[str, ...]) -> Tool | None:
     Every command line of a run comes through here: most are sent on at the first look.
     """
     if name.endswith("_perf") and words == ("-h",):
-        return Said(page("nccl-tests-usage", name=name))
+        return ToolOutput(page("nccl-tests-usage", name=name))
     text = _SAYS.get(f"{name} {words[0]}") if len(words) == 1 else None
     if text is not None:
-        return Said(text.replace(r"\n", "\n") + "\n")
+        return ToolOutput(text.replace(r"\n", "\n") + "\n")
     if (name, *words[:1]) == ("numactl", "--hardware"):
         return _hardware
     return _sudo_list if (name, *words[:2]) == ("sudo", "-n", "-l") else None
 
 
-def _hardware(asked: ToolCall) -> Said:
+def _hardware(asked: ToolCall) -> ToolOutput:
     nodes = asked.site.layout.platform.numa_nodes
     rows = "".join(f"node {node} cpus: {node}\nnode {node} size: 1031000 MB\n" for node in range(nodes))
-    return Said(f"available: {nodes} nodes (0-{nodes - 1})\n{rows}")
+    return ToolOutput(f"available: {nodes} nodes (0-{nodes - 1})\n{rows}")
 
 
-def date(asked: ToolCall) -> Said:
+def date(asked: ToolCall) -> ToolOutput:
     """The clocks of all hosts are the same one."""
     if asked.words != ("+%s.%N",):
-        return Said(stderr="date: simulated rack: only +%s.%N is simulated\n", status=1)
+        return ToolOutput(stderr="date: simulated rack: only +%s.%N is simulated\n", status=1)
     whole, part = divmod(round((EPOCH_S + asked.at_s) * 1e6), 10**6)
-    return Said(f"{whole}.{part:06d}000\n")
+    return ToolOutput(f"{whole}.{part:06d}000\n")
 
 
-def ssh(asked: ToolCall) -> Said | None:
+def ssh(asked: ToolCall) -> ToolOutput | None:
     """``ssh [-o NAME=VALUE]... HOST true``: every host trusts every other."""
     words = list(asked.words)
     while words[:1] == ["-o"]:
         del words[:2]
     if words[1:] != ["true"]:
-        return Said(stderr="ssh: simulated rack: only `ssh HOST true` is simulated\n", status=255)
+        return ToolOutput(stderr="ssh: simulated rack: only `ssh HOST true` is simulated\n", status=255)
     peer = asked.rack.hosts.reached(asked.site, words[0])
     if peer is None:
-        return Said(stderr=f"ssh: connect to host {words[0]} port 22: No route to host\n", status=255)
-    return None if asked.rack.hosts.kind(peer.host.name) == "hanging" else Said()
+        return ToolOutput(stderr=f"ssh: connect to host {words[0]} port 22: No route to host\n", status=255)
+    return None if asked.rack.hosts.kind(peer.host.name) == "hanging" else ToolOutput()
 
 
-def _sudo_list(asked: ToolCall) -> Said:
+def _sudo_list(asked: ToolCall) -> ToolOutput:
     """``sudo -n -l PROGRAM``: everybody may do everything."""
     names = [word for word in asked.words if not word.startswith("-")]
-    return Said(f"{names[0] if names[0].startswith('/') else '/usr/bin/' + names[0]}\n" if names else "")
+    return ToolOutput(f"{names[0] if names[0].startswith('/') else '/usr/bin/' + names[0]}\n" if names else "")
 
 
-def mlxconfig(asked: ToolCall) -> Said:
+def mlxconfig(asked: ToolCall) -> ToolOutput:
     """``mlxconfig -d DEVICE query SETTING...``: nothing keeps a port from closing."""
     words = asked.words
     if len(words) < 3 or words[0] != "-d" or words[2] not in ("query", "q"):
-        return Said(stderr="-E- simulated rack: only query is simulated\n", status=1)
+        return ToolOutput(stderr="-E- simulated rack: only query is simulated\n", status=1)
     if asked.local_port(words[1]) is None:
-        return Said(stderr=f"-E- Failed to open device: {words[1]}. No such file or directory\n", status=3)
-    return Said(page("mlxconfig", device=words[1], settings=words[3:]))
+        return ToolOutput(stderr=f"-E- Failed to open device: {words[1]}. No such file or directory\n", status=3)
+    return ToolOutput(page("mlxconfig", device=words[1], settings=words[3:]))
 
 
-def grep(asked: ToolCall) -> Said:
+def grep(asked: ToolCall) -> ToolOutput:
     """``grep -H . FILE...``: every line that is not empty, with its file."""
     if asked.words[:2] != ("-H", "."):
-        return Said(stderr="grep: simulated rack: only `grep -H . FILE...` is simulated\n", status=2)
+        return ToolOutput(stderr="grep: simulated rack: only `grep -H . FILE...` is simulated\n", status=2)
     stdout = stderr = ""
     for path, text in zip(asked.words[2:], contents(asked, asked.words[2:]), strict=True):
         stdout += "".join(f"{path}:{line}\n" for line in (text or "").splitlines())
         stderr += f"grep: {path}: No such file or directory\n" if text is None else ""
-    return Said(stdout, stderr, 2 if stderr else int(not stdout))
+    return ToolOutput(stdout, stderr, 2 if stderr else int(not stdout))
 
 
-def network(asked: ToolCall) -> Said:
+def network(asked: ToolCall) -> ToolOutput:
     """``readlink /proc/self/ns/net``: every machine has one network, and numbers it as all do."""
     if asked.words != ("/proc/self/ns/net",):
-        return Said(stderr="readlink: simulated rack: only /proc/self/ns/net is simulated\n", status=1)
-    return Said("net:[4026531840]\n")
+        return ToolOutput(stderr="readlink: simulated rack: only /proc/self/ns/net is simulated\n", status=1)
+    return ToolOutput("net:[4026531840]\n")
 
 
-def listed(asked: ToolCall) -> Said:
+def listed(asked: ToolCall) -> ToolOutput:
     """``ls`` of the RDMA devices, or of programs: every one is in /usr/bin."""
     if asked.words == (ROOT.rstrip("/"),):
-        return Said("".join(f"{rnic.device}\n" for rnic in sorted(asked.rnics, key=lambda rnic: rnic.device)))
+        return ToolOutput("".join(f"{rnic.device}\n" for rnic in sorted(asked.rnics, key=lambda rnic: rnic.device)))
     there = [path for path in asked.words if path.startswith(("/usr/bin/", "/opt/"))]
     missing = [path for path in asked.words if path not in there]
     stderr = "".join(f"ls: cannot access '{path}': No such file or directory\n" for path in missing)
-    return Said("".join(f"{path}\n" for path in there), stderr, 2 if missing else 0)
+    return ToolOutput("".join(f"{path}\n" for path in there), stderr, 2 if missing else 0)
 
 
 _LSPCI = ("-D", "-vv", "-d", "15b3:")
 
 
-def lspci(asked: ToolCall) -> Said:
+def lspci(asked: ToolCall) -> ToolOutput:
     """One call; only the question of identity is simulated."""
     if asked.words != _LSPCI:
-        return Said(stderr=f"lspci: simulated rack: only `lspci {' '.join(_LSPCI)}` is simulated\n", status=1)
+        return ToolOutput(stderr=f"lspci: simulated rack: only `lspci {' '.join(_LSPCI)}` is simulated\n", status=1)
     entries = [
         page(
             "lspci",
@@ -117,7 +117,7 @@ def lspci(asked: ToolCall) -> Said:
         )
         for rnic in asked.rnics
     ]
-    return Said("".join(sorted(entries)))
+    return ToolOutput("".join(sorted(entries)))
 
 
 SMALL_TOOLS = dict[str, Tool](
@@ -125,16 +125,16 @@ SMALL_TOOLS = dict[str, Tool](
 )
 
 
-def _hostname(asked: ToolCall) -> Said:
-    return Said(f"{asked.site.host.name}\n")
+def _hostname(asked: ToolCall) -> ToolOutput:
+    return ToolOutput(f"{asked.site.host.name}\n")
 
 
 QUICK_TOOLS = dict[str, Tool](
-    true=Said(),
-    false=Said(status=1),
-    echo=lambda asked: Said(" ".join(asked.words) + "\n"),
+    true=ToolOutput(),
+    false=ToolOutput(status=1),
+    echo=lambda asked: ToolOutput(" ".join(asked.words) + "\n"),
     hostname=_hostname,
-    uname=lambda asked: _hostname(asked) if asked.words == ("-n",) else Said("Linux\n"),
+    uname=lambda asked: _hostname(asked) if asked.words == ("-n",) else ToolOutput("Linux\n"),
 )
 """Those that look at no part of the host and end as soon as they have begun."""
 
@@ -143,7 +143,7 @@ def sleep(words: tuple[str, ...], setting: Surroundings) -> Program:
     """``sleep SECONDS``."""
     if len(words) != 1 or not words[0].replace(".", "", 1).isdecimal():
         raise BadOption(f"invalid time interval '{' '.join(words)}'")
-    return ToolJob(Said(), words, setting, after_s=SAY_S + float(words[0]))
+    return ToolJob(ToolOutput(), words, setting, after_s=SAY_S + float(words[0]))
 
 
 def garbage(bits: int) -> str:

@@ -7,7 +7,7 @@ from fabric.sim import page
 from fabric.sim.phy.cabling import End, Node
 from fabric.sim.phy.port import PHYSICAL_TEXT, Counts, Logical, Physical, Port, capped, packets, words
 from fabric.sim.phy.quality import LANES
-from fabric.sim.tools.call import BadOption, Said, Table, Tool, ToolCall, options, taken_apart
+from fabric.sim.tools.call import BadOption, Table, Tool, ToolCall, ToolOutput, options, taken_apart
 
 STATES = {Logical.DOWN: "Down", Logical.INITIALIZING: "Initialize", Logical.ACTIVE: "Active"}
 
@@ -33,7 +33,7 @@ class IbError(Exception):
 
 
 Fields = dict[str, str]
-Run = Callable[[ToolCall, Fields, list[str]], Said | str]
+Run = Callable[[ToolCall, Fields, list[str]], ToolOutput | str]
 """What a tool does with its options and its other words."""
 
 
@@ -47,20 +47,20 @@ def tool(name: str, text: str = "", *, walks: int | None = None, smp: bool = Tru
     table: Table = {**_COMMON, **options(text)}
 
     def made(run: Run) -> Tool:
-        def call(asked: ToolCall) -> Said:
+        def call(asked: ToolCall) -> ToolOutput:
             try:
                 fields, rest = taken_apart(asked.words, table)
                 if smp and not _has_key(asked, fields):
                     raise IbError("smp query nodeinfo failed", no_answer(asked, 0))
-                said = run(asked, fields, rest)
+                answer = run(asked, fields, rest)
             except BadOption as bad:
-                return Said(stderr=f"{name}: {bad}\n", status=255 if walks is None else 1)
+                return ToolOutput(stderr=f"{name}: {bad}\n", status=255 if walks is None else 1)
             except IbError as error:
                 if walks is not None:
                     reason = str(error).replace("'", "") if error.opening else "discover failed"
-                    return Said(stderr=f"{error.warned}{reason}\n", status=walks if error.opening else 1)
-                return Said(stderr=f"{error.warned}{name}: iberror: failed: {error}\n", status=255)
-            return Said(said) if isinstance(said, str) else said
+                    return ToolOutput(stderr=f"{error.warned}{reason}\n", status=walks if error.opening else 1)
+                return ToolOutput(stderr=f"{error.warned}{name}: iberror: failed: {error}\n", status=255)
+            return ToolOutput(answer) if isinstance(answer, str) else answer
 
         return call
 
@@ -131,18 +131,18 @@ def subnet_manager(asked: ToolCall, port: Port) -> Node | None:
 
 
 @tool("iblinkinfo", "line -l --line", walks=1)
-def iblinkinfo(asked: ToolCall, fields: Fields, _: list[str]) -> Said:
+def iblinkinfo(asked: ToolCall, fields: Fields, _: list[str]) -> ToolOutput:
     """``iblinkinfo -l``: one line for each port of every node that is found."""
     if "line" not in fields:
-        return Said(stderr="iblinkinfo: simulated rack: only `iblinkinfo -l` is simulated\n", status=1)
+        return ToolOutput(stderr="iblinkinfo: simulated rack: only `iblinkinfo -l` is simulated\n", status=1)
     own = own_port(asked, fields)
     if elsewhere(asked, fields):
-        return Said(page("iblinkinfo-storage"))
+        return ToolOutput(page("iblinkinfo-storage"))
     ports = asked.ports
     if own.end not in ports.walked:  # as the tool walks them: the farthest first, the own one last
         links = (_link(asked, node, end) for node in reversed(ports.reached(own)) for end in ports.cabling.ends(node))
         ports.walked[own.end] = "".join(links)
-    return Said(ports.walked[own.end])
+    return ToolOutput(ports.walked[own.end])
 
 
 def _link(asked: ToolCall, node: Node, end: End) -> str:
@@ -187,15 +187,15 @@ def ibportstate(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
         raise IbError("simulated rack: only `ibportstate LID PORT disable|on` is simulated")
     node = found_by_lid(asked, fields, rest[0], "smp query nodeinfo failed")
     port = _port_of(asked, node, rest[1], "smp query portinfo failed")
-    said = page("ibportstate", port=port, info=_info(asked, port))
+    printed = page("ibportstate", port=port, info=_info(asked, port))
     if rest[2] == "disable":
-        said += "Disable may be irreversible\n"
+        printed += "Disable may be irreversible\n"
         asked.ports.disable(port, asked.at_s)
     elif port.physical != Physical.DISABLED:
-        return said + "Port is already in enable state\n"
+        return printed + "Port is already in enable state\n"
     else:
         asked.ports.enable(port, asked.at_s)
-    return said + "\nAfter PortInfo set:\n" + _info(asked, port)
+    return printed + "\nAfter PortInfo set:\n" + _info(asked, port)
 
 
 def _port_of(asked: ToolCall, node: Node, number: str, what: str) -> Port:
@@ -225,7 +225,7 @@ def _info(asked: ToolCall, port: Port, *, keys: bool = False) -> str:
 
 
 @tool("ibroute", "bare -n --no_dests")
-def ibroute(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
+def ibroute(asked: ToolCall, fields: Fields, rest: list[str]) -> ToolOutput:
     """``ibroute -n LID``: the unicast forwarding table of a switch: where its packets go now."""
     own = own_port(asked, fields)
     if not rest or "bare" not in fields:
@@ -238,14 +238,14 @@ def ibroute(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
     found = forwarding_table(asked.ports.cabling, asked.rack.above.network, switch)
     reached = {node.lid for node in asked.ports.reached(own)}
     warned = "".join(no_answer(asked, lid) for lid in found if lid not in reached)
-    return Said(page("ibroute", top=max(found, default=0), switch=switch, table=found), warned)
+    return ToolOutput(page("ibroute", top=max(found, default=0), switch=switch, table=found), warned)
 
 
 _ERRORS = ("SymbolErrorCounter", "LinkErrorRecoveryCounter", "LinkDownedCounter", "PortRcvErrors", "PortXmitWait")
 
 
 @tool("ibqueryerrors", "suppress= -s --suppress\ncounters --counters", walks=255)
-def ibqueryerrors(asked: ToolCall, fields: Fields, _: list[str]) -> Said:
+def ibqueryerrors(asked: ToolCall, fields: Fields, _: list[str]) -> ToolOutput:
     """
     ``ibqueryerrors [-s NAMES]``: what every port has counted that is not 0, node by node; status 1 with any.
 
@@ -256,7 +256,7 @@ def ibqueryerrors(asked: ToolCall, fields: Fields, _: list[str]) -> Said:
     if "counters" in fields:
         at, at_s = asked.ports.at, asked.at_s
         data = [(node, [(end[1], _data(asked.ports.counts(at(end), at_s))) for end in ends]) for node, ends in nodes]
-        return Said(page("ibqueryerrors", nodes=data, bad_ports=0, left_out=None, **walked))
+        return ToolOutput(page("ibqueryerrors", nodes=data, bad_ports=0, left_out=None, **walked))
     left_out = [name for name in fields.get("suppress", "").split(",") if name]
     bad, bad_ports = [], 0
     for node, ends in nodes:
@@ -267,8 +267,8 @@ def ibqueryerrors(asked: ToolCall, fields: Fields, _: list[str]) -> Said:
         total = {name: value for name in _ERRORS if (value := sum(found.get(name, 0) for _, found in rows))}
         if rows:
             bad.append((node, [("ALL", total), *rows] if node.host is None else rows))
-    said = page("ibqueryerrors", nodes=bad, bad_ports=bad_ports, left_out=left_out, **walked)
-    return Said(said, status=int(bool(bad)))
+    printed = page("ibqueryerrors", nodes=bad, bad_ports=bad_ports, left_out=left_out, **walked)
+    return ToolOutput(printed, status=int(bool(bad)))
 
 
 def _nonzero(asked: ToolCall, end: End, left_out: Sequence[str]) -> dict[str, int]:

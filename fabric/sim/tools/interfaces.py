@@ -7,7 +7,7 @@ from fabric.sim.hashing import mix64, text_hash
 from fabric.sim.hosts import interface_name, pci_address
 from fabric.sim.phy.port import Counts, Port, lanes
 from fabric.sim.phy.qos import PAUSE_BIT_TIMES, Qos
-from fabric.sim.tools.call import Said, ToolCall
+from fabric.sim.tools.call import ToolCall, ToolOutput
 from fabric.sim.tools.mlxlink import DARK_DBM, PART_NUMBER, RX_LIMITS_DBM, TX_LIMITS_DBM, VENDOR, WARNS_DB, plugged
 from fabric.sim.tools.sysfs import ROOT, contents
 
@@ -26,10 +26,10 @@ def mac(port: Port) -> str:
     return port.node.guid.to_bytes(8)[2:].hex(":")
 
 
-def lldpctl(asked: ToolCall) -> Said:
+def lldpctl(asked: ToolCall) -> ToolOutput:
     """``lldpctl -f json``: which port of which switch each RoCE interface that is up hears."""
     if asked.words != ("-f", "json"):
-        return Said(stderr="lldpctl: simulated rack: only -f json is simulated\n", status=1)
+        return ToolOutput(stderr="lldpctl: simulated rack: only -f json is simulated\n", status=1)
     heard = []
     for name, port in interfaces(asked).items():
         peer = asked.ports.peer(port) if port.node.ethernet and port.up else None
@@ -38,19 +38,19 @@ def lldpctl(asked: ToolCall) -> Said:
             swp = f"swp{peer.end[1]}"
             number = {"id": {"type": "ifname", "value": swp}, "descr": swp, "ttl": "120"}
             heard.append({name: {"via": "LLDP", "rid": "1", "chassis": chassis, "port": number}})
-    # One neighbour is told as a dictionary, several as a list of such, none not at all.
-    told = {"interface": heard[0] if len(heard) == 1 else heard} if heard else {}
-    return Said(json.dumps({"lldp": told}, indent=2) + "\n")
+    # One neighbour is listed as a dictionary, several as a list of such, none not at all.
+    neighbours = {"interface": heard[0] if len(heard) == 1 else heard} if heard else {}
+    return ToolOutput(json.dumps({"lldp": neighbours}, indent=2) + "\n")
 
 
-def ip(asked: ToolCall) -> Said:
+def ip(asked: ToolCall) -> ToolOutput:
     """``ip link [show [dev] NAME]`` or ``ip link set [dev] NAME up|down``; routes and addresses of its own has none."""
     words = [word for word in asked.words if not word.startswith("-")]
     if words[:2] in (["route", "show"], ["address", "show"]):
-        return Said()
+        return ToolOutput()
     if not words or not "link".startswith(words[0]):
         what = words[0] if words else ""
-        return Said(stderr=f'Object "{what}" is unknown, try "ip help".\n', status=1)
+        return ToolOutput(stderr=f'Object "{what}" is unknown, try "ip help".\n', status=1)
     ports = interfaces(asked)
     if len(words) > 1 and words[1] == "set":
         return _set(asked, ports, [word for word in words[2:] if word != "dev"])
@@ -58,23 +58,23 @@ def ip(asked: ToolCall) -> Said:
     order = [MANAGEMENT, *ports]
     wanted = names[:1] or order
     if wanted[0] not in order:
-        return Said(stderr=f'Device "{wanted[0]}" does not exist.\n', status=1)
-    return Said("".join(_shown(asked, order.index(name) + 2, name, ports.get(name)) for name in wanted))
+        return ToolOutput(stderr=f'Device "{wanted[0]}" does not exist.\n', status=1)
+    return ToolOutput("".join(_shown(asked, order.index(name) + 2, name, ports.get(name)) for name in wanted))
 
 
-def _set(asked: ToolCall, ports: dict[str, Port], words: list[str]) -> Said:
+def _set(asked: ToolCall, ports: dict[str, Port], words: list[str]) -> ToolOutput:
     if len(words) != 2 or words[1] not in ("up", "down"):
         wrong = words[1] if len(words) > 1 else ""
-        return Said(stderr=f'Error: either "dev" is duplicate, or "{wrong}" is a garbage.\n', status=255)
+        return ToolOutput(stderr=f'Error: either "dev" is duplicate, or "{wrong}" is a garbage.\n', status=255)
     name, state = words
     port = ports.get(name)
     if port is not None:
         asked.ports.set_interface(port, asked.at_s, up=state == "up")
     elif name != MANAGEMENT:
-        return Said(stderr=f'Cannot find device "{name}"\n', status=1)
+        return ToolOutput(stderr=f'Cannot find device "{name}"\n', status=1)
     elif state == "down":
-        return Said(stderr="RTNETLINK answers: Operation not permitted\n", status=2)
-    return Said()
+        return ToolOutput(stderr="RTNETLINK answers: Operation not permitted\n", status=2)
+    return ToolOutput()
 
 
 def _shown(asked: ToolCall, number: int, name: str, port: Port | None) -> str:
@@ -92,21 +92,23 @@ def _shown(asked: ToolCall, number: int, name: str, port: Port | None) -> str:
     return page("ip-link", **words, state="UP" if up and lit else "DOWN", place=place.hex(":"))
 
 
-def ethtool(asked: ToolCall) -> Said:
+def ethtool(asked: ToolCall) -> ToolOutput:
     """One call: ``ethtool -S NAME``, ``ethtool --json -m NAME``."""
     flags = [word for word in asked.words if word.startswith("-")]
     names = [word for word in asked.words if not word.startswith("-")]
     if len(names) != 1 or flags not in (["-S"], ["--statistics"], ["--json", "-m"]):
-        return Said(stderr="ethtool: bad command line argument(s)\nFor more information run ethtool -h\n", status=1)
+        return ToolOutput(
+            stderr="ethtool: bad command line argument(s)\nFor more information run ethtool -h\n", status=1
+        )
     ports = interfaces(asked)
     port = ports.get(names[0])
     of_module = "-m" in flags
     if port is None or not port.node.ethernet:
         if names[0] in ports or names[0] == MANAGEMENT:
             why = "netlink error: Operation not supported\n" if of_module else "no stats available\n"
-            return Said(stderr=why, status=1 if of_module else 94)
-        return Said(stderr="Cannot get device settings: No such device\n", status=71)
-    return Said(_module(asked, port) if of_module else _statistics(asked, port))
+            return ToolOutput(stderr=why, status=1 if of_module else 94)
+        return ToolOutput(stderr="Cannot get device settings: No such device\n", status=71)
+    return ToolOutput(_module(asked, port) if of_module else _statistics(asked, port))
 
 
 def _module(asked: ToolCall, port: Port) -> str:
@@ -150,7 +152,7 @@ def _congested(asked: ToolCall, port: Port, counts: Counts) -> dict[str, int]:
     return (found if above.pauses else {}) | {"rx_discards_phy": 0, "tx_discards_phy": 0}
 
 
-def congestion(asked: ToolCall, words: tuple[str, ...]) -> Said:
+def congestion(asked: ToolCall, words: tuple[str, ...]) -> ToolOutput:
     """Of ``DEVICE PORT NAME...``: the hardware counters of these names that are there, pauses and discards."""
     device, number, *names = words
     values = contents(asked, [f"{ROOT}{device}/ports/{number}/hw_counters/{name}" for name in names])
@@ -159,7 +161,7 @@ def congestion(asked: ToolCall, words: tuple[str, ...]) -> Said:
     if port is not None:
         found = _congested(asked, port, asked.ports.counts(port, asked.at_s))
         lines += [f"     {name}: {value}" for name, value in found.items()]  # as ethtool prints them
-    return Said("".join(f"{line}\n" for line in (*lines, "whole")))
+    return ToolOutput("".join(f"{line}\n" for line in (*lines, "whole")))
 
 
 def _ethernet(asked: ToolCall, device: str) -> Port | None:
@@ -172,15 +174,15 @@ _SUMS = {"rx_prio3_pause": "rx_pfc_frames", "rx_prio3_pause_duration": "rx_pfc_u
 _SUMS |= {"tx_prio3_pause": "tx_pfc_frames", "tx_prio3_pause_duration": "tx_pfc_us"}
 
 
-def pause_sums(asked: ToolCall, words: tuple[str, ...]) -> Said:
+def pause_sums(asked: ToolCall, words: tuple[str, ...]) -> ToolOutput:
     """Of ``DEVICE``: what its interface was paused, and what it dropped."""
     device = words[0]
     port = _ethernet(asked, device)
     if port is None:
-        return Said()
+        return ToolOutput()
     found = _congested(asked, port, asked.ports.counts(port, asked.at_s))
     sums = {_SUMS.get(name, name): number for name, number in found.items()}
-    return Said("".join(f"{device}:{name}: {number}\n" for name, number in sums.items()))
+    return ToolOutput("".join(f"{device}:{name}: {number}\n" for name, number in sums.items()))
 
 
 _KNOBS = {"rp_time_reset": 300, "rp_byte_reset": 32767, "rp_threshold": 1, "rp_ai_rate": 5, "rp_hai_rate": 50}
@@ -188,17 +190,17 @@ _KNOBS |= {"rp_gd": 11, "rp_min_dec_fac": 50, "rp_dce_tcp_g": 1019, "rp_initial_
 _BUFFERS = 8
 
 
-def roce_settings(asked: ToolCall, words: tuple[str, ...]) -> Said:
+def roce_settings(asked: ToolCall, words: tuple[str, ...]) -> ToolOutput:
     """Of each ``DEVICE:PORT``: files of the kernel, then what ``mlnx_qos`` prints of its interface."""
     found = {port.node.device: (at, name, port) for at, (name, port) in enumerate(interfaces(asked).items())}
-    said = ""
+    printed = ""
     for device in (text.partition(":")[0] for text in words):
         number, name, port = found.get(device, (0, "", None))
-        said += f"port {device} {name}\n"
+        printed += f"port {device} {name}\n"
         if port is not None:
             qos = asked.ports.qos(port)
-            said += _files(port, qos, device, name, pci_address(number)) + _mlnx_qos(qos, port.rate_gbps)
-    return Said(f"{said}whole\n")
+            printed += _files(port, qos, device, name, pci_address(number)) + _mlnx_qos(qos, port.rate_gbps)
+    return ToolOutput(f"{printed}whole\n")
 
 
 def _files(port: Port, qos: Qos, device: str, name: str, place: str) -> str:
@@ -220,18 +222,18 @@ def _mlnx_qos(qos: Qos, rate_gbps: float) -> str:
 RNIC_NAME = "fabric-rnic"
 
 
-def rnic_settings(asked: ToolCall, words: tuple[str, ...]) -> Said:
+def rnic_settings(asked: ToolCall, words: tuple[str, ...]) -> ToolOutput:
     """``show|set DEVICE PORT NAME[=VALUE]...``, as that text does it: PFC, NP and RP of priorities, and knobs."""
     verb, device, _, *names = words
     port = _ethernet(asked, device)
     if port is None:
-        return Said(stderr=f"{RNIC_NAME}: {device} has no interface\n", status=1)
+        return ToolOutput(stderr=f"{RNIC_NAME}: {device} has no interface\n", status=1)
     for name, _, value in (one.partition("=") for one in names if verb == "set"):
         if _value_of(asked, port, name) is None:
-            return Said(stderr=f"{RNIC_NAME}: {device}: {name} cannot be set\n", status=1)
+            return ToolOutput(stderr=f"{RNIC_NAME}: {device}: {name} cannot be set\n", status=1)
         asked.ports.write(port, {name: int(value)}, asked.at_s)
-    told = ((name, _value_of(asked, port, name)) for name in names if verb == "show")
-    return Said("".join(f"{name}={value}\n" for name, value in told if value is not None))
+    settings = ((name, _value_of(asked, port, name)) for name in names if verb == "show")
+    return ToolOutput("".join(f"{name}={value}\n" for name, value in settings if value is not None))
 
 
 def _value_of(asked: ToolCall, port: Port, name: str) -> int | None:

@@ -139,8 +139,8 @@ class Launched:
         for name in self._names:
             reason = rack.hosts.unreachable(name)
             if reason is not None:
-                said = page(f"{self._launch.launcher}-no-daemon", host=name, reason=reason)
-                rack.timeline.exit_later(process, at_s + CONNECT_S, status=1, stderr=said)
+                complaint = page(f"{self._launch.launcher}-no-daemon", host=name, reason=reason)
+                rack.timeline.exit_later(process, at_s + CONNECT_S, status=1, stderr=complaint)
                 return
             kinds.add(rack.hosts.kind(name))
         if "hanging" in kinds:

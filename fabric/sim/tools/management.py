@@ -7,7 +7,7 @@ from fabric.sim.net.controllers import PATH
 from fabric.sim.net.managers import LOG, settings_of, with_lines_of, with_settings
 from fabric.sim.phy.port import lanes
 from fabric.sim.tools import interfaces
-from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
+from fabric.sim.tools.call import BadOption, ToolCall, ToolOutput, options, taken_apart
 from fabric.sim.tools.guard import LOOK, held
 from fabric.sim.tools.mlxlink import PART_NUMBER, plugged
 from fabric.sim.tools.nvue import SHELL_NAME, nvue_shell
@@ -22,22 +22,22 @@ UNITS = ("opensm", "opensmd")
 _HANG_UP = ("-HUP", "-1", "-SIGHUP")
 
 
-def shell_tool(asked: ToolCall) -> Said:
+def shell_tool(asked: ToolCall) -> ToolOutput:
     """``sh -c TEXT NAME WORDS`` of our own texts; others are not known here."""
     texts = {SHELL_NAME: nvue_shell, LOG_NAME: _log, CONF_NAME: fabric_conf, LOOK: held, **interfaces.SHELL_TEXTS}
     run = texts.get(asked.words[2]) if len(asked.words) > 2 and asked.words[0] == "-c" else None
     if run is None:
-        return Said(stderr="sh: simulated rack: this text cannot be run here\n", status=127)
+        return ToolOutput(stderr="sh: simulated rack: this text cannot be run here\n", status=127)
     return run(asked, asked.words[3:])
 
 
-def _log(asked: ToolCall, words: tuple[str, ...]) -> Said:
+def _log(asked: ToolCall, words: tuple[str, ...]) -> ToolOutput:
     path = "".join(words)
     log = asked.rack.managers.log(asked.site.host.name, path, asked.at_s)
-    return Said(log) if log is not None else Said(stderr=f"{path}: cannot be read\n", status=1)
+    return ToolOutput(log) if log is not None else ToolOutput(stderr=f"{path}: cannot be read\n", status=1)
 
 
-def fabric_conf(asked: ToolCall, words: tuple[str, ...]) -> Said:
+def fabric_conf(asked: ToolCall, words: tuple[str, ...]) -> ToolOutput:
     """
     ``set`` keeps a copy of the file at BACKUP, once, and sets keys; ``undo`` gives their lines back as they are there;
     ``absent`` says whether keys are not there; ``show`` prints the file and that this is all; ``drop`` removes BACKUP.
@@ -52,56 +52,56 @@ def fabric_conf(asked: ToolCall, words: tuple[str, ...]) -> Said:
     text, kept = files.get((host, config)), files.get((host, backup))
     if verb == "drop":
         files.pop((host, backup), None)
-        return Said(f"dropped {backup}\n")
+        return ToolOutput(f"dropped {backup}\n")
     if text is None:
         return _refused(f"{config}: no such file")
     if verb == "show":
-        return Said(f"{text}\n# {CONF_NAME}: whole\n")
+        return ToolOutput(f"{text}\n# {CONF_NAME}: whole\n")
     if verb == "absent":
         there = sorted(settings_of(text).keys() & set(words[3:]))
-        return _refused(f"{config}: has a key that was not there before") if there else Said(f"absent {config}\n")
+        return _refused(f"{config}: has a key that was not there before") if there else ToolOutput(f"absent {config}\n")
     if verb == "undo":
         was = with_lines_of(text, kept, words[3:])
         files[host, config] = was
-        return Said(f"{'nothing to undo:' if was == text else 'undone'} {config}\n")
+        return ToolOutput(f"{'nothing to undo:' if was == text else 'undone'} {config}\n")
     wrong = next((one for one in words[3:] if "=" not in one or one.startswith("=")), None)
     if wrong is not None:
         return _refused(f"expected key=value, got {wrong}")
     if kept is None:
         files[host, backup] = text
     files[host, config] = with_settings(text, words[3:])
-    return Said(f"set {config}\n")
+    return ToolOutput(f"set {config}\n")
 
 
-def _refused(reason: str) -> Said:
-    return Said(stderr=f"{CONF_NAME}: {reason}\n", status=1)
+def _refused(reason: str) -> ToolOutput:
+    return ToolOutput(stderr=f"{CONF_NAME}: {reason}\n", status=1)
 
 
-def systemctl(asked: ToolCall) -> Said:
+def systemctl(asked: ToolCall) -> ToolOutput:
     """``systemctl restart|reload opensm``; every other unit is not found."""
     verb, unit = (*asked.words, "", "")[:2]
     host, managers = asked.site.host.name, asked.rack.managers
     runs = managers.runs_on(host)
     if unit.removesuffix(".service") not in UNITS or runs is None:
-        return Said(stderr=f"Failed to {verb} {unit}.service: Unit {unit}.service not found.\n", status=5)
+        return ToolOutput(stderr=f"Failed to {verb} {unit}.service: Unit {unit}.service not found.\n", status=5)
     acts = {"restart": managers.restart, "reload": managers.hang_up}
     if verb not in acts:
-        return Said(stderr=f"Unknown command verb {verb}.\n", status=1)
+        return ToolOutput(stderr=f"Unknown command verb {verb}.\n", status=1)
     if verb == "reload" and not runs:
-        return Said(stderr=f"{unit}.service is not active, cannot reload.\n", status=1)
+        return ToolOutput(stderr=f"{unit}.service is not active, cannot reload.\n", status=1)
     acts[verb](host, asked.at_s)
-    return Said()
+    return ToolOutput()
 
 
-def pkill(asked: ToolCall) -> Said:
+def pkill(asked: ToolCall) -> ToolOutput:
     """``pkill -HUP [-x] opensm``: 0 when it runs here, else 1."""
     host, managers = asked.site.host.name, asked.rack.managers
     if not set(_HANG_UP) & set(asked.words):
-        return Said(stderr="pkill: simulated rack: only -HUP is simulated\n", status=2)
+        return ToolOutput(stderr="pkill: simulated rack: only -HUP is simulated\n", status=2)
     if asked.words[-1] != "opensm" or not managers.runs_on(host):
-        return Said(status=1)
+        return ToolOutput(status=1)
     managers.hang_up(host, asked.at_s)
-    return Said()
+    return ToolOutput()
 
 
 _CURL = options("""
@@ -115,33 +115,33 @@ _CURL = options("""
 """)
 
 
-def curl(asked: ToolCall) -> Said:
+def curl(asked: ToolCall) -> ToolOutput:
     """``curl`` to UFM: its list of unhealthy ports, GET it or PUT ports on it or off it, and what its manager runs."""
     try:
         fields, rest = taken_apart(asked.words, _CURL)
     except BadOption as bad:
-        return Said(stderr=f"curl: {bad}\ncurl: try 'curl --help' for more information\n", status=2)
+        return ToolOutput(stderr=f"curl: {bad}\ncurl: try 'curl --help' for more information\n", status=2)
     if not rest:
-        return Said(stderr="curl: try 'curl --help' or 'curl --manual' for more information\n", status=2)
+        return ToolOutput(stderr="curl: try 'curl --help' or 'curl --manual' for more information\n", status=2)
     host, _, path = rest[-1].partition("://")[2].partition("/")
     if not asked.rack.ufm.there or not f"/{path}".rstrip("/").endswith((PATH, SM_PATH, TELEMETRY)):
         name, _, port = host.partition(":")
         port = port or ("443" if rest[-1].startswith("https") else "80")
         reason = f"curl: (7) Failed to connect to {name} port {port} after 0 ms: Connection refused\n"
-        return Said(stderr=reason, status=7)
+        return ToolOutput(stderr=reason, status=7)
     if rest[-1].startswith("https") and "trust" not in fields:  # UFM ships a certificate that only itself has signed
-        return Said(stderr="curl: (60) SSL certificate problem: self-signed certificate\n", status=60)
+        return ToolOutput(stderr="curl: (60) SSL certificate problem: self-signed certificate\n", status=60)
     if f"/{path}".endswith(TELEMETRY):
-        return Said(_telemetry(asked))
+        return ToolOutput(_telemetry(asked))
     if f"/{path}".endswith(SM_PATH):
         running = {"sm_priority": 15, "routing_engine_active": asked.rack.managers.engine(asked.at_s) or "minhop"}
-        return Said(json.dumps({"m_key": "0x0", **running, "log_file": LOG}))
+        return ToolOutput(json.dumps({"m_key": "0x0", **running, "log_file": LOG}))
     if fields.get("method") != "PUT":
-        return Said(asked.rack.ufm.listing())
+        return ToolOutput(asked.rack.ufm.listing())
     wrong = asked.rack.ufm.put(fields.get("data", ""), asked.at_s)
     if wrong is not None and "fail" in fields:
-        return Said(stderr="curl: (22) The requested URL returned error: 400\n", status=22)
-    return Said(f"{wrong}\n" if wrong is not None else "")
+        return ToolOutput(stderr="curl: (22) The requested URL returned error: 400\n", status=22)
+    return ToolOutput(f"{wrong}\n" if wrong is not None else "")
 
 
 def _telemetry(asked: ToolCall) -> str:

@@ -12,7 +12,7 @@ from fabric.sim.hosts.temperature import MODULE, Warmth
 from fabric.sim.phy.cabling import DIM_DB, DIM_DRIFT_DB
 from fabric.sim.phy.port import Physical, Port, capped, lanes
 from fabric.sim.phy.quality import CODEWORD_BITS, KP4, UNWORN, LineKind, ber_text
-from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
+from fabric.sim.tools.call import BadOption, ToolCall, ToolOutput, options, taken_apart
 from fabric.sim.tools.mlxreg import ToolRefused, opened
 
 _OPTIONS = options("""
@@ -38,25 +38,25 @@ Sections = dict[str, list[str]]
 """Rows by the title above them, each ``Name=value``."""
 
 
-def mlxlink(asked: ToolCall) -> Said:
+def mlxlink(asked: ToolCall) -> ToolOutput:
     """One call of the tool."""
     try:
         fields, _ = taken_apart(asked.words, _OPTIONS)
     except BadOption as bad:
-        return Said(stderr=f"\n-E- Invalid option: {bad}\n", status=1)
+        return ToolOutput(stderr=f"\n-E- Invalid option: {bad}\n", status=1)
     if "version" in fields:
-        return Said("mlxlink, mft 4.35.0-159, Git SHA Hash: N/A\n")
+        return ToolOutput("mlxlink, mft 4.35.0-159, Git SHA Hash: N/A\n")
     try:
         if "device" not in fields:
             raise ToolRefused("Device argument is required, please specify a device using -d flag.")
         port = _port(asked, fields)
         if "state" in fields:
-            return Said(_set_state(asked, port, fields["state"]))
+            return ToolOutput(_set_state(asked, port, fields["state"]))
     except ToolRefused as refused:
-        return _document({}, str(refused)) if "json" in fields else Said(stderr=f"\n-E- {refused}\n", status=1)
+        return _document({}, str(refused)) if "json" in fields else ToolOutput(stderr=f"\n-E- {refused}\n", status=1)
     sections = _sections(asked, port, fields)
     if "json" not in fields:
-        return Said(_text(sections))
+        return ToolOutput(_text(sections))
     return _document(sections, _add_histogram(asked, port, sections) if "bins" in fields else "")
 
 
@@ -94,9 +94,9 @@ def _sections(asked: ToolCall, port: Port, fields: dict[str, str]) -> Sections:
 @lru_cache(maxsize=256)
 def _state(line: LineKind, width: int, physical: Physical, *, ethernet: bool, admin_up: bool) -> Sections:
     """
-    What is told of every port in this state.
+    What is printed of every port in this state.
 
-    As the physical state of Ethernet that of auto-negotiation is told (mstflint mlxlink_commander.cpp:2345): LinkUp
+    As the physical state of Ethernet that of auto-negotiation is printed (mstflint mlxlink_commander.cpp:2345): LinkUp
     where it was used (a recorded 100G port), else ENABLE whether the port is up, polling or closed.
     """
     kind, up = line.generation, physical == Physical.LINK_UP
@@ -107,10 +107,10 @@ def _state(line: LineKind, width: int, physical: Physical, *, ethernet: bool, ad
     speeds = f"({line.speed}_4X)" if ethernet else f"({kind},{_SLOWER[kind]})"
     mask = f"0x{0x200 if ethernet else _MASKS[kind]:08x} {speeds}"
     words = {"state": state, "physical": physical_state, "mask": mask, "opcode": opcode, "advice": advice}
-    told = {"speed": line.speed, "width": f"{width}x", "fec": line.fec_text, "cable": mask}
-    words |= told if up else dict.fromkeys(told, "N/A")
-    said = page("mlxlink", **words, ext=" (Ext.)" if ethernet else "", group="N/A" if up else "PHY FW")
-    parts = (part.partition("\n") for part in said.split("\n\n"))
+    negotiated = {"speed": line.speed, "width": f"{width}x", "fec": line.fec_text, "cable": mask}
+    words |= negotiated if up else dict.fromkeys(negotiated, "N/A")
+    text = page("mlxlink", **words, ext=" (Ext.)" if ethernet else "", group="N/A" if up else "PHY FW")
+    parts = (part.partition("\n") for part in text.split("\n\n"))
     return {title: rows.splitlines() for title, _, rows in parts}
 
 
@@ -147,27 +147,27 @@ def _add_histogram(asked: ToolCall, port: Port, sections: Sections) -> str:
 
 def _text(sections: Sections) -> str:
     """Sections one below the other; values end with a blank in this version."""
-    said = ""
+    text = ""
     for title, rows in sections.items():
-        said += f"\n{title}\n{'-' * len(title)}\n"
-        said += "".join(f"{name:<35}: {value} \n" for name, _, value in (row.partition("=") for row in rows))
-    return said
+        text += f"\n{title}\n{'-' * len(title)}\n"
+        text += "".join(f"{name:<35}: {value} \n" for name, _, value in (row.partition("=") for row in rows))
+    return text
 
 
 _dumps = partial(json.dumps, indent="\t", separators=(",", " : "))
 
 
-def _document(sections: Sections, complaint: str) -> Said:
+def _document(sections: Sections, complaint: str) -> ToolOutput:
     """All sections as JSON."""
     status = {"code": int(bool(complaint)), "message": complaint or "success"}
-    said = _dumps({"result": {"output": {}}, "status": status})
-    told = []
+    document = _dumps({"result": {"output": {}}, "status": status})
+    blocks = []
     for title, rows in sections.items():
         inside = ",\n".join(map(_row, rows))
-        told.append(f'\n\t\t\t"{title}" : {{\n{inside}\n\t\t\t}}')
-    if told:
-        said = said.replace("{}", f"{{{','.join(told)}\n\t\t}}", 1)
-    return Said(f"{said}\n", status=int(bool(complaint)))
+        blocks.append(f'\n\t\t\t"{title}" : {{\n{inside}\n\t\t\t}}')
+    if blocks:
+        document = document.replace("{}", f"{{{','.join(blocks)}\n\t\t}}", 1)
+    return ToolOutput(f"{document}\n", status=int(bool(complaint)))
 
 
 @lru_cache(maxsize=4096)

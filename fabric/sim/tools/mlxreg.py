@@ -10,7 +10,7 @@ from fabric.sim.phy import Ports
 from fabric.sim.phy.cabling import End
 from fabric.sim.phy.port import ERRORS, Port
 from fabric.sim.phy.quality import EFFECTIVE, RAW, Injection
-from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
+from fabric.sim.tools.call import BadOption, ToolCall, ToolOutput, options, taken_apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,22 +133,22 @@ class Device:
         return asked.ports.at(self.ends[number])
 
 
-def mlxreg(asked: ToolCall) -> Said:
+def mlxreg(asked: ToolCall) -> ToolOutput:
     """One call of the tool."""
     try:
         fields, _ = taken_apart(asked.words, _OPTIONS)
     except BadOption as bad:
-        return Said(stderr=f"mlxreg: {bad}\n", status=1)
+        return ToolOutput(stderr=f"mlxreg: {bad}\n", status=1)
     if "version" in fields:
         release = "4.22.1" if "old_mft" in asked.rack.mock.site else "4.36.0"
-        return Said(f"mlxreg, mft {release}, Git SHA Hash: N/A\n")
-    said = ""
+        return ToolOutput(f"mlxreg, mft {release}, Git SHA Hash: N/A\n")
+    printed = ""
     try:
         for part in _run(asked, fields):
-            said += part
+            printed += part
     except ToolRefused as refused:
-        return Said(said, f"-E- {refused}\n", 1)
-    return Said(said)
+        return ToolOutput(printed, f"-E- {refused}\n", 1)
+    return ToolOutput(printed)
 
 
 def _run(asked: ToolCall, fields: dict[str, str]) -> Iterator[str]:
@@ -161,7 +161,7 @@ def _run(asked: ToolCall, fields: dict[str, str]) -> Iterator[str]:
         raise ToolRefused(f"Can't find access register name: {name}")
     if "old_mft" in asked.rack.mock.site and "plane_ind=" in fields.get("indexes", ""):
         raise ToolRefused('Can\'t find INDEX name: "plane_ind"')  # an INDEX of PTER from 4.26 on
-    indexes, given = _told(name, fields)
+    indexes, given = _given_values(name, fields)
     if "set" in fields:
         yield from _set(asked, device, name, indexes | given, answered="yes" in fields)
     else:
@@ -192,7 +192,7 @@ def opened(asked: ToolCall, name: str) -> Device:
     return Device({end[1]: end for end in ends}, switch=True, inband=True)
 
 
-def _told(name: str, fields: dict[str, str]) -> tuple[Values, Values]:
+def _given_values(name: str, fields: dict[str, str]) -> tuple[Values, Values]:
     """Indexes and values to set; what is not given stays 0."""
     texts = {kind: fields[kind].split(",") if kind in fields else [] for kind in ("indexes", "set")}
     keys = [text.partition("=")[0] for kind in texts.values() for text in kind]

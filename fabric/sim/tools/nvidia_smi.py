@@ -9,7 +9,7 @@ from fabric.sim.hashing import mix64, word
 from fabric.sim.hosts import GPU_MODELS, VBIOS, gpu_pci_address, serial_of_gpu
 from fabric.sim.hosts.temperature import GPU, Warmth
 from fabric.sim.life import THROTTLED
-from fabric.sim.tools.call import Said, ToolCall
+from fabric.sim.tools.call import ToolCall, ToolOutput
 from fabric.sim.tools.nccl_tests import RunningCollective
 
 GPUS = "--query-gpu=index,name,mig.mode.current,persistence_mode"
@@ -17,10 +17,10 @@ JOBS = "--query-compute-apps=gpu_uuid,pid,process_name"
 """The two questions of a pre-flight."""
 
 
-def nvidia_smi(asked: ToolCall) -> Said | None:
+def nvidia_smi(asked: ToolCall) -> ToolOutput | None:
     """One call: ``nvidia-smi --query-gpu=...``, ``--query-compute-apps=...`` or ``topo -m``."""
     if asked.site.layout.platform.amd:
-        return Said(stderr="bash: line 1: nvidia-smi: command not found\n", status=127)
+        return ToolOutput(stderr="bash: line 1: nvidia-smi: command not found\n", status=127)
     if asked.words[:1] in ((GPUS,), (JOBS,)):  # of a host with a GPU that is lost the driver answers nothing else
         troubles = {gpu.index: asked.site.trouble_of(gpu.name) for gpu in asked.site.layout.platform.gpus}
         if "hanging" in troubles.values():
@@ -28,14 +28,16 @@ def nvidia_smi(asked: ToolCall) -> Said | None:
         broken = next((index for index, trouble in troubles.items() if trouble == "broken"), None)
         if broken is not None:
             lost = "GPU is lost.  Reboot the system to recover this GPU"
-            return Said(f"Unable to determine the device handle for GPU {gpu_pci_address(broken)}: {lost}\n", status=15)
+            return ToolOutput(
+                f"Unable to determine the device handle for GPU {gpu_pci_address(broken)}: {lost}\n", status=15
+            )
     gpus = asked.site.present_gpus()
     if not gpus:
-        return Said("No devices were found\n", status=6)
+        return ToolOutput("No devices were found\n", status=6)
     refused = "nvidia-smi: simulated rack: only `--query-gpu`, `--query-compute-apps=pid`, `topo -m` are simulated\n"
     if asked.words == ("topo", "-m"):
-        return Said(_matrix(asked, gpus))
-    return compute_apps(asked) or gpu_query(asked, gpus) or Said(stderr=refused, status=2)
+        return ToolOutput(_matrix(asked, gpus))
+    return compute_apps(asked) or gpu_query(asked, gpus) or ToolOutput(stderr=refused, status=2)
 
 
 def _matrix(asked: ToolCall, gpus: Sequence[Gpu]) -> str:
@@ -56,15 +58,15 @@ def _matrix(asked: ToolCall, gpus: Sequence[Gpu]) -> str:
     return page("nvidia-smi-topo", rows=rows, rnics=asked.rnics)
 
 
-def rocm_smi(asked: ToolCall) -> Said:
+def rocm_smi(asked: ToolCall) -> ToolOutput:
     """AMD's GPUs, and who uses them: ``--showid --csv``, ``--showpids --csv``, ``--showtoponuma --json``."""
     if not asked.site.layout.platform.amd:
-        return Said(stderr="bash: line 1: rocm-smi: command not found\n", status=127)
+        return ToolOutput(stderr="bash: line 1: rocm-smi: command not found\n", status=127)
     busy = sorted({flow.process.pid for flow in asked.site.flows if isinstance(flow, RunningCollective)})
     words = {"busy": busy, "gpus": asked.site.present_gpus(), "model": GPU_MODELS[asked.site.layout.generation]}
-    said = page("rocm-smi", question=" ".join(asked.words), **words)
+    printed = page("rocm-smi", question=" ".join(asked.words), **words)
     refused = "rocm-smi: simulated rack: only --showid and --showpids with --csv are simulated\n"
-    return Said(said) if said else Said(stderr=refused, status=2)
+    return ToolOutput(printed) if printed else ToolOutput(stderr=refused, status=2)
 
 
 def _uuid(asked: ToolCall, gpu: Gpu) -> str:
@@ -114,7 +116,7 @@ def _fields(asked: ToolCall, warmth: Warmth, number: int, gpu: Gpu) -> Mapping[s
 _NO_UUID = "GPU-00000000-0000-0000-0000-000000000000"
 
 
-def gpu_query(asked: ToolCall, gpus: Sequence[Gpu]) -> Said | None:
+def gpu_query(asked: ToolCall, gpus: Sequence[Gpu]) -> ToolOutput | None:
     """The table for ``--query-gpu=... --format=csv,...``; None when the words ask for something else."""
     given = dict(word.split("=", 1) for word in asked.words if "=" in word)
     formats = given.get("--format", "").split(",")
@@ -125,19 +127,19 @@ def gpu_query(asked: ToolCall, gpus: Sequence[Gpu]) -> Said | None:
     found = [_fields(asked, warmth, number, gpu) for number, gpu in enumerate(gpus)]
     unknown = next((name for name in names if name not in found[0]), None)
     if unknown is not None:
-        return Said(f'Field "{unknown}" is not a valid field to query.\n\n', status=2)
+        return ToolOutput(f'Field "{unknown}" is not a valid field to query.\n\n', status=2)
     headers = {name: _HEADERS.get(name, name) for name in names}
     units = {name: "" if "nounits" in formats else text.partition("[")[2].rstrip("]") for name, text in headers.items()}
     rows = [] if "noheader" in formats else [", ".join(headers[name] for name in names)]
     rows += [", ".join(f"{one[name]()} {units[name]}".rstrip() for name in names) for one in found]
-    return Said("".join(f"{row}\n" for row in rows))
+    return ToolOutput("".join(f"{row}\n" for row in rows))
 
 
 _APPS = "--query-compute-apps="
 FORMAT = "--format=csv,noheader"
 
 
-def compute_apps(asked: ToolCall) -> Said | None:
+def compute_apps(asked: ToolCall) -> ToolOutput | None:
     """A line for every collective that runs here; None when something else is asked."""
     named = next((word.removeprefix(_APPS) for word in asked.words if word.startswith(_APPS)), "")
     row = {"pid": "{0}", "pid,process_name": "{0}, {1}", "gpu_uuid,pid,process_name": "{2}, {0}, {1}"}.get(named)
@@ -145,4 +147,4 @@ def compute_apps(asked: ToolCall) -> Said | None:
         return None
     busy = {flow.process.pid: flow.job.operation for flow in asked.site.flows if isinstance(flow, RunningCollective)}
     rows = (row.format(pid, f"/usr/bin/{busy[pid]}_perf", _NO_UUID) for pid in sorted(busy))
-    return Said("".join(f"{text}\n" for text in rows))
+    return ToolOutput("".join(f"{text}\n" for text in rows))

@@ -9,7 +9,7 @@ from fabric.sim.net.controllers import AR, NvueSwitch
 from fabric.sim.phy.port import Port, lanes
 from fabric.sim.phy.qos import SWITCH_CABLE_M, SWITCH_MTU, Qos
 from fabric.sim.phy.quality import KP4, ber_text
-from fabric.sim.tools.call import Said, ToolCall
+from fabric.sim.tools.call import ToolCall, ToolOutput
 from fabric.sim.tools.interfaces import mac
 from fabric.sim.tools.mlxlink import DARK_DBM, PART_NUMBER, RX_LIMITS_DBM, TX_LIMITS_DBM, VENDOR, WARNS_DB, plugged
 
@@ -19,11 +19,11 @@ SHELL_NAME = "fabric-nvue"
 _WHAT = "simulated switch: only ports, RoCE, adaptive routing, system and commits are simulated"
 
 
-def nv(asked: ToolCall) -> Said:
+def nv(asked: ToolCall) -> ToolOutput:
     """``nv show|set|unset|config ...``; on a host there is no such program."""
     switch = asked.rack.nvue.switches.get(asked.site.host.name)
     if switch is None:
-        return Said(stderr="bash: line 1: nv: command not found\n", status=127)
+        return ToolOutput(stderr="bash: line 1: nv: command not found\n", status=127)
     words = asked.words
     if words[:1] == ("show",):
         return _show(asked, switch, words[1:])
@@ -31,17 +31,17 @@ def nv(asked: ToolCall) -> Said:
         return _stage(switch, words)
     if words[:1] == ("config",):
         return _config(asked, switch, words[1:])
-    return Said(stderr=f"Invalid Command: nv {' '.join(words)} ({_WHAT})\n", status=1)
+    return ToolOutput(stderr=f"Invalid Command: nv {' '.join(words)} ({_WHAT})\n", status=1)
 
 
-def _show(asked: ToolCall, switch: NvueSwitch, words: tuple[str, ...]) -> Said:
+def _show(asked: ToolCall, switch: NvueSwitch, words: tuple[str, ...]) -> ToolOutput:
     path = " ".join(words).removesuffix("-o json").strip()
     if words == ("qos", "roce"):
         lossless_class = asked.rack.mock.lossless_class
         priority = None if lossless_class is None else lossless_class >> 5
         ways = {way: "enabled" if switch.pauses(way) else "disabled" for way in ("tx", "rx")}
         marked = ",".join(str(queue) for queue in (0, priority) if queue is not None and switch.marks(queue))
-        return Said(page("nv-show-qos-roce", priority=priority, marked=marked or "-", **ways))
+        return ToolOutput(page("nv-show-qos-roce", priority=priority, marked=marked or "-", **ways))
     if path in _OF_PORTS:
         return _json({f"swp{port.end[1]}": _OF_PORTS[path](asked, port) for port in _ports_of(asked, switch)})
     if path == AR:
@@ -54,7 +54,7 @@ def _show(asked: ToolCall, switch: NvueSwitch, words: tuple[str, ...]) -> Said:
         value = switch.applied.get(f"interface {interface} {AR} enable")
         value = value or switch.applied.get(f"interface swp1-{switch.uplinks} {AR} enable", "off")
         return _json({"enable": value})
-    return Said(stderr="Error: The requested item does not exist.\n", status=1)
+    return ToolOutput(stderr="Error: The requested item does not exist.\n", status=1)
 
 
 def _ports_of(asked: ToolCall, switch: NvueSwitch) -> list[Port]:
@@ -77,19 +77,19 @@ def _link(asked: ToolCall, port: Port) -> dict[str, object]:
     return {"link": {**link, "stats": stats}, "type": "swp"}
 
 
-def _line_errors(asked: ToolCall, switch: NvueSwitch, interface: str) -> Said:
+def _line_errors(asked: ToolCall, switch: NvueSwitch, interface: str) -> ToolOutput:
     """What a port has received wrong, as the reference prints it: eight lanes, half of which this line has."""
     port = next((one for one in _ports_of(asked, switch) if f"swp{one.end[1]}" == interface), None)
     if port is None:
-        return Said(stderr="Error: The requested item does not exist.\n", status=1)
+        return ToolOutput(stderr="Error: The requested item does not exist.\n", status=1)
     counts = port.tally.errors(asked.at_s)
-    told: dict[str, object] = {"time-since-last-clear-min": int(counts.age_s / 60.0)}
-    told |= {"phy-received-bits": int(counts.bits), "effective-errors": counts.effective_errors}
+    counters: dict[str, object] = {"time-since-last-clear-min": int(counts.age_s / 60.0)}
+    counters |= {"phy-received-bits": int(counts.bits), "effective-errors": counts.effective_errors}
     raw = (*lanes(counts), 0, 0, 0, 0)
-    told |= {f"phy-raw-errors-lane{lane}": errors for lane, errors in enumerate(raw)}
+    counters |= {f"phy-raw-errors-lane{lane}": errors for lane, errors in enumerate(raw)}
     ratios = {"raw-ber": counts.ratio(counts.raw), "effective-ber": counts.ratio(counts.effective)}
-    told |= {name: ber_text(ratio) for name, ratio in ratios.items()}
-    return _json(told | {"rs-num-corr-err-bin15": int(counts.full) if port.line.fec == KP4 else 0})
+    counters |= {name: ber_text(ratio) for name, ratio in ratios.items()}
+    return _json(counters | {"rs-num-corr-err-bin15": int(counts.full) if port.line.fec == KP4 else 0})
 
 
 def _heard(asked: ToolCall, port: Port) -> dict[str, object]:
@@ -99,8 +99,8 @@ def _heard(asked: ToolCall, port: Port) -> dict[str, object]:
         return {}
     at_switch = (peer.node.name, f"swp{peer.end[1]}")
     name, number = at_switch if peer.node.host is None else (peer.node.host, mac(peer))
-    told = {"chassis": {"chassis-id": mac(peer), "system-name": name}, "port": {"name": number}}
-    return {"lldp": {"neighbor": {name: told}}}
+    neighbour = {"chassis": {"chassis-id": mac(peer), "system-name": name}, "port": {"name": number}}
+    return {"lldp": {"neighbor": {name: neighbour}}}
 
 
 def _module(asked: ToolCall, port: Port) -> dict[str, object]:
@@ -131,11 +131,11 @@ def _power(dbm: float) -> str:
 _OF_PORTS: Mapping[str, Callable[[ToolCall, Port], dict[str, object]]] = MappingProxyType(
     {"interface": _link, "interface lldp": _heard, "platform transceiver detail": _module}
 )
-"""What is told of each port, by the words after ``nv show``."""
+"""What is shown of each port, by the words after ``nv show``."""
 
 
-def _json(document: Mapping[str, object]) -> Said:
-    return Said(json.dumps(document) + "\n")
+def _json(document: Mapping[str, object]) -> ToolOutput:
+    return ToolOutput(json.dumps(document) + "\n")
 
 
 def _qos_commands(asked: ToolCall, switch: NvueSwitch) -> list[str]:
@@ -147,29 +147,29 @@ def _qos_commands(asked: ToolCall, switch: NvueSwitch) -> list[str]:
     return page("nv-set-qos", ports=each).splitlines()
 
 
-def _stage(switch: NvueSwitch, words: tuple[str, ...]) -> Said:
+def _stage(switch: NvueSwitch, words: tuple[str, ...]) -> ToolOutput:
     if words[0] == "unset":
         switch.staged[" ".join(words[1:])] = None
-        return Said()
+        return ToolOutput()
     values = {"enable": ("on", "off"), **dict.fromkeys(("ecn", "tx", "rx"), ("enable", "disable"))}.get(words[-2])
     if len(words) < 4 or (values is not None and words[-1] not in values):
-        return Said(stderr=f"Error: {words[-1]!r} is not one of {list(values or ())}\n", status=1)
+        return ToolOutput(stderr=f"Error: {words[-1]!r} is not one of {list(values or ())}\n", status=1)
     switch.staged[" ".join(words[1:-1])] = words[-1]
-    return Said()
+    return ToolOutput()
 
 
-def _config(asked: ToolCall, switch: NvueSwitch, words: tuple[str, ...]) -> Said:
+def _config(asked: ToolCall, switch: NvueSwitch, words: tuple[str, ...]) -> ToolOutput:
     if words == ("show", "-o", "commands"):
         lines = [*map(" ".join, switch.applied.items()), *_qos_commands(asked, switch)]
-        return Said("".join(f"nv set {line}\n" for line in sorted(lines)))
+        return ToolOutput("".join(f"nv set {line}\n" for line in sorted(lines)))
     if words == ("diff",):
-        return Said("".join(_tree(path, value) for path, value in switch.changes().items()))
+        return ToolOutput("".join(_tree(path, value) for path, value in switch.changes().items()))
     if words == ("detach",):
         switch.staged.clear()
-        return Said()
+        return ToolOutput()
     if words[:1] == ("apply",):
         return _apply(asked, switch, list(words[1:]))
-    return Said(stderr=f"Invalid Command: nv config {' '.join(words)} ({_WHAT})\n", status=1)
+    return ToolOutput(stderr=f"Invalid Command: nv config {' '.join(words)} ({_WHAT})\n", status=1)
 
 
 def _tree(path: str, value: str | None) -> str:
@@ -181,7 +181,7 @@ def _tree(path: str, value: str | None) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _apply(asked: ToolCall, switch: NvueSwitch, words: list[str]) -> Said:
+def _apply(asked: ToolCall, switch: NvueSwitch, words: list[str]) -> ToolOutput:
     switches = asked.rack.nvue
     message, confirm_s = "Config update by root", None
     while words:
@@ -192,16 +192,20 @@ def _apply(asked: ToolCall, switch: NvueSwitch, words: list[str]) -> Said:
             confirm_s = 60.0 * int(words.pop(0)[:-1])
         elif word == "--confirm-yes":
             kept = switches.confirm(switch)
-            return Said("confirmed\n") if kept else Said(stderr="Error: no apply waits to be confirmed\n", status=1)
+            return (
+                ToolOutput("confirmed\n")
+                if kept
+                else ToolOutput(stderr="Error: no apply waits to be confirmed\n", status=1)
+            )
         elif word not in ("-y", "--y", "--assume-yes"):
-            return Said(stderr=f"Invalid Command: nv config apply {word} ({_WHAT})\n", status=1)
+            return ToolOutput(stderr=f"Invalid Command: nv config apply {word} ({_WHAT})\n", status=1)
     if switch.failing:
-        return Said(stderr="Failure during apply. Aborted apply after failure.\n", status=1)
+        return ToolOutput(stderr="Failure during apply. Aborted apply after failure.\n", status=1)
     number = switches.apply(switch, asked.at_s, message=message, confirm_s=confirm_s)
-    return Said("no config diff\n" if number is None else f"applied [rev_id: {number}]\n")
+    return ToolOutput("no config diff\n" if number is None else f"applied [rev_id: {number}]\n")
 
 
-def nvue_shell(asked: ToolCall, words: tuple[str, ...]) -> Said:
+def nvue_shell(asked: ToolCall, words: tuple[str, ...]) -> ToolOutput:
     """``sh -c TEXT fabric-nvue clean|seen|stage|commit PATH ...``, as that text does it."""
     switch = asked.rack.nvue.switches.get(asked.site.host.name)
     if switch is None or len(words) < 2:
@@ -212,21 +216,21 @@ def nvue_shell(asked: ToolCall, words: tuple[str, ...]) -> Said:
     if verb in ("seen", "stage") and len(args) == 3:
         is_so = _is_so(switch, path, *args)
         if verb == "seen":
-            return Said(is_so) if is_so else _refused(f"{path} {args[0]} is not {args[1]} after the commit")
+            return ToolOutput(is_so) if is_so else _refused(f"{path} {args[0]} is not {args[1]} after the commit")
         if not ours and is_so:
-            return Said("nothing to undo\n")
+            return ToolOutput("nothing to undo\n")
     if verb == "commit" and len(args) == 1 and not ours:
-        return Said("committed\n")
+        return ToolOutput("committed\n")
     foreign = [one for one in waiting if not one.startswith(f"{path} ")]
     if foreign:
         what = " ".join("".join(_tree(one, waiting[one]) for one in foreign).split())
         return _refused(f"this account has edits that were not applied, and they would be applied with ours: {what}")
     if verb == "clean" and not args:
-        return _refused("this account has edits that were not applied") if waiting else Said("nothing waits\n")
+        return _refused("this account has edits that were not applied") if waiting else ToolOutput("nothing waits\n")
     if verb == "stage" and len(args) == 3:
         switch.staged[f"{path} {args[0]}"] = None if args[2] == "unset" else args[1]
         asked.rack.nvue.confirm(switch)
-        return Said(f"staged {args[0]} {args[1]}\n")
+        return ToolOutput(f"staged {args[0]} {args[1]}\n")
     if verb == "commit" and len(args) == 1:
         return _apply(asked, switch, ["-m", args[0], "-y"])
     return _refused(f"no such verb: {verb}")
@@ -242,5 +246,5 @@ def _is_so(switch: NvueSwitch, path: str, key: str, value: str, how: str) -> str
     return f"nv set {path} {key} {value}\n" if there == value else ""
 
 
-def _refused(reason: str) -> Said:
-    return Said(stderr=f"{SHELL_NAME}: {reason}\n", status=1)
+def _refused(reason: str) -> ToolOutput:
+    return ToolOutput(stderr=f"{SHELL_NAME}: {reason}\n", status=1)

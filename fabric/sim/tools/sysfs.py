@@ -15,7 +15,7 @@ from fabric.sim.hosts.temperature import ASIC, MODULE, Nature, Warmth
 from fabric.sim.phy.port import PHYSICAL_TEXT, Counts, Physical, Port, capped, words
 from fabric.sim.phy.quality import MESSAGE_BYTES, MTU_BYTES
 from fabric.sim.rack import Rack
-from fabric.sim.tools.call import Said, ToolCall
+from fabric.sim.tools.call import ToolCall, ToolOutput
 
 ROOT = "/sys/class/infiniband/"
 _STATES = {1: "DOWN", 2: "INIT", 3: "ARMED", 4: "ACTIVE"}
@@ -156,13 +156,13 @@ def _file(rnics: Sequence[Rnic], path: str) -> _File:
     return _File(path.replace("*", own[folder]) if folder else path, rnics[number].device, read)
 
 
-def cat(asked: ToolCall) -> Said:
+def cat(asked: ToolCall) -> ToolOutput:
     """Print files one after the other."""
     texts = contents(asked, asked.words)
     stdout = "".join(f"{text}\n" for text in texts if text is not None)
     missing = (path for path, text in zip(asked.words, texts, strict=True) if text is None)
     stderr = "".join(f"cat: {path}: No such file or directory\n" for path in missing)
-    return Said(stdout, stderr, int(bool(stderr)))
+    return ToolOutput(stdout, stderr, int(bool(stderr)))
 
 
 def contents(asked: ToolCall, paths: Sequence[str]) -> list[str | None]:

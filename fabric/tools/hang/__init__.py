@@ -93,8 +93,8 @@ def parse_log(text: str) -> JobEvidence:
     for line in plain(text).split("\n"):
         if found := _PROCESS.search(line):
             _info(log, found[1], found[2], found[4])
-        elif said := _GLOBAL.search(line):
-            _watchdog(log, int(said[1]), line)
+        elif of_rank := _GLOBAL.search(line):
+            _watchdog(log, int(of_rank[1]), line)
         if "NCCL WARN" in line:
             log.failures.line(line[max(line.find("NCCL WARN") - 400, 0) :].strip())
     size = max(log.places, default=0)
@@ -112,16 +112,16 @@ def parse_log(text: str) -> JobEvidence:
     )
 
 
-def _info(log: _Log, host: str, process: str, said: str) -> None:
-    if found := _INIT.match(said):
-        device = _DEVICE.findall(said)
+def _info(log: _Log, host: str, process: str, message: str) -> None:
+    if found := _INIT.match(message):
+        device = _DEVICE.findall(message)
         of_size = log.places.setdefault(int(found[2]), {})
         of_size[int(found[1])] = (host, process, int(device[-1]) if device else None)
-    elif found := _CHANNEL.match(said):
+    elif found := _CHANNEL.match(message):
         log.used.setdefault((host, process), set()).add(int(found[1]))
-    elif found := _USING.match(said):
+    elif found := _USING.match(message):
         log.devices[host, process] = {int(number): name for number, name in _RNIC.findall(found[1])}
-    elif found := _OWN_ADDRESS.match(said):
+    elif found := _OWN_ADDRESS.match(message):
         log.addresses[found[1]] = host
 
 
@@ -160,5 +160,5 @@ def _accused(failure: NcclFailure, addresses: dict[str, str]) -> Iterator[HangSu
         outcome = Outcome.FAIL if own else Outcome.INCONCLUSIVE
         yield HangSuspect(HangKind.FAILED, outcome, host=failure.host, parts=parts, said=failure.text, others=other)
     if other:
-        said, host = failure.text, failure.host or ""
-        yield HangSuspect(HangKind.FAILED, Outcome.INCONCLUSIVE, host=other, said=said, others=host)
+        text, host = failure.text, failure.host or ""
+        yield HangSuspect(HangKind.FAILED, Outcome.INCONCLUSIVE, host=other, said=text, others=host)

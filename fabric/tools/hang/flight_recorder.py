@@ -65,13 +65,13 @@ def _read(document: dict[str, Any], rank: int) -> JobEvidence:
         calls[group][int(entry["collective_seq_id"])] = _call(entry)
     configured, listed = _members(document.get("pg_config") or {})
     status = {names.get(str(key)): value for key, value in (document.get("pg_status") or {}).items()}
-    if "0" not in names and (told := (document.get("pg_status") or {}).get("0")):
-        status[_default(configured)] = told  # all that it called is over and gone from its buffer
+    if "0" not in names and (default_status := (document.get("pg_status") or {}).get("0")):
+        status[_default(configured)] = default_status  # all that it called is over and gone from its buffer
     traces = []
     for group in {*calls, *(one for one in status if one)}:
-        told = status.get(group) or {}
+        group_status = status.get(group) or {}
         own = calls.get(group, {})
-        called = max([*own, int(told.get("last_enqueued_collective", 0))])
+        called = max([*own, int(group_status.get("last_enqueued_collective", 0))])
         open_ = min((number for number, call in own.items() if call.state.value < CallState.OVER.value), default=None)
         members = configured.get(group, frozenset()) or (listed if group.endswith(f"({_DEFAULT})") else frozenset())
         kept = {number: call for number, call in own.items() if number > min(called, open_ or called) - _KEPT}

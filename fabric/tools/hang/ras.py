@@ -81,10 +81,10 @@ MARK = re.compile(
 
 def parse_text(text: str) -> JobEvidence:
     """Words name outliers alone: of the others only the furthest operation is known, and no time."""
-    told = _Text()
+    reader = _Text()
     for line in text.splitlines():
-        told.line(line)
-    return told.evidence()
+        reader.line(line)
+    return reader.evidence()
 
 
 class _Text:

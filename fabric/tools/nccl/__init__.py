@@ -51,7 +51,7 @@ class NcclTest:
 
     *op* (``all_reduce``) and *ranks* are printed or inferred (see ``rows.py``), else None. *average* is the printed bus
     bandwidth over all rows (GB/s), a checksum and nothing to judge by. *problems* says what does not add up; empty when
-    everything was read and agrees with itself. *told* is what it said of itself by the names printed (``nGpus``,
+    everything was read and agrees with itself. *told* is what it says of itself by the names printed (``nGpus``,
     ``iters``), the collective it began under ``starting`` and the one it ended under ``concluded``; *listed* its list
     of devices. *kinds*: type, reduction and root of its rows, each once. *unchecked*: results that could be checked
     were not. *wrong* says which results were wrong, None when none were. *line* is where its list of devices begins,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fabric.model.topology import Platform
-from fabric.tools.driver import differing, option_word, program, setting, untold, whole, word
+from fabric.tools.driver import differing, option_word, program, setting, unanswered, whole, word
 from fabric.tools.nccl import NcclTest
 from fabric.tools.nccl.rows import FACTOR
 
@@ -48,7 +48,7 @@ class Collective:
         return (f"{self.op}_perf", *(part for option, value in options.items() for part in (option, str(value))))
 
     @property
-    def told(self) -> dict[str, str]:
+    def expected(self) -> dict[str, str]:
         """What every release says before it begins, where this was asked."""
         return {
             "nThread": "1",
@@ -66,7 +66,7 @@ class Collective:
         seen = {op for op in (test.op, test.told.get("starting"), test.told.get("concluded")) if op is not None}
         if seen - {self.op}:
             yield f"asked {self.op}, saw {', '.join(sorted(seen - {self.op}))}"
-        yield from differing(test.told, self.told | _UNASKED)
+        yield from differing(test.told, self.expected | _UNASKED)
         kinds = _KINDS.get(self.op, test.kinds)
         for kind in test.kinds:
             if kind not in kinds:
@@ -76,7 +76,7 @@ class Collective:
 
     def cut(self, test: NcclTest) -> Iterator[str]:
         """What every release prints and this output lacks; later ones print more, and say which they are."""
-        yield from untold(test.told, self.told)
+        yield from unanswered(test.told, self.expected)
         if "version" in test.told and "starting" not in test.told:
             yield "no line says which test starts"
         if not test.complete or "out of bounds" not in test.told:

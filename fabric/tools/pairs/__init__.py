@@ -104,8 +104,8 @@ _SERVER = "Waiting for client to connect"
 
 def parse_perftest(text: str, file_name: str) -> PairTable:
     """The largest size of the first test of one page; *file_name* is the last part of the file's path."""
-    said = _NAME.fullmatch(file_name)
-    if said is None or said["a"] == said["b"]:
+    named = _NAME.fullmatch(file_name)
+    if named is None or named["a"] == named["b"]:
         expected = "expected a file name CLIENT--SERVER.txt: perftest does not print who was measured"
         return PairTable((), ((_line(text), f"{expected}; got {file_name!r}"),))
     log = perftest.parse(text)
@@ -113,28 +113,28 @@ def parse_perftest(text: str, file_name: str) -> PairTable:
         (test, row) for test in log.tests for row in sorted(test.rows, key=lambda one: -one.size_bytes)
         if row.bw_average_gbps
     ]  # fmt: skip
-    failed = _perftest_failure(said, log, text, nothing=not measured)
+    failed = _perftest_failure(named, log, text, nothing=not measured)
     failures = (failed,) if failed is not None else ()
     if not measured:
         if not log.tests and not log.failures:
             return PairTable((), ((1, "expected output of perftest, found no table"),))
         why = failed.text if failed is not None else "no rows"
-        return PairTable((), (), (f"{said['a']} to {said['b']}: not measured: {why}",), failures)
+        return PairTable((), (), (f"{named['a']} to {named['b']}: not measured: {why}",), failures)
     test, row = measured[0]
     title = test.test or "perftest"
     found = PairRow(
-        *_ends(said, title),
+        *_ends(named, title),
         row.bw_average_gbps or 0.0,
         _line(text),
         kind=title,
         size_bytes=row.size_bytes,
-        rail=said["rail"] or test.device,
+        rail=named["rail"] or test.device,
         directed="Bidirectional" not in title,
     )
     return PairTable((found,), failures=failures)
 
 
-def _perftest_failure(said: re.Match[str], log: PerftestLog, text: str, *, nothing: bool) -> PairFailure | None:
+def _perftest_failure(named: re.Match[str], log: PerftestLog, text: str, *, nothing: bool) -> PairFailure | None:
     """Why *nothing* was measured, or what the tool says of the fabric although something was."""
     bad = next((one for one in log.failures if one.blames_fabric), None)
     if bad is None and not nothing:
@@ -142,22 +142,22 @@ def _perftest_failure(said: re.Match[str], log: PerftestLog, text: str, *, nothi
     first = bad or next(iter(log.failures), None)
     problems = [problem for test in log.tests for problem in test.problems]
     title = next((test.test for test in log.tests if test.test), "")
-    ends = _ends(said, title)
+    ends = _ends(named, title)
     local = bad is not None and bad.kind in OF_ITS_OWN and _SERVER not in text
     return PairFailure(
         *ends,
         first.text if first is not None else problems[0] if problems else "no rows",
         _line(text),
         fabric=bad is not None,
-        at=said["a"] if local else None,
+        at=named["a"] if local else None,
         kind=title,
-        rail=said["rail"] or next((test.device for test in log.tests if test.device), None),
+        rail=named["rail"] or next((test.device for test in log.tests if test.device), None),
     )
 
 
-def _ends(said: re.Match[str], title: str) -> tuple[str, str]:
+def _ends(named: re.Match[str], title: str) -> tuple[str, str]:
     """Who sends and who receives; a reader receives."""
-    return (said["a"], said["b"]) if "Read" not in title else (said["b"], said["a"])
+    return (named["a"], named["b"]) if "Read" not in title else (named["b"], named["a"])
 
 
 def _line(text: str) -> int:

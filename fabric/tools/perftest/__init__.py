@@ -46,7 +46,7 @@ class PerftestTest:
     One block of output: the server's or the client's.
 
     *test* is the title without its last word (``RDMA_Write BW``), None when the log starts after it. *problems*
-    says why rows are missing or hold no value; empty when everything was read. *told* is what it said of itself above
+    says why rows are missing or hold no value; empty when everything was read. *told* is what it says of itself above
     the table, by the names printed there (``Number of qps``), the GPU under ``GPU``. *local* and *remote* are the
     addresses of its queue pairs, new in every run: the two sides of one transfer print the same ones. *closed*: the
     line under the table was printed. *unit* is None until its header is, and where its rows are not read.
@@ -92,10 +92,10 @@ def parse(text: str) -> PerftestLog:
     lines = text.splitlines()
     meant = [_meaning(line) for line in lines]
     reader = _Reader()
-    for number, (take, said, _) in enumerate(meant, start=1):
+    for number, (take, given, _) in enumerate(meant, start=1):
         if take is not None:
             reader.at_end = number == len(lines)
-            take(reader, said)
+            take(reader, given)
     for table in reader.tables:
         if table.unit is None and not table.problems:
             table.say("no result table")
@@ -130,19 +130,19 @@ class _Reader:
         self.tables.append(table)
         self._titled = [*self._titled[1 - _SIDES :], table]
 
-    def told(self, told: tuple[tuple[str, str], ...]) -> None:
+    def settings(self, values: tuple[tuple[str, str], ...]) -> None:
         """One line above a table: of the newest block that has not said so yet, or of one about to begin."""
-        if told[0][0] == "GPU":
-            self._gpu = told[0][1]
+        if values[0][0] == "GPU":
+            self._gpu = values[0][1]
             return
         for table in reversed(self._titled):
-            if told[0][0] not in table.told:
-                table.told.update(told)
+            if values[0][0] not in table.told:
+                table.told.update(values)
                 return
 
-    def address(self, said: tuple[str, str]) -> None:
+    def address(self, side_address: tuple[str, str]) -> None:
         """A queue pair's address, of this side or of the other."""
-        side, address = said
+        side, address = side_address
         if self._titled:
             (self._titled[-1].local if side == "local" else self._titled[-1].remote).append(address)
 
@@ -208,8 +208,8 @@ def _meaning(line: str) -> tuple[_Taker | None, Any, bool]:
         return _Reader.address, (side, address.strip()), False
     if text.startswith(_NEW_EACH_TIME):
         return None, None, False
-    if told := _told(text):
-        return _Reader.told, told, False
+    if settings := _settings(text):
+        return _Reader.settings, settings, False
     if title := _TITLE.fullmatch(text):
         return _Reader.title, title[1].rstrip(), False
     if text.startswith("-----"):
@@ -219,7 +219,7 @@ def _meaning(line: str) -> tuple[_Taker | None, Any, bool]:
     return None, None, bool(text)
 
 
-def _told(line: str) -> tuple[tuple[str, str], ...]:
+def _settings(line: str) -> tuple[tuple[str, str], ...]:
     """The values in a line above a table."""
     if picked := _PICKED.match(line):
         return (("GPU", picked[1]),)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from fabric.model.topology import Platform, Rnic
-from fabric.tools.driver import address, differing, option_word, program, untold, whole, word
+from fabric.tools.driver import address, differing, option_word, program, unanswered, whole, word
 from fabric.tools.perftest import PerftestRow, PerftestTest
 
 _TITLE = "RDMA_Write BW"
@@ -130,19 +130,19 @@ _ANSWERED = (("GID index", "gid-index"), ("GPU", "use_cuda"), ("GPU", "use_rocm"
 def asked(argv: tuple[str, ...], link_type: str) -> PerftestAsked:
     """What a command line of ``write_bw`` asks for on a port whose *link_type* is ``IB`` or ``Ethernet``."""
     given = given_options(argv)
-    told = {
+    expected = {
         "Device": given["ib-dev"],
         "Number of qps": given["qp"],
         "Connection type": "RC",
         "Link type": link_type,
         **{name: given[option] for name, option in _ANSWERED if option in given},
     }
-    unasked = _UNASKED if "GPU" in told else {**_UNASKED, "GPU": "none"}
+    unasked = _UNASKED if "GPU" in expected else {**_UNASKED, "GPU": "none"}
     if not _BY_RDMA_CM.isdisjoint(argv):
         unasked = {**unasked, "rdma_cm QPs": "ON"}
     if "cpunodebind" in given:  # since 6.29, which goes to the RNIC's own node where nothing keeps it from that
         unasked = {**unasked, "NUMA node": given["cpunodebind"]}
-    return PerftestAsked(told, unasked, int(given["size"]), int(given["duration"]), "--bidirectional" in argv)
+    return PerftestAsked(expected, unasked, int(given["size"]), int(given["duration"]), "--bidirectional" in argv)
 
 
 def otherwise(test: PerftestTest, wanted: PerftestAsked) -> Iterator[str]:
@@ -182,7 +182,7 @@ def cut(test: PerftestTest, wanted: PerftestAsked) -> Iterator[str]:
     """What every release prints and this table lacks."""
     if test.test is None:
         yield "no title"
-    yield from untold(test.told, wanted.told)
+    yield from unanswered(test.told, wanted.told)
     queue_pairs = int(wanted.told["Number of qps"])
     for side, addresses in (("local", test.local), ("remote", test.remote)):
         if len(addresses) != queue_pairs:
@@ -233,8 +233,8 @@ def parse_latency(text: str) -> Latency | None:
     least, most, typical, _, _, p99, p999 = numbers
     if not 0.0 < least <= typical <= p99 <= p999 <= most:
         return None
-    told = {"Device": device[1], "Link type": link[1], "size": str(size), "iterations": str(iterations)}
-    return Latency(told, most, typical, p99)
+    settings = {"Device": device[1], "Link type": link[1], "size": str(size), "iterations": str(iterations)}
+    return Latency(settings, most, typical, p99)
 
 
 def latency_otherwise(found: Latency, asked: tuple[str, ...], link_type: str) -> Iterator[str]:

@@ -84,9 +84,9 @@ class CollectiveJob:
         self.operation, self.options, self.setting = operation, options, setting
         self.algorithm = setting.env.get("NCCL_ALGO", "")
         self.sizes_bytes = options.sizes_bytes()
-        told = {key: value for key, value in setting.env.items() if key.startswith(("NCCL_", "CUDA_", "HIP_"))}
-        told.pop("NCCL_DEBUG", None)  # it alters what is printed and nothing else
-        self.hash = text_hash(f"({operation!r}, {options.seed_text}, {sorted(told.items())!r}, {setting.hosts!r})")
+        variables = {key: value for key, value in setting.env.items() if key.startswith(("NCCL_", "CUDA_", "HIP_"))}
+        variables.pop("NCCL_DEBUG", None)  # it alters what is printed and nothing else
+        self.hash = text_hash(f"({operation!r}, {options.seed_text}, {sorted(variables.items())!r}, {setting.hosts!r})")
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
         """Set up; then run, fail or hang as the parts that it needs allow."""
@@ -109,8 +109,8 @@ class CollectiveJob:
         if any(site.trouble_of(part) == "hanging" for site, part in taking_part):  # that never answers
             process.printed = self.setting.marked(listing, 0)
         elif failure := failure or self._cut(rack, ring, used, group[0].pid):
-            status, said = failure
-            stdout = self.setting.marked(listing + said, 0)
+            status, message = failure
+            stdout = self.setting.marked(listing + message, 0)
             rack.timeline.exit_later(process, ready_s + FAIL_S, status=status, stdout=stdout)
         else:
             left = rack.passing.left([(site.host.name, rnic.device) for site, rnic, _ in used], bits, ready_s)
@@ -345,8 +345,8 @@ class RunningCollective(Flow):
     def _give_up(self, at_s: float) -> None:
         site, device, peer = self._lost_port() or self._lost_edge() or (self.process.site, "mlx5_0", "")
         pids = (self._pid_on(site),)
-        said = text.network_failure(self.job.setting.env, site.host.name, pids, peer=peer, device=device)
-        stdout = self.job.setting.marked(self.listing + said, 0)
+        message = text.network_failure(self.job.setting.env, site.host.name, pids, peer=peer, device=device)
+        stdout = self.job.setting.marked(self.listing + message, 0)
         self.rack.timeline.exit(self.process, at_s, status=3, stdout=stdout)
 
     def _lost_port(self) -> tuple[Site, str, str] | None:
@@ -375,8 +375,8 @@ class RunningCollective(Flow):
     def lost_gpu(self, site: Site, at_s: float) -> None:
         """nccl-tests checks every CUDA call: the rank on that GPU says what it was told, and all end."""
         self.abandon(self.process, at_s)
-        said = text.cuda_failure(site.host.name, self._pid_on(site))
-        stdout = self.job.setting.marked(self.listing + said, 0)
+        message = text.cuda_failure(site.host.name, self._pid_on(site))
+        stdout = self.job.setting.marked(self.listing + message, 0)
         self.rack.timeline.exit_later(self.process, at_s + NOTICE_S, status=2, stdout=stdout)
 
     def abandon(self, process: Process, at_s: float) -> None:

@@ -368,10 +368,10 @@ def may_adapt(rack: Rack, hosts: tuple[str, ...], env: Mapping[str, str]) -> boo
         return env.get("NCCL_IB_ADAPTIVE_ROUTING", "") != "0"
     if not rack.nvue.switches and rack.mock.routing != "ar":
         return False
-    return told(rack, hosts, FORCED)
+    return is_set_everywhere(rack, hosts, FORCED)
 
 
-def told(rack: Rack, hosts: tuple[str, ...], field: str) -> bool:
+def is_set_everywhere(rack: Rack, hosts: tuple[str, ...], field: str) -> bool:
     """Whether this field of the register ROCE_ACCL is 1 at every RNIC of these hosts."""
     return all(
         rack.ports.of_adapter(name, rnic.device).registers.get(field, 0)
@@ -383,4 +383,4 @@ def told(rack: Rack, hosts: tuple[str, ...], field: str) -> bool:
 def least_timeout(rack: Rack, hosts: tuple[str, ...]) -> int:
     """The shortest timeout that the RNICs of a job keep to: none on InfiniBand, or where the limit is lifted."""
     ethernet = rack.topology.hosts[hosts[0]].platform.link_layer == "ethernet"
-    return LEAST_TIMEOUT if ethernet and not told(rack, hosts, SHORT_TIMEOUTS) else 0
+    return LEAST_TIMEOUT if ethernet and not is_set_everywhere(rack, hosts, SHORT_TIMEOUTS) else 0

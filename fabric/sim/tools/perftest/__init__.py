@@ -117,7 +117,7 @@ class Transfer(Flow):
             sharing.begin(self, at_s, need_gb=need_gb)
 
     def _left(self, at_s: float) -> float:
-        """The share that an RNIC or a cable with a whim leaves to it."""
+        """The share that an RNIC or a cable whose faults each transfer feels by itself leaves to it."""
         ends = [(end.site.host.name, end.side.device) for end in (self.client, self.server)]
         inside = self.client.site is self.server.site
         return self.rack.passing.left(ends, self.client.bits, at_s, inside=inside)
@@ -256,8 +256,8 @@ class WriteBw:
         self.visible = setting.env.get("CUDA_VISIBLE_DEVICES")
         self.numa, self.cpus_bound = setting.numa, setting.cpus_bound
         # With the TCP port: it alone tells clients apart whose servers use different RNICs, whatever starts first.
-        told = (options.device, options.peer is None, options.size_bytes, options.duration_s, options.iterations)
-        self.hash = text_hash(repr((told, options.port, options.queue_pairs, options.cuda, self.visible, self.numa)))
+        asked = (options.device, options.peer is None, options.size_bytes, options.duration_s, options.iterations)
+        self.hash = text_hash(repr((asked, options.port, options.queue_pairs, options.cuda, self.visible, self.numa)))
         self._side = cache(self._found_side)
 
     def _found_side(self, layout: Layout, there: tuple[Gpu, ...]) -> Side:
