@@ -134,15 +134,15 @@ def out_of_memory(exc: BaseException) -> str:
     one: BaseException | None = exc
     while one is not None and one not in seen:
         seen.append(one)
-        said = str(one).lower()
-        if "start new thread" in said and isinstance(one, RuntimeError):
+        message = str(one).lower()
+        if "start new thread" in message and isinstance(one, RuntimeError):
             return (
                 "out of memory, or of processes: no thread can be started here; raise the limit (ulimit -v, ulimit -u)"
             )
         if (
             isinstance(one, OutOfMemory | MemoryError)
             or (isinstance(one, OSError) and one.errno == errno.ENOMEM)
-            or (isinstance(one, ImportError) and any(words in said for words in _NO_SEGMENT))
+            or (isinstance(one, ImportError) and any(words in message for words in _NO_SEGMENT))
         ):
             more = "raise the limit (ulimit -v, or the memory of its job or container), or ask for fewer hosts at once"
             return f"out of memory: {more}"

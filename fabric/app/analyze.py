@@ -44,7 +44,7 @@ from fabric.runs.run_document import PastRun, go_on_command, read_identity, read
 from fabric.runs.run_lock import running
 from fabric.runs.samples import read_links, read_samples
 from fabric.runs.tables import have_tables, schema_of, write_table
-from fabric.runs.told_verdict import DECISION, MOST_VERDICT_BYTES, VERDICT, decision_in, history_bytes, is_told
+from fabric.runs.told_verdict import DECISION, MOST_VERDICT_BYTES, VERDICT, decision_in, history_bytes, is_judged
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,7 +62,7 @@ def report_makers() -> Mapping[str, Callable[[ShownRun], str]]:
 def _write_reports(run: ShownRun, directory: Path) -> None:
     """All of them, each whole or not at all; raises OSError when the disk says no."""
     for name, make in report_makers().items():
-        with _defects_told(name, but=OSError):
+        with _reporting_defects(name, but=OSError):
             write_durably(directory / name, make(run).encode())
     write_tickets(run, directory)
 
@@ -72,7 +72,7 @@ def write_tickets(run: ShownRun, directory: Path) -> None:
     from fabric.report.told import tickets
 
     found: Mapping[str, str] = {}
-    with _defects_told(TICKETS):
+    with _reporting_defects(TICKETS):
         found = tickets(run)
     old = tickets_of(directory)
     if found:
@@ -85,7 +85,7 @@ def write_tickets(run: ShownRun, directory: Path) -> None:
 
 
 @contextmanager
-def _defects_told(what: str, *, but: type[Exception] | tuple[type[Exception], ...] = ()) -> Iterator[None]:
+def _reporting_defects(what: str, *, but: type[Exception] | tuple[type[Exception], ...] = ()) -> Iterator[None]:
     """Say a defect on standard error, and go on without *what* is derived: a picture must not cost a verdict."""
     try:
         yield
@@ -115,7 +115,7 @@ def analyze(path: Path, *, baseline_path: Path | None = None, rewrite: bool = Fa
 def _is_kept(run: ShownRun) -> bool:
     """Whether what a verdict is read from is there, and speaks of all that was measured."""
     path = run.past.path
-    return is_told(path) and (because_of(run.past.scenario) is None or decision_in(path) is not None)
+    return is_judged(path) and (because_of(run.past.scenario) is None or decision_in(path) is not None)
 
 
 def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
@@ -239,7 +239,7 @@ def write_derived(run: ShownRun, *, reports: bool) -> None:
     """Write everything that can be deleted and made again; raises StoreError when the disk says no."""
     path = run.past.path
     with storing(path):
-        with _defects_told("tables", but=(OSError, MemoryError, StoreError)):
+        with _reporting_defects("tables", but=(OSError, MemoryError, StoreError)):
             for name, groups in tables_of(run).items():
                 write_table(path, name, groups)
         write_durably(path / VERDICT, verdict_bytes(run.judged))
@@ -319,13 +319,13 @@ def load(run_directory: Path | str) -> Run:
     """
     path = run_path(Path(run_directory))
     read_run(path)
-    return Run(path, None if is_told(path) and have_tables(path) else made_again(path).__getitem__)
+    return Run(path, None if is_judged(path) and have_tables(path) else made_again(path).__getitem__)
 
 
 def made_again(path: Path) -> dict[str, pa.Table]:
     """The tables of a run from its history, judged with today's code; kept where that may be written."""
     found = {name: whole_table(name, groups) for name, groups in tables_of(reopened(path)).items()}
-    if is_told(path):
+    if is_judged(path):
         with suppress(StoreError), storing(path):  # an archive may be read-only
             for name, table in found.items():
                 write_table(path, name, [table])

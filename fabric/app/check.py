@@ -70,9 +70,9 @@ def discovered(
     *links*: a file with what ``iblinkinfo -l`` or ``ibnetdiscover -p`` printed elsewhere, or with UFM's links, instead
     of asking a host. Raises ConfigError for what is wrong with the words.
     """
-    for option, shape, said in (("--name", SAFE_NAME, name), ("--user", USER, user)):
-        if said is not None and re.fullmatch(shape.pattern, said) is None:
-            raise ConfigError.at(option, f"expected {shape.expected}, got {said!r}")
+    for option, shape, given in (("--name", SAFE_NAME, name), ("--user", USER, user)):
+        if given is not None and re.fullmatch(shape.pattern, given) is None:
+            raise ConfigError.at(option, f"expected {shape.expected}, got {given!r}")
     listed = ports_listed(links)
     if inventory_path is not None:
         reached = load_inventory(inventory_path, extra_faults=faults)

@@ -54,13 +54,13 @@ def _unlike(a: PastRun, b: PastRun) -> Iterator[str]:
 def _other_settings(a: PastRun, b: PastRun) -> Iterator[str]:
     """Each setting that differs, said once a kind."""
     before = {probe.probe_id: probe for probe in a.probes}
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for probe in b.probes:
         old = before.get(probe.probe_id)
         for name in SETTINGS if old is not None else ():
             values = [one.params.get(name) for one in (old, probe) if one is not None]
-            if values[0] != values[1] and (probe.kind, name) not in told:
-                told.add((probe.kind, name))
+            if values[0] != values[1] and (probe.kind, name) not in reported:
+                reported.add((probe.kind, name))
                 yield f"{probe.kind} was measured with {name} {values[0]}, then {values[1]}"
 
 

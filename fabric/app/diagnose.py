@@ -142,16 +142,16 @@ def _rank_hosts(path: Path, topology: Topology | None) -> dict[int, Place]:
     problems = []
     name = shown(str(path))
     for number, line in enumerate(read_input(path, MOST_BYTES).decode("utf-8", "replace").splitlines(), start=1):
-        said = line.partition("#")[0].strip()
-        if not said:
+        entry = line.partition("#")[0].strip()
+        if not entry:
             continue
-        if found := _RANKS.fullmatch(said):
+        if found := _RANKS.fullmatch(entry):
             first, last, host = int(found[1]), int(found[2] or found[1]), found[3]
-        elif found := _SLOTS.fullmatch(said):
+        elif found := _SLOTS.fullmatch(entry):
             first = len(places)
             last, host = first + int(found[2] or 1) - 1, found[1]
         else:
-            problems.append(Problem(name, number, f"expected '0-7 gpu001' or 'gpu001 slots=8', got {quoted(said)}"))
+            problems.append(Problem(name, number, f"expected '0-7 gpu001' or 'gpu001 slots=8', got {quoted(entry)}"))
             continue
         if topology is not None and host not in topology.hosts:
             near = nearest(host, topology.hosts)
@@ -210,13 +210,13 @@ def _latest(traces: Iterable[RankTrace]) -> Iterator[RankTrace]:
         if trace.counted:
             yield trace
         else:
-            kept[trace.rank, trace.group] = max(trace, kept.get((trace.rank, trace.group), trace), key=_told)
-    dumped = {trace.group for trace in kept.values() if _told(trace)}
+            kept[trace.rank, trace.group] = max(trace, kept.get((trace.rank, trace.group), trace), key=_last_call_ns)
+    dumped = {trace.group for trace in kept.values() if _last_call_ns(trace)}
     for trace in kept.values():
-        yield trace if _told(trace) or trace.group not in dumped else replace(trace, calls={})
+        yield trace if _last_call_ns(trace) or trace.group not in dumped else replace(trace, calls={})
 
 
-def _told(trace: RankTrace) -> int:
+def _last_call_ns(trace: RankTrace) -> int:
     """When it called its last collective; 0 where it is a log's."""
     return max((call.at_ns or 0 for call in trace.calls.values()), default=0)
 

@@ -24,12 +24,12 @@ from fabric.runs.plain_file import MIB, read_plain, reading
 from fabric.runs.run_directory import RUN, run_folders
 from fabric.runs.run_lock import running
 from fabric.runs.tables import read_table
-from fabric.runs.told_verdict import ToldVerdict, decision_in, told_verdict
+from fabric.runs.told_verdict import StoredVerdict, decision_in, stored_verdict
 from fabric.tools.records import BATCH, Record, UnreadableLines, read_records
 
 _MOST_CLOSED = 5
-MOST_TOLD = 20
-"""So many places of records of a component are told, the last ones (a choice)."""
+MOST_PLACES = 20
+"""So many places of records of a component are shown, the last ones (a choice)."""
 
 _MOST_IMPORTED_BYTES = 256 * MIB
 """Of one import (a choice: two million jobs, or the kernel's messages of a hall in a month)."""
@@ -93,12 +93,12 @@ def _all_imported(paths: Sequence[Path], days: int | None) -> list[tuple[str, Re
     return found
 
 
-def _judged(path: Path) -> ToldVerdict | None:
-    """None without a run.json, or a verdict of all that was measured; StoreError as ``told_verdict``."""
-    told = told_verdict(path)
+def _judged(path: Path) -> StoredVerdict | None:
+    """None without a run.json, or a verdict of all that was measured; StoreError as ``stored_verdict``."""
+    stored = stored_verdict(path)
     try:
-        asked = orjson.loads(read_plain(path / RUN, run_document.MOST_BYTES)).get("asked", {}) if told else {}
-        return replace(told, hosts=tuple(asked.get("scenario", {}).get("hosts", ()))) if told else None
+        asked = orjson.loads(read_plain(path / RUN, run_document.MOST_BYTES)).get("asked", {}) if stored else {}
+        return replace(stored, hosts=tuple(asked.get("scenario", {}).get("hosts", ()))) if stored else None
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, AttributeError) as exc:
@@ -112,28 +112,28 @@ def _nothing_judged(results: Path, paths: Sequence[Path], closed: Sequence[str])
     return ConfigError([Problem(str(results), 0, f"no run is judged yet: {then}"), *shut])
 
 
-def _all_judged(results: Path, days: int | None) -> tuple[list[ToldVerdict], list[Path], tuple[str, ...]]:
+def _all_judged(results: Path, days: int | None) -> tuple[list[StoredVerdict], list[Path], tuple[str, ...]]:
     """Runs that are judged, the oldest first; those that are not; and what cannot be read, with the reason."""
     since = "" if days is None else (datetime.now(UTC) - timedelta(days=days)).strftime("%Y%m%d-%H%M%S")
     found = run_folders(results)
     closed = [f"{path}: {why}" for path, why in found.closed.items() if path.name >= since]
-    judged: list[ToldVerdict] = []
+    judged: list[StoredVerdict] = []
     unjudged: list[Path] = []
     for path in sorted(found.runs, key=lambda path: (path.name, path)):
         if path.name >= since:
             try:
-                told = _judged(path)
+                stored = _judged(path)
             except StoreError as exc:
                 closed.append(str(exc))
                 continue
-            if told is None:
+            if stored is None:
                 unjudged.append(path)
             else:
-                judged.append(told)
+                judged.append(stored)
     return sorted(judged, key=lambda one: (one.run_id, one.path)), unjudged, tuple(closed)
 
 
-def _runs(judged: Sequence[ToldVerdict], component: str | None, hosts: Sequence[str], results: Path) -> list[RunLine]:
+def _runs(judged: Sequence[StoredVerdict], component: str | None, hosts: Sequence[str], results: Path) -> list[RunLine]:
     """A line a run that has something to say of the component, of all where there is none."""
     if component is None:
         return [_line(run, None, {}) for run in judged]
@@ -148,7 +148,7 @@ def _runs(judged: Sequence[ToldVerdict], component: str | None, hosts: Sequence[
     ]
 
 
-def _line(run: ToldVerdict, part: Part | None, measured: Shares) -> RunLine:
+def _line(run: StoredVerdict, part: Part | None, measured: Shares) -> RunLine:
     host, own, inside = (part.host, part.item, part.inside) if part is not None else (None, "", "")
     # The cable of an RNIC was measured by what its RNIC sent: by *own*.
     failed = [one for one in run.not_passed if one.outcome == "fail" and (host is None or host in one.hosts)]
@@ -171,7 +171,7 @@ def _line(run: ToldVerdict, part: Part | None, measured: Shares) -> RunLine:
 
 
 def _refuse_unknown(
-    judged: Sequence[ToldVerdict], component: str, hosts: Sequence[str], measured: Iterable[str], results: Path
+    judged: Sequence[StoredVerdict], component: str, hosts: Sequence[str], measured: Iterable[str], results: Path
 ) -> None:
     """Raise ConfigError for a host that took part in no run, and for a part that no run says anything of."""
     suspects = list(dict.fromkeys(one.component for run in judged for one in run.suspects))
@@ -216,7 +216,7 @@ def _names(text: str, part: str) -> bool:
     return not part or re.search(rf"(?<![A-Za-z0-9_]){re.escape(part)}(?![A-Za-z0-9_])", text) is not None
 
 
-def _signals(judged: Sequence[ToldVerdict], records: Sequence[tuple[str, Record]]) -> list[HostSignals]:
+def _signals(judged: Sequence[StoredVerdict], records: Sequence[tuple[str, Record]]) -> list[HostSignals]:
     """Of every host that took part, and every component that has a record, the most troubled first."""
     counts, kinds = _counted(judged, records)
     rows = {}
@@ -226,19 +226,19 @@ def _signals(judged: Sequence[ToldVerdict], records: Sequence[tuple[str, Record]
         rows[name] = tuple(float(values.get(signal, 0)) for signal in SIGNALS)
     alike = gathered((_class_of(name), row) for name, row in rows.items())
     limits = {one: [_quantile(column) for column in zip(*of, strict=True)] for one, of in alike.items()}
-    told = ((file, record) for file, record in records if record.signal != "jobs")
-    told_by = gathered((name, f"{file}:{record.line}") for file, record in told for name in record.names)
+    incidents = ((file, record) for file, record in records if record.signal != "jobs")
+    places_of = gathered((name, f"{file}:{record.line}") for file, record in incidents for name in record.names)
     found = []
     for name, row in rows.items():
         of_class, count = zip(SIGNALS, row, limits[_class_of(name)], strict=True), counts[name]
         high = tuple(signal for signal, value, limit in of_class if value > 0 and value >= limit)
-        places = tuple(told_by.get(name, ())[-MOST_TOLD:])
+        places = tuple(places_of.get(name, ())[-MOST_PLACES:])
         found.append(HostSignals(name, count["runs"], count["troubled"], row, high, places))
     return sorted(found, key=lambda one: (-one.troubled, one.host))
 
 
 def _counted(
-    judged: Sequence[ToldVerdict], records: Iterable[tuple[str, Record]]
+    judged: Sequence[StoredVerdict], records: Iterable[tuple[str, Record]]
 ) -> tuple[Mapping[str, Counter[str]], Mapping[str, set[str]]]:
     """Of each component how often what happened to it, and the kinds of suspicion and trouble."""
     kinds, counts = defaultdict[str, set[str]](set), defaultdict[str, Counter[str]](Counter)
@@ -246,9 +246,9 @@ def _counted(
         for one in run.suspects:
             for host in one.hosts if one.outcome is Outcome.FAIL else ():
                 kinds[host].add(one.kind)
-        told = _told(run)
+        by_signal = _hosts_by_signal(run)
         for host in run.hosts:
-            counts[host].update(["runs", *(name for name, hosts in told.items() if host in hosts)])
+            counts[host].update(["runs", *(name for name, hosts in by_signal.items() if host in hosts)])
     days: set[tuple[str, object]] = set()
     for _, record in records:
         alone = record.signal != "jobs" or len(record.names) == 1  # those of many nodes are no base of a rate
@@ -269,7 +269,7 @@ def _class_of(name: str) -> str:
     return "link" if part.link_ends else "part" if part.inside else "host"
 
 
-def _told(run: ToldVerdict) -> dict[str, set[str]]:
+def _hosts_by_signal(run: StoredVerdict) -> dict[str, set[str]]:
     """The hosts of which a run tells a signal, by its name; *troubled*: any trouble."""
     alone: dict[str, set[str]] = defaultdict(set)  # by outcome: of probes of their own
     shared: dict[str, set[str]] = defaultdict(set)  # of probes of several hosts

@@ -266,9 +266,9 @@ def _passed(probe: Probe, topology: Topology, layouts: dict[Hashable, _Passed]) 
     layout = _layout(probe, topology)
     found = layouts.get(layout)
     if found is None:
-        told = dict(passes_through(probe, topology))
-        parts = [_OWN + part[len(name) :] if Part.of(part).host == name else part for part in told]
-        found = parts, tuple(told.values())
+        passed = dict(passes_through(probe, topology))
+        parts = [_OWN + part[len(name) :] if Part.of(part).host == name else part for part in passed]
+        found = parts, tuple(passed.values())
         if not others:
             layouts[layout] = found
     return [part.replace(_OWN, name) for part in found[0]], found[1]
@@ -385,9 +385,9 @@ def _link_rows(found: LinkSamples, cables: list[SeenCable], run: ShownRun) -> It
             place = {"node": end[0], "port": end[1], "peer_node": far[0], "peer_port": far[1]}
             rack = hosts[end[0]].rack if end[0] in hosts else None
             module = found.modules.get(end)
-            told = {} if module is None else asdict(module)
+            details = {} if module is None else asdict(module)
             numbers = _link_numbers(courses.get(end, {}), cable.link.line_rate_gbps, found.samples.every_s)
-            yield {"part": cable.name, **place, "rack": rack, **numbers, **told, "outcome": judged}
+            yield {"part": cable.name, **place, "rack": rack, **numbers, **details, "outcome": judged}
 
 
 def _link_numbers(courses: dict[str, CounterCourse], line_rate_gbps: float, every_s: float) -> dict[str, Any]:

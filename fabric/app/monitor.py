@@ -29,7 +29,7 @@ from fabric.model.topology import Host
 from fabric.ports import Executor
 from fabric.runs.samples import Readings
 
-TOLD_S = 5.0
+BATCH_S = 5.0
 """A host tells so many seconds at once: each packet costs this end a millisecond (``benchmarks/monitor.py``)."""
 
 SILENT_S = 15.0
@@ -102,7 +102,7 @@ class Fleet:
         self._at_s: dict[str, float] = {}
         self.silent: set[str] = set()
         self._grew: set[_Port] = set()
-        self._told: dict[_Port, dict[str, tuple[Outcome, int]]] = {}
+        self._reported: dict[_Port, dict[str, tuple[Outcome, int]]] = {}
         self._again_s = began_s + AGAIN_S
         self.bad: dict[str, Outcome] = {}
 
@@ -147,24 +147,24 @@ class Fleet:
         self._courses.setdefault(port, {})[name] = course
         self._grew.add(port)
 
-    def alarm(self, now_s: float, kind: str, outcome: Outcome, parts: Sequence[str], said: str) -> Alarm:
+    def alarm(self, now_s: float, kind: str, outcome: Outcome, parts: Sequence[str], text: str) -> Alarm:
         """What happens now; *now_s* is of the clock that *began_s* was of."""
-        return Alarm(self._began_at + timedelta(seconds=now_s - self._began_s), kind, outcome, tuple(parts), said)
+        return Alarm(self._began_at + timedelta(seconds=now_s - self._began_s), kind, outcome, tuple(parts), text)
 
     def step(self, now_s: float) -> Iterator[Alarm]:
         """Everything that is new."""
         limit_s = now_s - max(SILENT_S, 5 * self._every_s)
         silent = {name for name in self.hosts if self._at_s.get(name, self._began_s) < limit_s}
-        for names, outcome, said in (
+        for names, outcome, text in (
             (silent - self.silent, Outcome.INCONCLUSIVE, "no counters are read: nothing is known of it"),
             (self.silent - silent, Outcome.PASS, "is read again"),
         ):
             if names:
-                yield self.alarm(now_s, "host", outcome, sorted(names), said)
+                yield self.alarm(now_s, "host", outcome, sorted(names), text)
         self.silent = silent
         if now_s >= self._again_s:
             self._again_s = now_s + AGAIN_S
-            self._grew |= self._told.keys()
+            self._grew |= self._reported.keys()
         grew, self._grew = self._grew, set()
         for port in sorted(grew):
             yield from self._judged(port, now_s)
@@ -172,7 +172,7 @@ class Fleet:
     def _judged(self, port: _Port, now_s: float) -> Iterator[Alarm]:
         """By the rules of a run's verdict; said again when it is worse, or twice as much."""
         host, device = port
-        courses, told, part = self._courses[port], self._told.setdefault(port, {}), f"{host}/{device}:port"
+        courses, reported, part = self._courses[port], self._reported.setdefault(port, {}), f"{host}/{device}:port"
         for course in courses.values():
             course.until_s = now_s
             while len(course.at_s) > MOST_STEPS or (len(course.at_s) > 1 and course.at_s[1] < now_s - KEPT_S):
@@ -187,18 +187,18 @@ class Fleet:
             ports=len(self._ports),
         )
         if health is None or not health.bad:
-            del self._told[port]
+            del self._reported[port]
             if self.bad.pop(part, None) is not None:
-                said = f"counted nothing for {duration_text(KEPT_S)}"
-                yield self.alarm(now_s, "counter", Outcome.PASS, [part], said)
+                text = f"counted nothing for {duration_text(KEPT_S)}"
+                yield self.alarm(now_s, "counter", Outcome.PASS, [part], text)
             return
         self.bad[part] = health.outcome
-        for name, outcome, said in health.found:
+        for name, outcome, text in health.found:
             grown = sum(step.by for step in health.steps if step.name == name)
-            before, then = told.get(name, (Outcome.PASS, 0))
+            before, then = reported.get(name, (Outcome.PASS, 0))
             if outcome.rank > before.rank or grown >= 2 * then > 0:
-                told[name] = outcome, grown
-                yield self.alarm(now_s, "counter", outcome, [part], said)
+                reported[name] = outcome, grown
+                yield self.alarm(now_s, "counter", outcome, [part], text)
 
     def shifts(self) -> list[Shift]:
         """Close a window of the traffic."""
@@ -246,7 +246,7 @@ class Monitor:
         self._began_s = executor.now()
         settings = SampleSettings(every_s=every_s, counters=False, temperatures=False, traffic=True)
         self._fleet = Fleet([inventory.topology.hosts[name] for name in hosts], every_s, self._began_s)
-        self._watch = Watch(executor, self._fleet, settings, told_s=TOLD_S)
+        self._watch = Watch(executor, self._fleet, settings, told_s=BATCH_S)
         self._counts: Counter[str] = Counter()
         self.alarms: deque[Alarm] = deque(maxlen=MOST_ALARMS)
         self._gbps: Mapping[str, tuple[float, float]] = {}
@@ -281,8 +281,8 @@ class Monitor:
         for shift in self._fleet.shifts():
             outcome = Outcome.MARGINAL if shift.state else Outcome.PASS
             why = ", of most that carried any: a job that ended, waits or hangs (fabric hang)" if shift.job else ""
-            said = shift.text + (why if shift.state else "")
-            yield self._fleet.alarm(now_s, "traffic", outcome, self._fleet.parts_of(shift), said)
+            text = shift.text + (why if shift.state else "")
+            yield self._fleet.alarm(now_s, "traffic", outcome, self._fleet.parts_of(shift), text)
 
     def _tell(self, found: Sequence[Alarm]) -> None:
         """The worst first, and no more than a screen of it."""
@@ -318,6 +318,6 @@ def alarm_line(alarm: Alarm) -> str:
 def closing_line(seen: FleetSeen) -> str:
     """What it was, at the end."""
     bad = Counter(seen.bad.values())
-    said = ", ".join(f"{bad[one]:,} {one.name}" for one in (Outcome.FAIL, Outcome.MARGINAL) if bad[one]) or "none bad"
+    tally = ", ".join(f"{bad[one]:,} {one.name}" for one in (Outcome.FAIL, Outcome.MARGINAL) if bad[one]) or "none bad"
     silent = f"; not read: {fold(seen.silent)}" if seen.silent else ""
-    return f"{seen.hosts:,} hosts read, {seen.ports:,} ports, {duration_text(seen.at_s)}: {said}{silent}"
+    return f"{seen.hosts:,} hosts read, {seen.ports:,} ports, {duration_text(seen.at_s)}: {tally}{silent}"

@@ -350,8 +350,8 @@ def evidence_of(failed: ShownRun, hosts: Sequence[str], links: Sequence[str], su
     large, partners = set[str](), set[str]()
     for row in failed.rows:
         what, others = same(row.probe), set(row.probe.hosts) - accused
-        told = row.verdict.ran and (row.verdict.outcome in ACCUSING or row.probe.probe_id in named)
-        if not told or not (any(one(row.probe) for one in passes) if links else others != set(row.probe.hosts)):
+        is_evidence = row.verdict.ran and (row.verdict.outcome in ACCUSING or row.probe.probe_id in named)
+        if not is_evidence or not (any(one(row.probe) for one in passes) if links else others != set(row.probe.hosts)):
             continue
         if len(row.probe.hosts) > MOST_HOSTS:
             large.add(row.probe.kind)

@@ -8,7 +8,7 @@ from fabric.app.scheduler import give_back_all
 from fabric.changes.guard import Guard
 from fabric.changes.kinds import KINDS, UNUSABLE
 from fabric.changes.procedure import Procedure, carry_out
-from fabric.changes.restore import Intent, intent_of, take_back, take_back_all, take_off_list, undo_told
+from fabric.changes.restore import Intent, intent_of, recorded_undo, take_back, take_back_all, take_off_list
 from fabric.config.inventory import load_inventory
 from fabric.config.resolved import resolved_inventory
 from fabric.engine.interruption import Interruption, listening
@@ -66,11 +66,11 @@ def in_order(say: Callable[[str], None]) -> AbstractContextManager[Interruption]
 
     It does end: each step has a limit.
     """
-    untold = ["interrupted: what is being taken back is taken back first"]
+    pending = ["interrupted: what is being taken back is taken back first"]
 
     def note() -> None:
-        while untold:
-            say(untold.pop())
+        while pending:
+            say(pending.pop())
 
     return listening(note)
 
@@ -87,10 +87,10 @@ def _taken_back(
         raise ConfigError.at(run, text)
     backend, inventory = _way_to(run, changes, inventory_path, backend)
     known = {*inventory.topology.hosts, *inventory.topology.logins}
-    told: list[Restored] = []
+    restored: list[Restored] = []
     with closing(Journal(run / JOURNAL)) as journal, closing(make_executor(backend, inventory)) as executor:
-        carry_out((_restore_change(str(run), change, journal, told, known) for change in changes), executor)
-    return told
+        carry_out((_restore_change(str(run), change, journal, restored, known) for change in changes), executor)
+    return restored
 
 
 def _way_to(
@@ -108,12 +108,12 @@ def _way_to(
         raise MayBeLive(
             f"{run / 'run.json'} cannot be read ({exc}), so how to reach the hosts is not known; {run / JOURNAL} "
             f"says that these may be live: {names}; name the hosts: fabric restore {run} --inventory FILE; or "
-            f"undo them by hand: {'; '.join(undo_told(one.intent) for one in changes)}"
+            f"undo them by hand: {'; '.join(recorded_undo(one.intent) for one in changes)}"
         ) from exc
 
 
 def _restore_change(
-    run: str, change: OpenChange, journal: Journal, told: list[Restored], known: Collection[str]
+    run: str, change: OpenChange, journal: Journal, restored: list[Restored], known: Collection[str]
 ) -> Procedure[None]:
     """One change, the last alteration first; it is closed in the journal only when all of it is back."""
     own: list[Restored] = []
@@ -141,7 +141,7 @@ def _restore_change(
             journal.record(change.change_id, "reverted", {"reason": "by fabric restore"})
     except StoreError as exc:
         report("", str(exc), False)
-    told += own
+    restored += own
 
 
 def _intent(change: OpenChange) -> Intent:
@@ -150,7 +150,7 @@ def _intent(change: OpenChange) -> Intent:
     except (KeyError, TypeError, ValueError) as exc:
         text = f"{change.journal}: the intent of {change.change_id} is not as this version writes it"
         why = str(exc).partition("\n")[0]
-        raise StoreError(f"{text} ({why}); its undo by hand: {undo_told(change.intent)}") from exc
+        raise StoreError(f"{text} ({why}); its undo by hand: {recorded_undo(change.intent)}") from exc
 
 
 def restore_hosts(inventory_path: Path, *, backend: str | None, make_executor: MakeExecutor) -> list[Restored]:
@@ -158,14 +158,14 @@ def restore_hosts(inventory_path: Path, *, backend: str | None, make_executor: M
     inventory = load_inventory(inventory_path)
     settings = inventory.changes
     guard = Guard(settings.guard_directory, sudo=settings.sudo)
-    told: list[Restored] = []
+    restored: list[Restored] = []
 
     def report(host: str, text: str, certain: bool) -> None:
-        told.append(Restored("", "", host, text, certain))
+        restored.append(Restored("", "", host, text, certain))
 
     topology = inventory.topology
     switches = (name for name, login in topology.logins.items() if login.management)
     with closing(make_executor(backend or inventory.backend, inventory)) as executor:
         names = (*topology.hosts, *topology.management, *switches)
         carry_out((take_back_all(name, guard, report) for name in names), executor)
-    return told
+    return restored

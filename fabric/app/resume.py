@@ -34,7 +34,7 @@ from fabric.runs.run_directory import RunDirectory, run_path
 from fabric.runs.run_document import PastRun, baselines_from, go_on_command, own_version, read_run
 from fabric.runs.run_lock import holding, refuse_at_work
 from fabric.runs.samples import close_samples
-from fabric.runs.told_verdict import is_told
+from fabric.runs.told_verdict import is_judged
 
 MOST_DIFFERENCES = 12
 """So many are told; a person needs to see what kind it is, not all (a choice)."""
@@ -76,7 +76,7 @@ def look(path: Path, *, force: bool) -> tuple[PastRun, tuple[str, ...]]:
 
 def _why_over(path: Path) -> str:
     """A run that was killed between its end and its reports has none, or those of an earlier interruption."""
-    if not is_told(path):
+    if not is_judged(path):
         return f"this run has ended, everything was measured, and it is not judged yet: fabric analyze {path}"
     return f"this run has ended: see it (fabric report {path}), or run its scenario anew (fabric run)"
 
@@ -124,7 +124,7 @@ def resume(
 
 def _note_resumed(directory: RunDirectory, done: Progress, at_s: float) -> None:
     """In the history, with the changes that are back meanwhile."""
-    for change_id in _not_told(directory.path):
+    for change_id in _missing_in_history(directory.path):
         directory.events.append("change", at_s, {"change": change_id, "state": "reverted", "reason": RESUMED})
     fields = {"times": done.resumed + 1, "kept": len(done.results), "again": len(done.half_done)}
     fields |= {"cut_bytes": directory.events.cut_bytes, "utc_s": round(time.time())}
@@ -136,17 +136,17 @@ def _take_back(past: PastRun, results: Path, make_executor: MakeExecutor, say: C
     """Raises MayBeLive when it cannot be seen that all is back, Interrupted when it is and somebody wants to stop."""
     path = past.path
     with in_order(say) as interruption:
-        told = restore(path, results=results, make_executor=make_executor)
-    for one in told:
+        restored = restore(path, results=results, make_executor=make_executor)
+    for one in restored:
         say(f"{'taken back' if one.certain else 'MAY BE LIVE'}: {one.text}")
-    if not all(one.certain for one in told):
-        names = "; ".join(one.text for one in told if not one.certain)
+    if not all(one.certain for one in restored):
+        names = "; ".join(one.text for one in restored if not one.certain)
         raise MayBeLive(f"this run cannot go on: {names}; try again: fabric restore {path}")
     if interruption.times:
         raise Interrupted(f"interrupted; nothing of this run is open; to go on: {go_on_command(path, past.document)}")
 
 
-def _not_told(path: Path) -> list[str]:
+def _missing_in_history(path: Path) -> list[str]:
     """The changes that are back, as the journal knows, and of which the history says that they are in force."""
     states = {event["change"]: event["state"] for event in read_events(path / EVENTS) if event["event"] == "change"}
     back = last_states(path)

@@ -106,9 +106,9 @@ def run(
 
 def nothing_held(executor: Executor, scenario: Scenario, inventory: Inventory, say: Callable[[str], None]) -> None:
     """Ask the guards of every host that this run would feel: MayBeLive where one holds a change, of whatever run."""
-    said = held_on(executor, inventory, holders(inventory, scenario.hosts))
-    refuse_held(said, inventory)
-    if note := unasked_note(said):
+    answers = held_on(executor, inventory, holders(inventory, scenario.hosts))
+    refuse_held(answers, inventory)
+    if note := unasked_note(answers):
         say(note)
 
 
@@ -237,7 +237,7 @@ class OnFail:
     """
 
     def __init__(self, command: str, say: Callable[[str], None]) -> None:
-        self._say, self._told = say, False
+        self._say, self._has_reported = say, False
         self._threads: list[threading.Thread] = []
         try:
             self._argv = shlex.split(command)
@@ -248,13 +248,13 @@ class OnFail:
 
     def first(self, document: Mapping[str, Any]) -> None:
         """Tell of a failure while the run goes on; only the first is told."""
-        if not self._told:
-            self._told = True
+        if not self._has_reported:
+            self._has_reported = True
             self._tell({"event": "first_fail", **document})
 
     def judged(self, judge: Judge, plan: PhasePlan, results: Sequence[ProbeResult], run: Mapping[str, Any]) -> None:
         """A phase is over: tell of the first that has a probe below its limit, with the parts that explain it."""
-        if self._told:
+        if self._has_reported:
             return
         by_id = {one.probe_id: one for one in results}
         verdicts, located = judge.confirmed([one for one in plan.planned if one.probe_id in by_id], by_id)

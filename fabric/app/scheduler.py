@@ -42,7 +42,7 @@ from fabric.runs.plain_file import read_plain
 from fabric.runs.run_directory import RUN, run_folders
 from fabric.runs.run_document import MOST_BYTES as RUN_BYTES
 from fabric.runs.run_lock import running
-from fabric.runs.told_verdict import DECISION, told_decision, told_verdict
+from fabric.runs.told_verdict import DECISION, stored_decision, stored_verdict
 from fabric.tools import slurm
 from fabric.tools.driver import complaint
 
@@ -79,7 +79,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldHosts:
+class JudgedHosts:
     """
     What a run's files say: its hosts, the *good* parts of all, and who may return.
 
@@ -120,60 +120,60 @@ def standing(host: str, results: Path, *, days: int) -> Standing:
     doubts = [f"{path}: cannot be read: {why}" for path, why in folders.closed.items()]
     newest: Standing | None = None
     healed: set[str] = set()
-    for path, told in _newest_first(folders.runs, since):
-        if isinstance(told, StoreError):
-            doubts += [str(told)] if newest is None else []
+    for path, judged in _newest_first(folders.runs, since):
+        if isinstance(judged, StoreError):
+            doubts += [str(judged)] if newest is None else []
             continue
-        still = [part for part, over in told.bad.get(host, {}).items() if over not in healed]
+        still = [part for part, over in judged.bad.get(host, {}).items() if over not in healed]
         if still:
             return Standing(host, Outcome.FAIL, ", ".join(still[:MOST_PARTS]), str(path))
-        found = _said_of(host, told)
+        found = _standing_in(host, judged)
         if found is not None and path.name > until:
             doubts.append(f"{path}: is of the future: a clock is wrong")
             continue
         newest = newest or found
-        if host in told.accepted:
+        if host in judged.accepted:
             break
-        healed |= told.good
+        healed |= judged.good
     if newest is None or (doubts and newest.outcome is Outcome.PASS):
         why = next(iter(doubts), f"no run of real hosts in the last {days} days measured it well")
         return Standing(host, Outcome.INCONCLUSIVE, why)
     return newest
 
 
-def _newest_first(runs: Iterable[Path], since: str) -> Iterator[tuple[Path, ToldHosts | StoreError]]:
+def _newest_first(runs: Iterable[Path], since: str) -> Iterator[tuple[Path, JudgedHosts | StoreError]]:
     """What each run of real hosts tells, or why it does not; none older than *since*, none that is not judged."""
     named = sorted((path for path in runs if _RUN.match(path.name) and path.name >= since), key=lambda path: path.name)
     for path in named[: -_MOST_RUNS - 1 : -1]:
         try:
-            told = told_hosts(path)
+            judged = judged_hosts(path)
         except StoreError as exc:
             yield path, exc
             continue
-        if told is not None and told.backend != "mock":
-            yield path, told
+        if judged is not None and judged.backend != "mock":
+            yield path, judged
 
 
-def _said_of(host: str, told: ToldHosts) -> Standing | None:
+def _standing_in(host: str, judged: JudgedHosts) -> Standing | None:
     """What a run says of a host that has no bad part; None where it says nothing."""
-    if host in told.unsure:
-        return Standing(host, Outcome.INCONCLUSIVE, ", ".join(told.unsure[host][:MOST_PARTS]), str(told.path))
-    if host in told.low and host not in told.accepted:
-        return Standing(host, Outcome.MARGINAL, ", ".join(told.low[host][:MOST_PARTS]), str(told.path))
-    if host in told.accepted or host in told.good:
-        return Standing(host, Outcome.PASS, "everything measured of it is good", str(told.path))
+    if host in judged.unsure:
+        return Standing(host, Outcome.INCONCLUSIVE, ", ".join(judged.unsure[host][:MOST_PARTS]), str(judged.path))
+    if host in judged.low and host not in judged.accepted:
+        return Standing(host, Outcome.MARGINAL, ", ".join(judged.low[host][:MOST_PARTS]), str(judged.path))
+    if host in judged.accepted or host in judged.good:
+        return Standing(host, Outcome.PASS, "everything measured of it is good", str(judged.path))
     return None
 
 
-def told_hosts(path: Path) -> ToldHosts | None:
+def judged_hosts(path: Path) -> JudgedHosts | None:
     """None without a verdict that rests on all of the run; StoreError for a file that is not as it is written here."""
-    told = told_verdict(path)
-    if told is None:
+    verdict = stored_verdict(path)
+    if verdict is None:
         return None
     bad: dict[str, dict[str, str]] = defaultdict(dict)
     low, unsure = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     wide = []
-    for one in told.suspects:
+    for one in verdict.suspects:
         name = one.component
         hosts = {part.host for other in (name, *one.ambiguous_with) for part in Part.of(other).members}
         own = len(hosts) == 1 and (*hosts,) == one.hosts
@@ -187,18 +187,18 @@ def told_hosts(path: Path) -> ToldHosts | None:
         wide += [name] if one.outcome is Outcome.FAIL else []
         for host in hosts:
             unsure[host].append(name)
-    for name, outcome in told.outcome_of.items():
+    for name, outcome in verdict.outcome_of.items():
         if outcome not in _GOOD and outcome != "skipped" and Part.of(name).host not in {*bad, *unsure}:
             unsure[Part.of(name).host].append(name)
     named = _decided(path)
     accepted = named[Decision.ACCEPT]
     unsure |= {host: ["post-repair: INCONCLUSIVE"] for host in named[Decision.INCONCLUSIVE]}
-    return ToldHosts(
+    return JudgedHosts(
         path=path,
-        backend=told.backend,
-        name=f"{told.scenario}/{told.run_id}",
-        measured=frozenset(name for name in told.outcome_of if not re.search("[/:+]|--", name)),
-        good=frozenset(name for name, outcome in told.outcome_of.items() if outcome in _GOOD),
+        backend=verdict.backend,
+        name=f"{verdict.scenario}/{verdict.run_id}",
+        measured=frozenset(name for name in verdict.outcome_of if not re.search("[/:+]|--", name)),
+        good=frozenset(name for name, outcome in verdict.outcome_of.items() if outcome in _GOOD),
         bad={host: {"post-repair: REJECT": ""} for host in named[Decision.REJECT]}
         | {host: names for host, names in bad.items() if host not in accepted},
         low={host: names for host, names in low.items() if host not in bad},
@@ -210,9 +210,9 @@ def told_hosts(path: Path) -> ToldHosts | None:
 
 def _decided(path: Path) -> Mapping[Decision, tuple[str, ...]]:
     """Who may return after a repair, and who may not; nobody where the run validated none."""
-    told = told_decision(path)
-    each = told.each if told else ()
-    if not each and (told or _validates(path)):
+    decision = stored_decision(path)
+    each = decision.each if decision else ()
+    if not each and (decision or _validates(path)):
         raise StoreError(f"{path / DECISION} decides of no host; fabric report {path} makes it")
     return {wanted: tuple(one.name for one in each if one.decision is wanted) for wanted in Decision}
 
@@ -254,22 +254,22 @@ class SlurmNodes:
 
     def node(self, host: str) -> SchedulerNode | None:
         """By ``scontrol show node``."""
-        said = self._run(slurm.show_node(host))
-        return slurm.node(host, said.stdout, said.stderr, said.exit_status)
+        answer = self._run(slurm.show_node(host))
+        return slurm.node(host, answer.stdout, answer.stderr, answer.exit_status)
 
     def drain(self, host: str, reason: str) -> str:
         """What runs there goes on to its end."""
-        return self._told(slurm.drain(host, reason))
+        return self._request(slurm.drain(host, reason))
 
     def undrain(self, host: str) -> str:
         """A node that is DOWN stays so: of that Slurm 22.05 complains, and ends the drain all the same."""
-        said = self._told(slurm.undrain(host))
-        after = self.node(host) if said else None
-        return said if after is None or after.is_drained else ""
+        objection = self._request(slurm.undrain(host))
+        after = self.node(host) if objection else None
+        return objection if after is None or after.is_drained else ""
 
-    def _told(self, argv: tuple[str, ...]) -> str:
-        said = self._run(argv)
-        return complaint(said.stdout, said.stderr) if said.exit_status else ""
+    def _request(self, argv: tuple[str, ...]) -> str:
+        answer = self._run(argv)
+        return complaint(answer.stdout, answer.stderr) if answer.exit_status else ""
 
 
 def nodes_of(act: str) -> Nodes:
@@ -288,30 +288,30 @@ def act(path: Path, *, nodes: Nodes) -> Iterator[str]:
     Says what was done, and what was not and why. Raises ConfigError for a run of the simulated fabric, StoreError for
     one that is not judged. Where the ledger cannot be written, the scheduler is told nothing.
     """
-    told = told_hosts(path)
-    if told is None:
+    judged = judged_hosts(path)
+    if judged is None:
         raise StoreError(f"{path}: not judged to its end: nobody is drained")
-    if told.backend == "mock":
+    if judged.backend == "mock":
         raise ConfigError.at("--act", f"{path} is of the simulated fabric: no real host is drained")
     results = path.resolve().parent.parent
-    if too_many := told.too_many():
+    if too_many := judged.too_many():
         yield too_many
-    for host, parts in told.bad.items() if not too_many else ():
+    for host, parts in judged.bad.items() if not too_many else ():
         now = standing(host, results, days=_ALL_DAYS)
         if now.outcome is Outcome.PASS:
             yield f"{host}: not drained: found to be good since, by {now.run}"
         else:
-            yield _drained(host, _reason(tuple(parts), told.name), results, nodes)
-    for host in told.accepted:
-        yield _given_back(host, told.name, results, nodes)
-    for part in told.wide:
+            yield _drained(host, _reason(tuple(parts), judged.name), results, nodes)
+    for host in judged.accepted:
+        yield _given_back(host, judged.name, results, nodes)
+    for part in judged.wide:
         yield f"{part}: it is no part of one host: nobody is drained for it"
 
 
 def drain(standing: Standing, results: Path, *, nodes: Nodes) -> str:
     """Drain the host that a gate found to be bad or marginal; says what was done, and what was not and why."""
-    told, is_low = told_hosts(Path(standing.run or "")), standing.outcome is Outcome.MARGINAL
-    why_not = "" if told is None else told.too_many(low=is_low)
+    judged, is_low = judged_hosts(Path(standing.run or "")), standing.outcome is Outcome.MARGINAL
+    why_not = "" if judged is None else judged.too_many(low=is_low)
     if why_not:
         return f"{standing.host}: not drained: {why_not}"
     name = "/".join(Path(standing.run or "").parts[-2:])
@@ -325,7 +325,7 @@ def _reason(parts: Sequence[str], run: str) -> str:
 
 def _drained(host: str, reason: str, results: Path, nodes: Nodes) -> str:
     """Read, write, read again."""
-    told = False
+    requested = False
     try:
         before = nodes.node(host)
         if before is None:
@@ -335,17 +335,17 @@ def _drained(host: str, reason: str, results: Path, nodes: Nodes) -> str:
         if before.reason == reason:
             return f"{host}: was drained for that, and somebody ended it; left as it is"
         with Written(results / LEDGER, nodes.lead + host, "drain", reason=reason) as written:
-            told = True
-            said = nodes.drain(host, reason)
+            requested = True
+            objection = nodes.drain(host, reason)
             after = nodes.node(host)
             ours = after is not None and after.is_drained and after.reason == reason
             written.state = "done" if ours else "not seen"
     except ValueError as exc:
         return f"{host}: not drained: {exc}"
     except (ToolError, StoreError) as exc:
-        return f"{host}: {'told to drain, and not seen' if told else 'not drained'}: {exc}"
+        return f"{host}: {'told to drain, and not seen' if requested else 'not drained'}: {exc}"
     now = "not drained" if after is None or not after.is_drained else f"drained by {after.by}: {after.reason}"
-    return f"{host}: " + (f"drained ({reason})" if ours else now) + (f" ({said})" if said else "")
+    return f"{host}: " + (f"drained ({reason})" if ours else now) + (f" ({objection})" if objection else "")
 
 
 def _given_back(host: str, accepted_by: str, results: Path, nodes: Nodes) -> str:
@@ -359,13 +359,17 @@ def _given_back(host: str, accepted_by: str, results: Path, nodes: Nodes) -> str
         if before.reason.rpartition("/")[2] >= accepted_by.rpartition("/")[2]:
             return f"{host}: drained since ({before.reason}), left as it is"
         with Written(results / LEDGER, nodes.lead + host, "undrain", reason=before.reason) as written:
-            said = nodes.undrain(host)
+            objection = nodes.undrain(host)
             after = nodes.node(host)
             free = after is not None and not after.is_drained
             written.state = "done" if free else "not seen"
     except (ToolError, StoreError, ValueError) as exc:
         return f"{host}: not given back, or not seen to be: {exc}"
-    return f"{host}: " + (f"given back to {nodes.name}" if free else "still drained") + (f" ({said})" if said else "")
+    return (
+        f"{host}: "
+        + (f"given back to {nodes.name}" if free else "still drained")
+        + (f" ({objection})" if objection else "")
+    )
 
 
 _MARGIN, _LEAST_MARGIN_S = 0.2, 600.0
@@ -380,8 +384,8 @@ def hosts_of(*, job: str | None, reserved: str | None, run: Run = ask_slurm) -> 
     option, given = ("--slurm-job", job) if job is not None else ("--reservation", reserved or "")
     try:
         if job is not None:
-            said = run(slurm.job_nodes(given))
-            return ",".join(slurm.nodes_of_job(given, said.stdout, said.stderr, said.exit_status))
+            answer = run(slurm.job_nodes(given))
+            return ",".join(slurm.nodes_of_job(given, answer.stdout, answer.stderr, answer.exit_status))
         if not (listed := _nodes(given, run)):
             raise ToolError("there is no such reservation")
         return ",".join(slurm.unfolded(listed))
@@ -422,13 +426,13 @@ class Reservation:
             raise ToolError(f"slurm: not reserved: {exc}") from exc
         with Written(results / LEDGER, name, "reserve", run=str(path.relative_to(results)), nodes=nodes) as written:
             self._path = path
-            said = self._run(command)
+            answer = self._run(command)
             listed = _nodes(name, self._run)
-            written.state = "refused" if listed is None else "not seen" if said.exit_status else "done"
+            written.state = "refused" if listed is None else "not seen" if answer.exit_status else "done"
         if listed is None:
             self._path = None
-        if listed is None or said.exit_status:
-            raise ToolError(f"slurm: {nodes} cannot be reserved: {complaint(said.stdout, said.stderr)}")
+        if listed is None or answer.exit_status:
+            raise ToolError(f"slurm: {nodes} cannot be reserved: {complaint(answer.stdout, answer.stderr)}")
         if {*slurm.unfolded(listed)} != {*hosts}:
             raise ToolError(f"slurm: {nodes} cannot be reserved: {name} has {listed} instead")
         self._say(f"slurm: {nodes} reserved for {lasts} min: {name}")
@@ -455,8 +459,8 @@ def give_back_all(results: Path, only: Path | None = None, *, run: Run = ask_slu
         if (only is not None and path != only) or running(path) is not None:
             continue
         try:
-            said = "given back" if _returned(name, results, run) else "it had ended by itself"
-            yield Restored(str(path), name, "slurm", said, certain=True)
+            outcome = "given back" if _returned(name, results, run) else "it had ended by itself"
+            yield Restored(str(path), name, "slurm", outcome, certain=True)
         except FabricError as exc:
             yield Restored(str(path), name, "slurm", f"{exc}; it ends by itself", certain=False)
 
@@ -466,13 +470,13 @@ def _returned(name: str, results: Path, run: Run) -> bool:
     with Written(results / LEDGER, name, "unreserve") as written:
         was_there = _nodes(name, run) is not None
         for _ in range(_TRIES if was_there else 0):
-            said = run(slurm.unreserve(name))
+            answer = run(slurm.unreserve(name))
             if _nodes(name, run) is None:
                 break
             time.sleep(_PAUSE_S)
         else:
             if was_there:
-                raise ToolError(f"the reservation {name} still stands: {complaint(said.stdout, said.stderr)}")
+                raise ToolError(f"the reservation {name} still stands: {complaint(answer.stdout, answer.stderr)}")
         written.state = "done"
     return was_there
 
@@ -490,5 +494,5 @@ def _account() -> str:
 
 
 def _nodes(name: str, run: Run) -> str | None:
-    said = run(slurm.reservation(name))
-    return slurm.reserved(name, said.stdout, said.stderr, said.exit_status)
+    answer = run(slurm.reservation(name))
+    return slurm.reserved(name, answer.stdout, answer.stderr, answer.exit_status)

@@ -24,7 +24,7 @@ from fabric.runs.plain_file import is_there, storing, write_durably
 from fabric.runs.run_directory import run_folders, run_path
 from fabric.runs.run_document import go_on_command, read_run
 from fabric.runs.run_lock import running
-from fabric.runs.told_verdict import decision_in, told_verdict
+from fabric.runs.told_verdict import decision_in, stored_verdict
 
 SLOW = 0.8
 """A sample below this share of the median of its like is drawn as slow (a choice: what is really slow, the verdict
@@ -128,8 +128,8 @@ class Watched:
             found, self._bytes = lines_since(events, LIMITS, self._bytes, self._lines)
             self._lines += len(found)
             self._take(found)
-        told, holder, done = told_verdict(run), running(run), len(self._outcomes)
-        outcome = "" if told is None or (holder is not None and not self._over) else told.outcome
+        stored, holder, done = stored_verdict(run), running(run), len(self._outcomes)
+        outcome = "" if stored is None or (holder is not None and not self._over) else stored.outcome
         decided = decision_in(run) if outcome else None
         took_s, planned = self._at_s - self._since_s, max(self._planned, done)
         rate = 60.0 * self._finished_now / took_s if self._finished_now and took_s > 0.0 else None
@@ -147,8 +147,8 @@ class Watched:
             resumed=self._resumed,
             holder="" if holder is None else holder.text,
             open_changes=(*(one.change_id for one in open_changes(run / JOURNAL)), *reserved_by(run)),
-            suspects=() if told is None else told.suspects,
-            judged=told is not None,
+            suspects=() if stored is None else stored.suspects,
+            judged=stored is not None,
             no_number=self._no_number,
             decision="" if decided is None else decided.value,
             at_s=self._at_s,

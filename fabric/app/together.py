@@ -130,7 +130,7 @@ def _phase(plans: Sequence[PhasePlan]) -> PhasePlan:
     return replace(
         plans[0],
         schedule=replace(longest, slots=tuple(slots)),
-        notes=tuple(dict.fromkeys(said for one in plans for said in one.notes)),
+        notes=tuple(dict.fromkeys(remark for one in plans for remark in one.notes)),
     )
 
 

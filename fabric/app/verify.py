@@ -60,7 +60,7 @@ def sign(message: bytes, key: Path) -> bytes:
     result = _ssh_keygen(message, "-q", "-Y", "sign", "-n", NAMESPACE, "-f", str(key))
     if result.returncode == 0 and result.stdout.startswith(b"-----BEGIN SSH SIGNATURE-----"):
         return result.stdout
-    text = _PASSPHRASE if b"passphrase" in result.stderr else f"cannot sign with it: {_said(result)}"
+    text = _PASSPHRASE if b"passphrase" in result.stderr else f"cannot sign with it: {_first_complaint(result)}"
     raise ConfigError.at(key, text)
 
 
@@ -78,7 +78,7 @@ def signer(message: bytes, signature: bytes) -> str | None:
         return found[1].decode()
     if b"incorrect signature" in result.stderr:
         return None
-    raise StoreError(f"no SSH signature of a certificate: {_said(result)}")
+    raise StoreError(f"no SSH signature of a certificate: {_first_complaint(result)}")
 
 
 def fingerprint(public: bytes, where: str) -> str:
@@ -108,7 +108,7 @@ def _ssh_keygen(message: bytes, *words: str) -> subprocess.CompletedProcess[byte
         raise StoreError(f"ssh-keygen cannot be run: {exc}") from exc
 
 
-def _said(result: subprocess.CompletedProcess[bytes]) -> str:
+def _first_complaint(result: subprocess.CompletedProcess[bytes]) -> str:
     lines = [line for line in result.stderr.decode("utf-8", "replace").splitlines() if line.strip(" @")]
     return lines[0].strip()[:200] if lines else f"ssh-keygen ended with {result.returncode}"
 
@@ -276,25 +276,25 @@ def _beside(shown: ShownRun) -> dict[str, str]:
     if decision is not None:
         made[DECISION] = acceptance_document(decision)
     there = {directory / name: document for name, document in made.items() if (directory / name).exists()}
-    return {file.name: _said_otherwise(file, document) for file, document in there.items()}
+    return {file.name: _first_difference(file, document) for file, document in there.items()}
 
 
-def _said_otherwise(file: Path, made: Mapping[str, Any]) -> str:
+def _first_difference(file: Path, made: Mapping[str, Any]) -> str:
     """Where a derived document says something else; its *path* may be that of another place: a run can be moved."""
     text = orjson.dumps(made, option=orjson.OPT_INDENT_2)
     try:
         data = read_plain(file, 2 * len(text) + MOST_MORE_BYTES)
-        said = orjson.loads(data)
+        stored = orjson.loads(data)
     except OSError as exc:
         return f"cannot be read: {exc.strerror or exc}"
     except orjson.JSONDecodeError as exc:
         return f"no JSON: {exc}"
     again = orjson.loads(text)
-    if isinstance(said, dict) and isinstance(said.get("path"), str) and "path" in again:
-        again["path"] = said["path"]
-    if lines := differing(said, again, close=True):
+    if isinstance(stored, dict) and isinstance(stored.get("path"), str) and "path" in again:
+        again["path"] = stored["path"]
+    if lines := differing(stored, again, close=True):
         return lines[0]
-    same = data == orjson.dumps(said, option=orjson.OPT_INDENT_2) + b"\n"
+    same = data == orjson.dumps(stored, option=orjson.OPT_INDENT_2) + b"\n"
     return "" if same else "not as it was written: other spaces, or a name twice"
 
 

@@ -86,7 +86,11 @@ class AdaptiveRouting(Toggle):
         if change.scope == "host":
             return (yield from set_on_every_rnic(change.component, self._field, context, look_at_register))
         if context.topology.ethernet:
-            return (yield from nvue.told(change.change_id, context, partial(nvue.routing, on=self.on), on=self.on))
+            return (
+                yield from nvue.prepare_switches(
+                    change.change_id, context, partial(nvue.routing, on=self.on), on=self.on
+                )
+            )
         return (yield from super().prepare(change, context))
 
     def confirm(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:

@@ -48,10 +48,10 @@ def seen_closed(end: End, context: Context) -> Procedure[PortState]:
     one of NVIDIA's.
     """
     if isinstance(end, AdapterEnd):
-        said = yield from _mlxlink(end, context)
-        vendor = (yield from plainly(end.host, sysfs.vendor(end.device)))[0].strip() if _absent(said) else NVIDIA
+        answer = yield from _mlxlink(end, context)
+        vendor = (yield from plainly(end.host, sysfs.vendor(end.device)))[0].strip() if _absent(answer) else NVIDIA
         if vendor == NVIDIA:
-            return mlxlink.read(*said)
+            return mlxlink.read(*answer)
     return (yield from seen_end(end, context))
 
 
@@ -122,9 +122,9 @@ def _mlxlink(end: AdapterEnd, context: Context) -> Procedure[Text]:
     return (yield from context.look(end.host, mlxlink.show(end.device)))
 
 
-def _absent(said: Text) -> bool:
+def _absent(answer: Text) -> bool:
     """Whether a program is not there; sudo says 1 of that."""
-    return said[2] == 127 or (said[2] != 0 and "command not found" in said[1])
+    return answer[2] == 127 or (answer[2] != 0 and "command not found" in answer[1])
 
 
 def _refuse_kept_up(by: str, end: AdapterEnd, context: Context) -> Procedure[None]:
@@ -136,10 +136,10 @@ def _refuse_kept_up(by: str, end: AdapterEnd, context: Context) -> Procedure[Non
     """
     setting = mlxlink.keep_link_up(ethernet=context.ethernet(end.name), port=end.port)
     argv = mlxlink.ask_setting(end.device, setting)
-    said = yield from context.look(end.host, argv)
-    if _absent(said):
+    answer = yield from context.look(end.host, argv)
+    if _absent(answer):
         return
-    if mlxlink.read_setting(setting, *said):
+    if mlxlink.read_setting(setting, *answer):
         raise Refused(
             f"{end}: the firmware keeps its link up ({setting}), so that {by} would close nothing: mlxconfig -d "
             f"{end.device} set {setting}=0, then reset the adapter (mlxfwreset) or reboot; or close it at the switch"

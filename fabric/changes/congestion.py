@@ -49,12 +49,12 @@ class CongestionSettings(RnicSettings):
     """Settings by the names of ``sh/congestion.sh``."""
 
     def __str__(self) -> str:
-        said = []
+        settings = []
         for name, value in self.values.items():
             side, _, priority = name.partition("/")
             on = "on" if value else "off"
-            said.append(f"{side.upper()} of priority {priority} {on}" if priority else f"{name} {value}")
-        return ", ".join(said)
+            settings.append(f"{side.upper()} of priority {priority} {on}" if priority else f"{name} {value}")
+        return ", ".join(settings)
 
     def needs(self, context: Context) -> Iterator[tuple[str | None, Alters]]:
         """What the shell text runs."""
@@ -74,8 +74,8 @@ class CongestionSettings(RnicSettings):
         stdout, stderr, status = yield from context.look(name, call("show", wanted))
         need_success(NAME, stdout, stderr, status)
         lines = (_LINE.fullmatch(line) for line in plain(stdout).splitlines())
-        told = {found[1]: int(found[2]) for found in lines if found is not None}
-        there = {key: told[key] for key in wanted if key in told}
+        readings = {found[1]: int(found[2]) for found in lines if found is not None}
+        there = {key: readings[key] for key in wanted if key in readings}
         missing = ", ".join(sorted(wanted.keys() - there.keys()))
         refusal = f" does not tell {missing} (dcb; driver; debugfs as root)" if missing else ""
         return Shown(there, refusal, lambda values: call("set", _words(values)), check)

@@ -281,13 +281,13 @@ def _error(result: CommandResult) -> ChangeError:
     if not word or first != word:
         return _unclear(result)
     detail = result.stderr.strip()
-    said = f"{result.command.host}: {sentence.format(rest)}"
-    return kind(f"{said}: {detail[-1000:]}" if detail else said)
+    message = f"{result.command.host}: {sentence.format(rest)}"
+    return kind(f"{message}: {detail[-1000:]}" if detail else message)
 
 
 def _unclear(result: CommandResult) -> GuardUnclear:
-    said = (result.stderr.strip() or result.stdout.strip() or "nothing")[-300:]
-    return GuardUnclear(f"{result.command.host}: the guard ended with {result.exit_status} and said {said!r}")
+    output = (result.stderr.strip() or result.stdout.strip() or "nothing")[-300:]
+    return GuardUnclear(f"{result.command.host}: the guard ended with {result.exit_status} and said {output!r}")
 
 
 REVERT_TRIES = 5
@@ -313,7 +313,7 @@ class Guarded:
 
 def revert(one: Guarded, *, tries: int = REVERT_TRIES, pause_s: float = REVERT_PAUSE_S) -> Procedure[tuple[str, bool]]:
     """Undo one alteration and see it undone; what became of it, and whether it is certain that nothing is left."""
-    said = "not tried"
+    outcome = "not tried"
     for number in range(tries):
         if number and pause_s:
             yield from pause_for(pause_s)
@@ -325,12 +325,12 @@ def revert(one: Guarded, *, tries: int = REVERT_TRIES, pause_s: float = REVERT_P
             try:
                 undone = yield from undo_unguarded(one.alteration, sudo=one.guard.sudo)
             except FabricError as exc:
-                said = f"not seen undone: no guard is left, and {exc}"
+                outcome = f"not seen undone: no guard is left, and {exc}"
             else:
                 return ("undone without a guard" if undone else "nothing of it is left"), True
         except FabricError as exc:
-            said = f"not seen undone: {exc}"
-    return said, False
+            outcome = f"not seen undone: {exc}"
+    return outcome, False
 
 
 def by_hand(those: Sequence[Guarded]) -> str:
@@ -360,9 +360,9 @@ def missing(alteration: Alteration, *, sudo: bool) -> Procedure[str]:
     """The first check of the state from before that does not hold, with what was seen; empty when all do."""
     for check in alteration.checks:
         answer = yield from ask(alteration.host, as_root(check.argv, sudo=sudo))
-        said = _unmet(check, answer)
-        if said:
-            return said
+        unmet = _unmet(check, answer)
+        if unmet:
+            return unmet
     return ""
 
 

@@ -80,13 +80,13 @@ class Leased:
             argv = self._guard.arm(armed.guard_id, owner=owner, lease=self._lease, peer=peer, what=armed.alteration)
             answer = yield from ask(host, argv)
             try:
-                told = self._guard.read_armed(answer)
+                reported = self._guard.read_armed(answer)
             except GuardCannotWrite as exc:
                 self.armed = self.armed[:number]
                 raise GuardCannotWrite(f"nothing was altered: {host}: {exc}") from exc
-            if armed.alteration.outlives and told.boot_id == self._own_boot_id and told.kept != "unit":
+            if armed.alteration.outlives and reported.boot_id == self._own_boot_id and reported.kept != "unit":
                 raise Refused(
-                    f"{host} is this machine, and its guard can leave no systemd unit here (kept: {told.kept}): a "
+                    f"{host} is this machine, and its guard can leave no systemd unit here (kept: {reported.kept}): a "
                     "power loss would end the run and the guard, and the change would stay",
                     allow=POWER_LOSS,
                 )
@@ -371,9 +371,9 @@ class Hold:
         if end == "reverted" and self.state == "in_force" and undone_s >= self._leased.leased_until_s:
             end, why = "lost", "its guard took it back before its time: the lease had run out before anybody looked"
         for armed in reversed(self._leased.armed):
-            said, certain = yield from revert(armed)
+            outcome, certain = yield from revert(armed)
             if not certain:
-                trouble = trouble or f"{armed.alteration.host}: {said}"
+                trouble = trouble or f"{armed.alteration.host}: {outcome}"
                 not_undone.insert(0, armed)
             undone_s = self._clock()
         if not trouble and self._unhealthy is not None:

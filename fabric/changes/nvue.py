@@ -60,10 +60,10 @@ Look = Callable[[str, Context], Procedure[tuple[SwitchKey, ...]]]
 """How the keys of a switch (its name) are looked at; raises Refused where they must not be altered."""
 
 
-def told(change_id: str, context: Context, look: Look, *, on: bool) -> Procedure[Alterations]:
+def prepare_switches(change_id: str, context: Context, look: Look, *, on: bool) -> Procedure[Alterations]:
     """One Alteration for each switch on which a key is otherwise; none when all are so already."""
     found = []
-    for name in _need_told(context):
+    for name in _need_configurable(context):
         others = [one for one in (yield from look(name, context)) if one.setting.on != on]
         if others:
             yield from _need_clean(name, context)
@@ -72,7 +72,7 @@ def told(change_id: str, context: Context, look: Look, *, on: bool) -> Procedure
     return tuple(found)
 
 
-def confirm_told(alterations: Alterations, context: Context, look: Look, *, on: bool) -> Procedure[None]:
+def confirm_switches(alterations: Alterations, context: Context, look: Look, *, on: bool) -> Procedure[None]:
     """Every switch that was altered says so, of every key."""
     for alteration in alterations:
         try:
@@ -124,7 +124,7 @@ def wrong_scope(context: Context, what: str) -> Iterator[Wrong]:
         yield ("scope",), text + "'address' and 'management: nvue' under switches:"
 
 
-def _need_told(context: Context) -> tuple[str, ...]:
+def _need_configurable(context: Context) -> tuple[str, ...]:
     """Every leaf and spine; Refused where one cannot be told, or must not be: half a fabric is no answer."""
     routing = switches(context)
     mute = [one.name for one in routing if one.login is None or one.login.management != "nvue"]
@@ -151,9 +151,9 @@ def _need_time(count: int, context: Context) -> None:
 
 def _asked(name: str, context: Context, argv: Argv, read: Callable[..., T]) -> Procedure[T]:
     """What a switch answers, as *read* understands it."""
-    said = yield from context.look(name, argv, timeout_s=LOOK_S)
-    with said_by(name):
-        return read(*said)
+    answer = yield from context.look(name, argv, timeout_s=LOOK_S)
+    with errors_naming(name):
+        return read(*answer)
 
 
 def _need_clean(name: str, context: Context) -> Procedure[None]:
@@ -167,7 +167,7 @@ def _need_clean(name: str, context: Context) -> Procedure[None]:
 
 
 @contextmanager
-def said_by(name: str) -> Iterator[None]:
+def errors_naming(name: str) -> Iterator[None]:
     """Errors of the tool name the switch."""
     try:
         yield
@@ -180,7 +180,7 @@ def _alteration(name: str, others: list[SwitchKey], change_id: str) -> Alteratio
     path = others[0].setting.path
     wanted = [one.setting.turned(on=not one.setting.on) for one in others]
     back = [nvue.put(one.setting) if one.explicit else nvue.drop(one.setting) for one in others]
-    said = ", ".join(f"{one.setting}" + ("" if one.explicit else " by default") for one in others)
+    settings = ", ".join(f"{one.setting}" + ("" if one.explicit else " by default") for one in others)
     return Alteration(
         host=name,
         apply=(
@@ -195,7 +195,7 @@ def _alteration(name: str, others: list[SwitchKey], change_id: str) -> Alteratio
             shell("commit", path, f"{message} undone"),
         ),
         checks=tuple(check for one in others for check in one.checks),
-        prior=f"{name}: {others[0].what} {said}",
+        prior=f"{name}: {others[0].what} {settings}",
         manual=f"{' && '.join(map(join, back))} && nv config apply -y",
         outlives=True,
     )

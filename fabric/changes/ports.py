@@ -87,8 +87,8 @@ GONE = "gone"
 
 def port_states(host: str, ports: Sequence[Port], *, timeout_s: float = ASK_S) -> Procedure[dict[Port, str]]:
     """The state of each RNIC port of a host, by one ``cat``; where some are not there each is asked for by itself."""
-    said = yield from plainly(host, sysfs.states(list(ports)), timeout_s=timeout_s)
-    states = sysfs.read_states(*said)
+    answer = yield from plainly(host, sysfs.states(list(ports)), timeout_s=timeout_s)
+    states = sysfs.read_states(*answer)
     if len(states) == len(ports):
         return dict(zip(ports, states, strict=True))
     found: dict[Port, str] = {}

@@ -85,7 +85,7 @@ def _need_idle(host: str, *, amd: bool, ours_run: bool) -> Procedure[None]:
     if found:
         raise Refused(f"{host}: its GPUs are in use (processes {', '.join(sorted(found)[:8])})", allow=BUSY)
     squeue = ("squeue", "-h", "-w", word(host, "host"), "-o", "%i")
-    jobs = " ".join((yield from _told(host, squeue, "jobs run there"))).split()
+    jobs = " ".join((yield from _printed_lines(host, squeue, "jobs run there"))).split()
     if jobs:
         raise Refused(f"{host}: jobs run there ({', '.join(jobs[:8])})", allow=BUSY)
 
@@ -94,18 +94,18 @@ def _on_gpus(host: str, *, but_ours: bool) -> Procedure[set[str]]:
     """The processes on its GPUs; *but_ours*: without those that are called as the probes' programs are."""
     asked = "pid,process_name" if but_ours else "pid"
     smi = ("nvidia-smi", f"--query-compute-apps={asked}", "--format=csv,noheader")
-    rows = [line.partition(",") for line in (yield from _told(host, smi, "its GPUs are in use"))]
+    rows = [line.partition(",") for line in (yield from _printed_lines(host, smi, "its GPUs are in use"))]
     return {pid.strip() for pid, _, name in rows if pid.strip().isdigit() and not OURS.search(name.strip())}
 
 
 def _on_amd_gpus(host: str, *, but_ours: bool) -> Procedure[set[str]]:
     """The same by rocm-smi: a line ``PID4711,"python3, 1, 0, 0, 0"`` each."""
-    lines = yield from _told(host, ("rocm-smi", "--showpids", "--csv"), "its GPUs are in use")
+    lines = yield from _printed_lines(host, ("rocm-smi", "--showpids", "--csv"), "its GPUs are in use")
     found = (_AMD_PROCESS.match(line) for line in lines)
     return {one["pid"] for one in found if one and not (but_ours and OURS.search(one["name"]))}
 
 
-def _told(host: str, argv: Argv, what: str) -> Procedure[list[str]]:
+def _printed_lines(host: str, argv: Argv, what: str) -> Procedure[list[str]]:
     """The lines that a tool prints, none where it is not there; Refused when it cannot tell whether *what*."""
     stdout, stderr, status = yield from plainly(host, argv)
     if status in (0, _NOT_FOUND) or "No devices were found" in stdout:

@@ -80,9 +80,9 @@ def _given_back(list_was: Unhealthy) -> Procedure[tuple[str, ...]]:
     ours = yield from _ours(list_was)
     if not ours:
         return ()
-    said = yield from plainly(list_was.via, management.put_healthy(list_was, ours))
-    if said[2] != 0:
-        raise StillIsolated(f"UFM does not take {', '.join(ours)} off its list: {said[1].strip()[:200]}")
+    answer = yield from plainly(list_was.via, management.put_healthy(list_was, ours))
+    if answer[2] != 0:
+        raise StillIsolated(f"UFM does not take {', '.join(ours)} off its list: {answer[1].strip()[:200]}")
     left = yield from _ours(list_was)
     if left:
         raise StillIsolated(f"UFM keeps {', '.join(left)} isolated")
@@ -146,16 +146,16 @@ def intent_of(entry: Mapping[str, Any]) -> Intent:
     return Intent(str(entry.get("kind", "")), tuple(reversed(found)), list_was)
 
 
-def undo_told(entry: Mapping[str, Any]) -> str:
+def recorded_undo(entry: Mapping[str, Any]) -> str:
     """The undo commands that an entry holds which is not as this version writes it, as far as there are any."""
-    told = [json.dumps(one.get("undo")) for one in entry.get("alterations", ()) if isinstance(one, Mapping)]
-    return "; ".join(told) or "none that can be read"
+    undos = [json.dumps(one.get("undo")) for one in entry.get("alterations", ()) if isinstance(one, Mapping)]
+    return "; ".join(undos) or "none that can be read"
 
 
 def take_back(one: Guarded, report: Report) -> Procedure[None]:
     """Let the guard undo it, or undo it without one where there is none any more; reads back in either case."""
-    said, certain = yield from revert(one, tries=TRIES, pause_s=0.0)
-    report(one.alteration.host, f"{in_words(one.alteration.prior)}: {said}", certain)
+    outcome, certain = yield from revert(one, tries=TRIES, pause_s=0.0)
+    report(one.alteration.host, f"{in_words(one.alteration.prior)}: {outcome}", certain)
 
 
 def in_words(prior: str) -> str:

@@ -72,10 +72,10 @@ class Toggle(Kind):
         fixed = sorted(management.AT_START_ONLY & wanted.keys())
         for manager in context.settings.subnet_managers if context is not None and fixed else ():
             if management.only_signals(manager.reload):
-                said = (
+                problem = (
                     f"'{join(manager.reload)}' does not make OpenSM take {fixed[0]}, which it reads at its start only"
                 )
-                yield ("scope",), f"{manager.host}: {said}: its 'reload' must restart it (changes: in the inventory)"
+                yield ("scope",), f"{manager.host}: {problem}: its 'reload' must restart it (changes: in the inventory)"
 
     def targets(self, context: Context) -> Iterator[tuple[str, str, Kind]]:
         """All of the fabric, or each host."""
@@ -225,15 +225,15 @@ def _need_engine(wanted: str, context: Context, *, altered: bool) -> Procedure[N
 
     def look() -> Procedure[str]:
         try:
-            engine, said = yield from _engine(context)
+            engine, sentence = yield from _engine(context)
         except (ToolError, ExecutorError) as exc:
-            engine, said = None, f"nobody tells what routes: {str(exc).partition(chr(10))[0]}"
-        return "" if engine in engines or (engine is None and not altered) else said
+            engine, sentence = None, f"nobody tells what routes: {str(exc).partition(chr(10))[0]}"
+        return "" if engine in engines or (engine is None and not altered) else sentence
 
     end_s = (yield from pause(0.0)) + MASTER_S
-    said, _ = yield from awaited(look, until_s=end_s, pause_s=POLL_S)
-    if said:
-        raise NotInForce(f"{ENGINE} {wanted} was asked for, and {said}")
+    seen, _ = yield from awaited(look, until_s=end_s, pause_s=POLL_S)
+    if seen:
+        raise NotInForce(f"{ENGINE} {wanted} was asked for, and {seen}")
 
 
 def _engine(context: Context) -> Procedure[tuple[str | None, str]]:
@@ -242,17 +242,17 @@ def _engine(context: Context) -> Procedure[tuple[str | None, str]]:
     if (ufm := management.UfmAccess.of(settings)) is not None:
         engine = management.read_engine(*(yield from plainly(ufm.via, management.ask_engine(ufm))))
         return engine, f"UFM says that {engine} routes"
-    said = "nobody tells what routes: no manager's log says that it is master"
+    sentence = "nobody tells what routes: no manager's log says that it is master"
     for manager in settings.subnet_managers:
         keys = yield from _keys(manager, context)
         path = keys.get("log_file", management.LOG)
-        told = management.read_log(*(yield from context.look(manager.host, management.ask_log(path))))
-        if told.master and told.engine is not None:
-            unknown = f" (it does not know {', '.join(told.unknown)})" if told.unknown else ""
-            return told.engine, f"{manager.host}:{path} says that {told.engine} routes{unknown}"
-        if told.master:
-            said = f"{manager.host}:{path} does not say what routes"
-    return None, said
+        log = management.read_log(*(yield from context.look(manager.host, management.ask_log(path))))
+        if log.master and log.engine is not None:
+            unknown = f" (it does not know {', '.join(log.unknown)})" if log.unknown else ""
+            return log.engine, f"{manager.host}:{path} says that {log.engine} routes{unknown}"
+        if log.master:
+            sentence = f"{manager.host}:{path} does not say what routes"
+    return None, sentence
 
 
 def conf_call(verb: str, config: str, backup: str, keys: Mapping[str, str | None] | None = None) -> Argv:

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from fabric.changes import nvue
 from fabric.changes.kind import FABRIC, Context, Kind, Wrong
-from fabric.changes.nvue import LOOK_S, SwitchKey, said_by, shell
+from fabric.changes.nvue import LOOK_S, SwitchKey, errors_naming, shell
 from fabric.changes.procedure import Procedure
 from fabric.errors import Refused
 from fabric.model.change import Alterations, Change, Check
@@ -69,16 +69,16 @@ class SwitchQos(Kind):
 
     def prepare(self, change: Change, context: Context) -> Procedure[Alterations]:
         """One Alteration for each switch that does otherwise; none when all do so already."""
-        return (yield from nvue.told(change.change_id, context, self._look, on=self.on))
+        return (yield from nvue.prepare_switches(change.change_id, context, self._look, on=self.on))
 
     def confirm(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
         """Every switch is configured so, and shows it."""
-        yield from nvue.confirm_told(alterations, context, self._look, on=self.on)
+        yield from nvue.confirm_switches(alterations, context, self._look, on=self.on)
 
     def _look(self, name: str, context: Context) -> Procedure[tuple[SwitchKey, ...]]:
         table = yield from context.look(name, switch_qos.ROCE, timeout_s=LOOK_S)
         lines = yield from context.look(name, COMMANDS, timeout_s=LOOK_S)
-        with said_by(name):
+        with errors_naming(name):
             usual = switch_qos.read_roce(*table)
             known = switch_qos.read_global(self.profile, self.queue, *lines)
         if usual.pfc is None:
@@ -98,7 +98,7 @@ class SwitchQos(Kind):
                 raise Refused(f"{name}: {' '.join(path)} {key} is set to {explicit}, and nv show qos roce says {on}")
             setting = Setting(key, WORDS[key][int(on)], path)
             back = "unset" if explicit is None else "set"
-            with said_by(name):
+            with errors_naming(name):
                 line = switch_qos.shown(label, *table)
             checks = (
                 Check(switch_qos.ROCE, (line,)),
@@ -161,8 +161,8 @@ class SwitchPfc(SwitchQos):
     def now(self, name: str, usual: RocePort) -> Mapping[str, tuple[str, bool | None]]:
         """Both directions; the switches have one setting for all priorities, so there may be no other one."""
         if usual.pfc != frozenset({self.priority}):
-            told = ", ".join(map(str, sorted(usual.pfc or ()))) or "none"
+            enabled = ", ".join(map(str, sorted(usual.pfc or ()))) or "none"
             raise Refused(
-                f"{name} has PFC on priority {told}, not on {self.priority} alone, and switches it for all at once"
+                f"{name} has PFC on priority {enabled}, not on {self.priority} alone, and switches it for all at once"
             )
         return {"tx": ("tx-enabled", usual.sends), "rx": ("rx-enabled", usual.obeys)}

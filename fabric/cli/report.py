@@ -279,5 +279,7 @@ def compare_command(first: Path, second: Path, *, as_json: bool) -> int:
 
     first, second = run_path(first), run_path(second)
     comparison, notes = compare(first, second)
-    told = (str(first), str(second), comparison, notes)
-    return answer(compare_document(*told), [compare_text(*told)], as_json=as_json, code=EXIT_CODES[comparison.change])
+    compared = (str(first), str(second), comparison, notes)
+    return answer(
+        compare_document(*compared), [compare_text(*compared)], as_json=as_json, code=EXIT_CODES[comparison.change]
+    )

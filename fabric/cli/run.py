@@ -38,7 +38,18 @@ if TYPE_CHECKING:
     from fabric.runs.run_document import PastRun
 
 
-_TOLD = ("format", "minor", "scenario", "run_id", "path", "backend", "outcome", "exit_code", "reasons", "suspects")
+_HOOK_FIELDS = (
+    "format",
+    "minor",
+    "scenario",
+    "run_id",
+    "path",
+    "backend",
+    "outcome",
+    "exit_code",
+    "reasons",
+    "suspects",
+)
 """Of verdict.json, what ``--on-fail`` is told: who is to be repaired, not each probe."""
 
 
@@ -120,7 +131,7 @@ def resume_command(run: Path, *, force: bool, yes: bool, **how: Any) -> int:
     return _carried_out(measure, past, past.path.parent.parent, past.backend, **how)
 
 
-def _told_of(run: Asked | PastRun, hook: OnFail | None, results: Path) -> dict[str, Any]:
+def _progress_arguments(run: Asked | PastRun, hook: OnFail | None, results: Path) -> dict[str, Any]:
     """What the progress knows of hosts, and whom it tells of the first failure while the run goes on."""
     from fabric.judge.verdict.probes import Judge
 
@@ -164,12 +175,12 @@ def _carried_out(
     if reserve:
         minutes(asked.plan)  # refuses what could not run, before anything is begun
     with Reservation(_say) if reserve else nullcontext() as reservation:
-        with ConsoleProgress(quiet=as_json, **_told_of(asked, hook, results)) as progress:
+        with ConsoleProgress(quiet=as_json, **_progress_arguments(asked, hook, results)) as progress:
             found = measure(observer=progress, reports=not no_html, reservation=reservation)
         code, judged = show(found, as_json=as_json), found.judged
         act_on(Path(judged.path), nodes)
     if hook is not None and judged.verdict.outcome is Outcome.FAIL:
-        hook.end({name: value for name, value in verdict_document(judged).items() if name in _TOLD})
+        hook.end({name: value for name, value in verdict_document(judged).items() if name in _HOOK_FIELDS})
     return code
 
 

@@ -108,7 +108,7 @@ def screen(seen: RunStatus, *, width: int) -> list[str]:
     from fabric.report import templates
 
     counts = Counter(state.value for state in seen.hosts.values())
-    said = templates.text(
+    text = templates.text(
         "watch.txt.j2",
         it=seen,
         signs={name: templates.styled(sign, **style) for name, (sign, style) in _SIGNS.items()},
@@ -116,7 +116,7 @@ def screen(seen: RunStatus, *, width: int) -> list[str]:
         per_line=max(1, (width - 12) // (_GROUP + 1)) * _GROUP,
         group=_GROUP,
     )
-    return said.splitlines()
+    return text.splitlines()
 
 
 WAIT_S = 600

@@ -191,9 +191,9 @@ def _beyond_reach(platform: Platform, limits: Iterable[Limit], asked: Sequence[L
             meant = [str(one.algorithm) for one in asked if most_specific([limit], one)]
         least, rates = least_gbps(limit, platform), [rnic.line_rate_gbps for rnic in platform.rnics]
         lines = [[rate] for rate in rates] if limit.kind in ONE_LINE else [rates]
-        said = next(filter(None, (out_of_reach(least, line) for line in lines)), "")
-        if said and any(bound_by_lines(limit.kind, algorithm) for algorithm in meant):
-            yield f"{_what(limit)}: {said}: {_JUDGES_NOTHING}"
+        reason = next(filter(None, (out_of_reach(least, line) for line in lines)), "")
+        if reason and any(bound_by_lines(limit.kind, algorithm) for algorithm in meant):
+            yield f"{_what(limit)}: {reason}: {_JUDGES_NOTHING}"
         faster = [rnic for rnic in platform.rnics if meant and least <= HALF * rnic.line_rate_gbps]
         if faster and limit.kind in ("rnic_to_rnic", "pairwise"):
             names, line = fold(rnic.device for rnic in faster), min(rnic.line_rate_gbps for rnic in faster)

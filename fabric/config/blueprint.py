@@ -123,8 +123,8 @@ def _rows(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
             if not any(map(str.strip, cells)):
                 continue
             if len(cells) != len(names):
-                said = f"expected {len(names)} cells as in the first line, got {len(cells)}"
-                raise ConfigError.at(path, said, line=line)
+                message = f"expected {len(names)} cells as in the first line, got {len(cells)}"
+                raise ConfigError.at(path, message, line=line)
             row = dict(zip(names, map(str.strip, cells), strict=True))
             is_network = all(row.get(name, "interface").rpartition(".")[2] == "interface" for name in _TYPES)
             if is_network and row.get("status", "").casefold() in _CONNECTED:

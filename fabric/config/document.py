@@ -131,13 +131,13 @@ def _events(text: str, problems: Problems) -> Iterator[yaml.Event]:
         line = mark.line + 1 if mark else 0
         lines = text.splitlines()
         at = lines[mark.line][mark.column :] if mark and mark.line < len(lines) else ""
-        said = ", ".join(part for part in (exc.context, exc.problem) if part)
+        syntax_error = ", ".join(part for part in (exc.context, exc.problem) if part)
         if at.startswith("\t"):
             problems.at_line(line, "a tab cannot indent or start a value in YAML; use spaces")
-        elif "maximum nesting depth" in said:  # libyaml 0.2.6 and later has a bound of its own, above ours
+        elif "maximum nesting depth" in syntax_error:  # libyaml 0.2.6 and later has a bound of its own, above ours
             problems.at_line(line, _TOO_DEEP)
         else:
-            problems.at_line(line, f"not readable as YAML: {shown(said, most=200)}{_unquoted(text, line)}")
+            problems.at_line(line, f"not readable as YAML: {shown(syntax_error, most=200)}{_unquoted(text, line)}")
         raise _Stop from exc
     except (yaml.YAMLError, ValueError, OverflowError) as exc:  # ValueError: "\U00110000" in the pure Python parser
         problems.at_line(0, f"not readable as YAML: {shown(str(exc), most=200)}")
@@ -149,28 +149,28 @@ def _check(events: Iterable[yaml.Event], problems: Problems) -> None:
     documents = nodes = depth = 0
     for event in events:
         line = event.start_mark.line + 1 if event.start_mark else 0
-        said = ""
+        problem = ""
         if isinstance(event, yaml.DocumentStartEvent):
             documents += 1
-            said = "a second document starts here ('---'); one file holds one" if documents > 1 else ""
+            problem = "a second document starts here ('---'); one file holds one" if documents > 1 else ""
         elif isinstance(event, yaml.NodeEvent):
             nodes += 1
             depth += isinstance(event, yaml.CollectionStartEvent)
             if nodes > NODES_MOST:
-                said = f"more than {NODES_MOST} values"
+                problem = f"more than {NODES_MOST} values"
             elif event.anchor is not None:
                 what = f"alias {quoted(f'*{event.anchor}')}"
                 if not isinstance(event, yaml.AliasEvent):
                     what = f"anchor {quoted(f'&{event.anchor}')}"
-                said = f"{what} is not allowed: write the value out"
+                problem = f"{what} is not allowed: write the value out"
             elif depth > DEPTH_MOST:
-                said = _TOO_DEEP
+                problem = _TOO_DEEP
             tag: str | None = getattr(event, "tag", None)
-            if tag is not None and not said:
+            if tag is not None and not problem:
                 problems.at_line(line, f"tag {quoted(tag)} is not allowed")
         depth -= isinstance(event, yaml.CollectionEndEvent)
-        if said:
-            problems.at_line(line, said)
+        if problem:
+            problems.at_line(line, problem)
             raise _Stop
 
 
@@ -178,8 +178,8 @@ def _tree(node: yaml.Node, path: KeyPath, problems: Problems) -> Tree:
     """What a node holds; the lines of all that is in it are noted."""
     if isinstance(node, yaml.ScalarNode):
         if not node.style and node.value in _NOTHING and path:
-            said = "expected a value, got nothing: leave the key out, or quote the text if it is meant"
-            problems.spoil(path, said)
+            problem = "expected a value, got nothing: leave the key out, or quote the text if it is meant"
+            problems.spoil(path, problem)
         return str(node.value)
     if isinstance(node, yaml.SequenceNode):
         for place, each in enumerate(node.value):

@@ -124,8 +124,8 @@ def _one_form(value: object) -> object:
         raise refusal(_FORMS, value)
     if not any(key in value for key in _ENTRIES):
         key = next((key for key in value if key not in ("where", "phase")), None)
-        said = f"unknown key {quoted(key)}{nearest(key, (*_ENTRIES, 'phase'))}; " if key else ""
-        raise PydanticCustomError("expect", f"{said}expected {_FORMS}")
+        unknown = f"unknown key {quoted(key)}{nearest(key, (*_ENTRIES, 'phase'))}; " if key else ""
+        raise PydanticCustomError("expect", f"{unknown}expected {_FORMS}")
     return value
 
 
@@ -231,13 +231,13 @@ class Expected:
         phases = self._phases_by_name.get(ref.label, ())
         faults = [change for phase in phases for change in phase.changes if change.is_fault]
         if entry.since == "end" and all(change.lasts_s("") is None for change in faults):
-            said = "ends while it is measured: give it 'for', or use port_flap"
+            reason = "ends while it is measured: give it 'for', or use port_flap"
         elif entry.since == "begin" and all(change.when.at_s is None for change in faults):
-            said = "begins while it is measured: give it 'at'"
+            reason = "begins while it is measured: give it 'at'"
         else:
-            said = ""
-        if phases and said:
-            self.problems.add((*path, "phase"), f"no change of phase {quoted(ref.label)} {said}")
+            reason = ""
+        if phases and reason:
+            self.problems.add((*path, "phase"), f"no change of phase {quoted(ref.label)} {reason}")
         return ExpectedRecovery(ref, entry.recovers_within, entry.to, entry.since)
 
     def _ref(

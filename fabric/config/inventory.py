@@ -109,8 +109,8 @@ def _check_mock(mock: MockSettings, topology: Topology | None, problems: Problem
 def _check_fault(fault: Fault, path: KeyPath, topology: Topology | None, problems: Problems, *, for_good: bool) -> None:
     """Kinds that leave a part of the bandwidth have a factor, and no other."""
     if fault.kind in PARTIAL and fault.factor == WHOLE:
-        said = f"'factor' is required with kind {fault.kind}: the fraction of its bandwidth that is left"
-        problems.add(path, said)
+        missing = f"'factor' is required with kind {fault.kind}: the fraction of its bandwidth that is left"
+        problems.add(path, missing)
     if fault.kind not in PARTIAL and fault.factor != WHOLE:
         problems.add((*path, "factor"), f"'factor' goes with kind slow, not with {fault.kind}")
     text = None if topology is None else component_problem(fault, topology, for_good=for_good)

@@ -108,8 +108,8 @@ def _absent_above(component: str, topology: Topology) -> str | None:
     ends = _ends(component, topology)
     if ends is None:
         return None
-    said = cable_problem(ends, topology.switches, topology.cables_between(ends.one, ends.other))
-    return f"{quoted(component)}: {said}" if said else None
+    problem = cable_problem(ends, topology.switches, topology.cables_between(ends.one, ends.other))
+    return f"{quoted(component)}: {problem}" if problem else None
 
 
 def _ends(component: str, topology: Topology) -> CableEnds | None:
@@ -158,12 +158,12 @@ class Links:
 
     def named(self, text: str, path: KeyPath, problems: Problems) -> str | None:
         """The link as the model writes it: the lower switch first, no ``#0``; None when there is no such link."""
-        name, said = (text, self._rnic_problem(text)) if "/" in text else self._between(text)
-        if not said and self.context.hosts and name not in self._serving:
-            said = f"no traffic between the hosts of this run can take {quoted(name)}: nothing would show"
-        if said:
-            problems.add(path, said)
-        return None if said else name
+        name, problem = (text, self._rnic_problem(text)) if "/" in text else self._between(text)
+        if not problem and self.context.hosts and name not in self._serving:
+            problem = f"no traffic between the hosts of this run can take {quoted(name)}: nothing would show"
+        if problem:
+            problems.add(path, problem)
+        return None if problem else name
 
     def drawn(self, wanted: DrawnLinks, path: KeyPath, problems: Problems) -> tuple[str, ...]:
         """
@@ -197,8 +197,8 @@ class Links:
     def _rnic_problem(self, text: str) -> str:
         """Why ``gpu001/mlx5_0`` is no link of this run; nothing when it is."""
         link, hosts = Part.of(text), self.context.topology.hosts
-        if said := rnic_problem(link, {name: host.platform.rnic_by_device for name, host in hosts.items()}):
-            return said
+        if problem := rnic_problem(link, {name: host.platform.rnic_by_device for name, host in hosts.items()}):
+            return problem
         if link.host not in self.context.hosts:
             return f"{link.host} does not take part in this run: only links of its hosts are altered"
         return ""

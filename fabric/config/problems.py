@@ -38,8 +38,8 @@ class Problems:
         where = self._known(path)
         if where in self._spoiled:
             return
-        said = f"{text} (that is {self._stands_for[where]})" if where in self._stands_for else text
-        self.at_line(self.lines.get(where, 0), said)
+        explained = f"{text} (that is {self._stands_for[where]})" if where in self._stands_for else text
+        self.at_line(self.lines.get(where, 0), explained)
 
     def stands_for(self, path: KeyPath, written: str) -> None:
         """What is read at *path* is not what stands there: problems quote the latter too."""

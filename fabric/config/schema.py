@@ -65,9 +65,9 @@ def _or_reference(part: dict[str, Any]) -> dict[str, Any]:
             **part,
             "patternProperties": {key: _or_reference(each) for key, each in part["patternProperties"].items()},
         }
-    told: dict[str, Any] = {key: part[key] for key in ("title", "description", "default") if key in part}
-    checked = {key: value for key, value in part.items() if key not in told}
-    return {**told, "anyOf": [checked, {"type": "string", "pattern": f"^{REFERENCE.pattern}$"}]}
+    annotations: dict[str, Any] = {key: part[key] for key in ("title", "description", "default") if key in part}
+    checked = {key: value for key, value in part.items() if key not in annotations}
+    return {**annotations, "anyOf": [checked, {"type": "string", "pattern": f"^{REFERENCE.pattern}$"}]}
 
 
 def _schema(model: type[Entry | InFiles]) -> dict[str, Any]:
@@ -83,10 +83,12 @@ def _docstrings(module: str) -> dict[str, dict[str, str]]:
         return {}
     return {
         one.name: {
-            field.target.id: " ".join(said.value.value.split())
-            for field, said in pairwise(one.body)
+            field.target.id: " ".join(following.value.value.split())
+            for field, following in pairwise(one.body)
             if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-            if isinstance(said, ast.Expr) and isinstance(said.value, ast.Constant) and isinstance(said.value.value, str)
+            if isinstance(following, ast.Expr)
+            and isinstance(following.value, ast.Constant)
+            and isinstance(following.value.value, str)
         }
         for one in ast.parse(source).body
         if isinstance(one, ast.ClassDef)
@@ -98,17 +100,17 @@ class _Generator(GenerateJsonSchema):
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         """With what is said of its keys."""
-        return self._told(super().model_schema(schema), schema["cls"])
+        return self._described(super().model_schema(schema), schema["cls"])
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
         """The same."""
-        return self._told(super().dataclass_schema(schema), schema["cls"])
+        return self._described(super().dataclass_schema(schema), schema["cls"])
 
     @staticmethod
-    def _told(made: JsonSchemaValue, model: type) -> JsonSchemaValue:
-        said = [_docstrings(one.__module__).get(one.__name__, {}) for one in model.__mro__[:-1]]
+    def _described(made: JsonSchemaValue, model: type) -> JsonSchemaValue:
+        docstrings = [_docstrings(one.__module__).get(one.__name__, {}) for one in model.__mro__[:-1]]
         for key, (name, _) in written_keys(model).items():
-            text = next((one[name] for one in said if name in one), None)
+            text = next((one[name] for one in docstrings if name in one), None)
             if text is not None:
                 made["properties"][key].setdefault("description", text)
         return made

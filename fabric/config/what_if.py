@@ -136,20 +136,20 @@ def link_faults(texts: Iterable[str], net: NamedClos, problems: Problems, *, see
     """The faults; *seed* draws the links of those that name none. What is wrong with any is noted: there are none."""
     found = []
     for number, text in enumerate(texts):
-        said = _FAULT.fullmatch(text) if len(text) <= _TEXT_MOST and text.isprintable() else None
-        if said is None:
+        matched = _FAULT.fullmatch(text) if len(text) <= _TEXT_MOST and text.isprintable() else None
+        if matched is None:
             problems.at_line(0, f"expected LINK:KIND, such as {_FORMS}, got {quoted(text)}")
             continue
-        kind = said["kind"]
+        kind = matched["kind"]
         if kind not in LINK_KINDS:
             expected = f"expected {one_of(LINK_KINDS)} after the link, got {quoted(kind)}"
             problems.at_line(0, f"{quoted(text)}: {expected}{nearest(kind, LINK_KINDS)}")
             continue
         value, links = 0.0, tuple[int, ...]()
         with _noted(text, problems):
-            value = _value(kind, said["value"])
+            value = _value(kind, matched["value"])
         with _noted(text, problems):
-            links = _links(said["link"], kind, net, seed + number)
+            links = _links(matched["link"], kind, net, seed + number)
         found.append(LinkFault(text, kind, value, links))
     return () if problems else tuple(found)
 
@@ -199,8 +199,8 @@ def _random_trunks(count: int, net: NamedClos, seed: int) -> tuple[int, ...]:
 
 
 def _access(link: str, net: NamedClos) -> Cable:
-    if said := rnic_problem(Part.of(link), gathered(net.ends)):
-        raise ValueError(said)
+    if problem := rnic_problem(Part.of(link), gathered(net.ends)):
+        raise ValueError(problem)
     return net.access(*Part.of(link).place)
 
 
@@ -209,8 +209,8 @@ def _between(ends: CableEnds, number: str | None, net: NamedClos, kind: str) -> 
     which = None if number is None else _NUMBER.parse(number)
     there = {ends.one, ends.other} <= set(net.switches)
     cables = net.cables(ends.one, ends.other) if there else ()
-    if said := cable_problem(ends, net.switches, len(cables), which or 0):
-        raise ValueError(said)
+    if problem := cable_problem(ends, net.switches, len(cables), which or 0):
+        raise ValueError(problem)
     if which is not None:
         cables = (cables[which],)
     if ends.both:

@@ -52,10 +52,10 @@ HOST, ADDRESS = "HOST", "ADDRESS"
 
 def without_own(text: str, host: str, address: str = "") -> str:
     """*text* with a host's own name as HOST and its address as ADDRESS, and without its name before it all."""
-    said = text.removeprefix(f"{host}: ")
+    anonymous = text.removeprefix(f"{host}: ")
     if address and address != host:
-        said = _alone(address).sub(ADDRESS, said)
-    return _alone(host).sub(HOST, said)
+        anonymous = _alone(address).sub(ADDRESS, anonymous)
+    return _alone(host).sub(HOST, anonymous)
 
 
 def _alone(name: str) -> re.Pattern[str]:

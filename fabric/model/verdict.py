@@ -356,9 +356,9 @@ class LinkCoverage:
         if not self.looks:
             return f"none of the {self.cables:,} cables was looked at from both ends"
         which = f"both ends of {self.whole:,} of {self.cables:,} cables"
-        said = f"{which} from the first probe to the last, {self.looks:,} times"
+        seen = f"{which} from the first probe to the last, {self.looks:,} times"
         hides = "" if self.least_ber is None else f"; a symbol error ratio below {self.least_ber:.1e} would not show"
-        return f"{said}; light of {self.lit:,} of {self.ends:,} ends{hides}"
+        return f"{seen}; light of {self.lit:,} of {self.ends:,} ends{hides}"
 
 
 @dataclass(frozen=True, slots=True)

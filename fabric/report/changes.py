@@ -148,12 +148,12 @@ def _counters(found: Sequence[Mapping[str, float]]) -> str:
     """Those that grew, by name over all ends of the links, the most first."""
     counted = (pair for counters in found for pair in counters.items())
     grew = gathered((name.rpartition(".")[2], value) for name, value in counted if value > 0)
-    said = []
+    growths = []
     for name, values in sorted(grew.items(), key=lambda item: (fsum(item[1]), item[0]), reverse=True)[:_COUNTERS]:
         total = fsum(values)
         ends = f" at {len(values)} ends" if len(values) > 1 else ""
-        said.append(f"{name} {f'+{total:,.0f}' if total >= 1 else f'+{total:.2g}'}{ends}")
-    return ", ".join(said + ([f"and {len(grew) - _COUNTERS} more"] if len(grew) > _COUNTERS else []))
+        growths.append(f"{name} {f'+{total:,.0f}' if total >= 1 else f'+{total:.2g}'}{ends}")
+    return ", ".join(growths + ([f"and {len(grew) - _COUNTERS} more"] if len(grew) > _COUNTERS else []))
 
 
 SCOPES = {

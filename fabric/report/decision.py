@@ -16,7 +16,7 @@ from fabric.report import templates
 from fabric.report.output import columns, jsonable
 from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import EXIT_CODES, MAY_BE_LIVE, exit_code
-from fabric.runs.told_verdict import told_decision
+from fabric.runs.told_verdict import stored_decision
 
 FORMAT = 1
 
@@ -96,20 +96,20 @@ def decision_of(run: ShownRun) -> ShownDecision | None:
     if because is None:
         return None
     try:
-        told = told_decision(Path(run.judged.path))
+        stored = stored_decision(Path(run.judged.path))
     except StoreError:
-        told = None
+        stored = None
     hosts = fold(because.names)
-    if told is None:
-        untold = f"May {hosts} return to service? The decision is told by: fabric report {run.judged.path}"
-        return ShownDecision(untold)
-    decided = _decided(told.each or [Decided(hosts, told.decision)])
-    shown = tuple(cut(reason, _LONGEST_REASON) for reason in told.reasons[:_MOST_REASONS])
+    if stored is None:
+        undecided = f"May {hosts} return to service? The decision is told by: fabric report {run.judged.path}"
+        return ShownDecision(undecided)
+    decided = _decided(stored.each or [Decided(hosts, stored.decision)])
+    shown = tuple(cut(reason, _LONGEST_REASON) for reason in stored.reasons[:_MOST_REASONS])
     quick = "; quick: bit errors are not covered" if because.quick else ""
     line = f"{', '.join(decided)} after repair{quick}"
-    notes = [note for note in told.notes[:_MOST_REASONS] if note not in told.reasons]
+    notes = [note for note in stored.notes[:_MOST_REASONS] if note not in stored.reasons]
     beside = [f"but know: {cut(note, _LONGEST_REASON)}" for note in notes]
-    return ShownDecision(line, (*shown, *beside), told.decision)
+    return ShownDecision(line, (*shown, *beside), stored.decision)
 
 
 def run_exit_code(run: ShownRun) -> int:

@@ -79,7 +79,7 @@ def _margin_nats(evidence: Sequence[str]) -> float | None:
 
     None for what is no component of the model: pairs, groups below a limit, failed tests.
     """
-    return max((float(said[1]) for line in evidence for said in MARGIN.finditer(line)), default=None)
+    return max((float(margin[1]) for line in evidence for margin in MARGIN.finditer(line)), default=None)
 
 
 _SHOWN = ("op", "ranks", "test", "device", "rows", "avg_busbw_gbps", "complete", "problems")

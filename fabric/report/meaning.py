@@ -29,24 +29,24 @@ def meaning(judged: JudgedRun) -> str:
     """
     verdict = judged.verdict
     failed = verdict.outcome is Outcome.FAIL
-    said = []
+    clauses = []
     open_ = sum(result.state == "open" for result in verdict.changes)
     if open_:
         live = "may be live while it goes on" if judged.goes_on else "may still be live on the fabric"
-        said.append(f"{counted(open_, 'change')} {live}")
+        clauses.append(f"{counted(open_, 'change')} {live}")
     if judged.goes_on:
-        said.append("the run goes on, and this is what was measured until now")
+        clauses.append("the run goes on, and this is what was measured until now")
     elif not judged.complete:
-        said.append("the run ended before everything was measured")
+        clauses.append("the run ended before everything was measured")
     missed = sum(found.outcome is Outcome.FAIL for found in verdict.expectations)
     if missed and not any(probe.outcome is Outcome.FAIL for probe in verdict.probes):
-        said.append(f"{missed} of {len(verdict.expectations)} expectations not met")
-    elif failed or not said:
-        said.append(_MEANING[verdict.outcome])
-        told = sum(probe.outcome is Outcome.INCONCLUSIVE for probe in verdict.probes)
-        if told and verdict.outcome.is_good:
-            said.append(f"{told} of the numbers {'has' if told == 1 else 'have'} no limit")
-    return "; ".join(said)
+        clauses.append(f"{missed} of {len(verdict.expectations)} expectations not met")
+    elif failed or not clauses:
+        clauses.append(_MEANING[verdict.outcome])
+        unlimited = sum(probe.outcome is Outcome.INCONCLUSIVE for probe in verdict.probes)
+        if unlimited and verdict.outcome.is_good:
+            clauses.append(f"{unlimited} of the numbers {'has' if unlimited == 1 else 'have'} no limit")
+    return "; ".join(clauses)
 
 
 def commands(judged: JudgedRun) -> tuple[tuple[str, str], ...]:
@@ -76,12 +76,12 @@ def impact_line(impact: TrainingImpact) -> str:
 
 def _numbers(impact: TrainingImpact) -> str:
     least = "at least " if impact.bound else ""
-    said = []
+    numbers = []
     if impact.mttf_s is not None:
-        said.append(f"MTTF {least}{_time(impact.mttf_s)}")
+        numbers.append(f"MTTF {least}{_time(impact.mttf_s)}")
     if impact.ettr is not None and not (impact.bound and impact.ettr < _LEAST):  # "at least 0.00" says nothing
-        said.append(f"expected ETTR {least}{impact.ettr:.2f}")
-    return ", ".join(said) if said else "nothing can be said"
+        numbers.append(f"expected ETTR {least}{impact.ettr:.2f}")
+    return ", ".join(numbers) if numbers else "nothing can be said"
 
 
 def _time(seconds: float) -> str:
@@ -146,11 +146,11 @@ def faults_line(verdict: Verdict) -> str:
     """
     bad = [one for one in verdict.suspects if one.outcome is Outcome.FAIL]
     unknown = [one for one in verdict.suspects if one.outcome is Outcome.ERROR]
-    said = [f"{counted(len(bad), 'fault')}: {_some(bad)}"] if bad else []
-    said += [f"could not be measured: {_some(unknown)}"] if unknown else []
-    if said and (silent := _not_judged(verdict)):
-        said.append(f"not measured to the end: {fold(silent)}")
-    return "; ".join(said)
+    clauses = [f"{counted(len(bad), 'fault')}: {_some(bad)}"] if bad else []
+    clauses += [f"could not be measured: {_some(unknown)}"] if unknown else []
+    if clauses and (silent := _not_judged(verdict)):
+        clauses.append(f"not measured to the end: {fold(silent)}")
+    return "; ".join(clauses)
 
 
 def _not_judged(verdict: Verdict) -> list[str]:

@@ -38,17 +38,19 @@ class FoldedOuts:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._say, self._addresses, self._clock = say, addresses, clock
-        self._told: dict[str, tuple[str, float, list[str]]] = {}  # by reason: of whom it was said, held until, others
+        self._reported: dict[
+            str, tuple[str, float, list[str]]
+        ] = {}  # by reason: of whom it was said, held until, others
 
     def take(self, component: str, reason: str) -> None:
         """A host or a part stopped answering."""
         self.pause()
         host = Part.of(component).host
         kind = without_own(reason, host, self._addresses.get(host, ""))
-        if kind in self._told:
-            self._told[kind][2].append(component)
+        if kind in self._reported:
+            self._reported[kind][2].append(component)
         else:
-            self._told[kind] = component, self._clock() + HOLD_S, []
+            self._reported[kind] = component, self._clock() + HOLD_S, []
             self._say(f"{component} is out of the run: {reason.removeprefix(f'{host}: ')}")
 
     def pause(self) -> None:
@@ -57,8 +59,8 @@ class FoldedOuts:
 
     def flush(self, until_s: float = inf) -> None:
         """Say all that was held back, of what was to be held until then."""
-        for kind in [kind for kind, (_, due_s, _) in self._told.items() if due_s <= until_s]:
-            first, _, others = self._told.pop(kind)
+        for kind in [kind for kind, (_, due_s, _) in self._reported.items() if due_s <= until_s]:
+            first, _, others = self._reported.pop(kind)
             if others:
                 names = f"{fold(others)} ({len(others):,}) are" if len(others) > 1 else f"{others[0]} is"
                 self._say(f"{names} out of the run for the same reason as {first}")

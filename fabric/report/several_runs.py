@@ -60,8 +60,8 @@ def _line(name: str, alike: Sequence[Compared]) -> Compared:
     kinds = dict.fromkeys(row.kind for row in alike)
     parts = f" of {len(names)} components" if len(names) > 1 else ""
     shown = f": {worst.component}" if worst.component != name else ""
-    said = f"worst of {len(alike)} rows{parts} ({', '.join(kinds)}){shown}; all of them: --json"
-    return replace(worst, component=name, note="; ".join(text for text in (worst.note, said) if text))
+    summary = f"worst of {len(alike)} rows{parts} ({', '.join(kinds)}){shown}; all of them: --json"
+    return replace(worst, component=name, note="; ".join(text for text in (worst.note, summary) if text))
 
 
 EXIT_CODES = {Difference.BETTER: 0, Difference.SAME: 0, Difference.WORSE: 1, Difference.INCONCLUSIVE: 3}
@@ -136,7 +136,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 _MOST_RUNS = 40
 _MOST_HOSTS = 20
 _MOST_NAMES = 4
-_MOST_TOLD = 2
+_MOST_PLACES = 2
 
 
 def spark(shares: Sequence[float | None]) -> str:
@@ -151,8 +151,8 @@ def history_text(found: PartHistory) -> str:
     about = [one for one in found.signals if not host or one.host == host]
     lemons = [one for one in about if one.lemon]
     rows = lemons or [one for one in about if one.troubled]
-    told = ("told by",) if any(one.told_by for one in rows[:_MOST_HOSTS]) else ()
-    table = [("host", "runs", *_HEADS, *(told or ("",))), *(_signal_row(one) for one in rows[:_MOST_HOSTS])]
+    heading = ("told by",) if any(one.told_by for one in rows[:_MOST_HOSTS]) else ()
+    table = [("host", "runs", *_HEADS, *(heading or ("",))), *(_signal_row(one) for one in rows[:_MOST_HOSTS])]
     return templates.text(
         "history.txt.j2",
         it=found,
@@ -175,7 +175,7 @@ def history_text(found: PartHistory) -> str:
 def _signal_row(one: HostSignals) -> tuple[str, ...]:
     cells = [f"{value:g}" if value >= 1 or value == 0 else f"{value:.2f}" for value in one.values]
     marked = [f"{cell}{'*' if name in one.high else ' '}" for cell, name in zip(cells, SIGNALS, strict=True)]
-    return one.host, str(one.runs), *marked, some(one.told_by[::-1], _MOST_TOLD)
+    return one.host, str(one.runs), *marked, some(one.told_by[::-1], _MOST_PLACES)
 
 
 _HEADS = ("tickets", "troubles", "out", "excluded", "multi fails", "single fails", "single rate")
@@ -200,8 +200,8 @@ def baseline_lines(baseline: Baseline) -> list[str]:
     """Limits, then records."""
     limits = columns((limit_words(limit), _least(limit), limit.source) for limit in baseline.limits)
     recorded = recorded_lines(baseline.recorded) or ["nothing: fabric baseline record RUN..."]
-    told = ["Limits", *(f"  {line}" for line in limits), "", "Recorded", *(f"  {line}" for line in recorded)]
-    return [f"{baseline.name} ({baseline.source})", "", *told]
+    lines = ["Limits", *(f"  {line}" for line in limits), "", "Recorded", *(f"  {line}" for line in recorded)]
+    return [f"{baseline.name} ({baseline.source})", "", *lines]
 
 
 def limit_words(limit: Limit) -> str:

@@ -123,13 +123,13 @@ def shown_suspect(one: Suspect) -> ShownSuspect:
 
 def _reasons(verdict: Verdict, changes: tuple[ChangeRow, ...]) -> Iterator[str]:
     """What did not pass, without the reason of a change that stands beside the change already."""
-    told = {line for row in changes for line in row.below}
+    shown_lines = {line for row in changes for line in row.below}
     for reason in (one.text for one in verdict.reasons if one.kind not in _NOTES):
-        said = reason
+        text = reason
         for one in verdict.changes:
-            if one.reason in told:
-                said = said.replace(f"{one.state}: {one.reason}", f"{one.state} (see Changes)")
-        yield said
+            if one.reason in shown_lines:
+                text = text.replace(f"{one.state}: {one.reason}", f"{one.state} (see Changes)")
+        yield text
 
 
 def _on_purpose(verdict: Verdict) -> Iterator[str]:

@@ -74,11 +74,11 @@ def _sizes(sizes: pd.Series) -> pd.Series:
 
 def _reasons(frame: pd.DataFrame) -> pd.Series:
     """The words of what did not pass, and below what it is: of too many different ones the rest says where they are."""
-    told = frame["reason"].where(frame["outcome"] != "pass").cat.remove_unused_categories()
-    if len(told.cat.categories) <= MOST_REASONS:
-        return told
-    first = set(told.dropna().drop_duplicates()[:MOST_REASONS])
-    return told.astype(object).where(told.isna() | told.isin(first), "see verdict.json").astype("category")
+    reasons = frame["reason"].where(frame["outcome"] != "pass").cat.remove_unused_categories()
+    if len(reasons.cat.categories) <= MOST_REASONS:
+        return reasons
+    first = set(reasons.dropna().drop_duplicates()[:MOST_REASONS])
+    return reasons.astype(object).where(reasons.isna() | reasons.isin(first), "see verdict.json").astype("category")
 
 
 def _texts(name: str, column: pd.Series) -> dict[str, Any]:

@@ -34,25 +34,25 @@ def print_coloured(text: str) -> None:
 
 def verdict_text(judged: JudgedRun) -> str:
     """The same, with colours; names and outputs are never read as control characters."""
-    told = shown_verdict(judged)
+    shown = shown_verdict(judged)
     rows = [
         (one.phase, one.what, one.where, "; ".join(filter(None, (one.held, one.effect))))
-        for one in told.changes[:_MOST]
+        for one in shown.changes[:_MOST]
     ]
     return templates.text(
         "verdict.txt.j2",
-        told=told,
+        told=shown,
         judged=judged,
         verdict=judged.verdict,
-        expected=_expected(told),
+        expected=_expected(shown),
         changed=columns(rows),
         most=_MOST,
     )
 
 
-def _expected(told: ShownVerdict) -> list[str]:
+def _expected(shown: ShownVerdict) -> list[str]:
     """Of each expectation the line after its outcome: value, interval, n, words; no column that is always empty."""
-    cells = [(one.value, one.interval, f"n {one.one.n}" if one.one.n else "", one.one.text) for one in told.expected]
+    cells = [(one.value, one.interval, f"n {one.one.n}" if one.one.n else "", one.one.text) for one in shown.expected]
     known = [column for column in zip(*cells, strict=True) if any(column)]
     return [visible(line) for line in columns(zip(*known, strict=True))]
 
@@ -70,8 +70,8 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._]+")
 
 def summary(run: ShownRun) -> str:
     """summary.md."""
-    judged, told = run.judged, shown_verdict(run.judged)
-    return markdown("summary.md.j2", run=run, judged=judged, told=told, decision=decision_of(run), most=MOST_SUSPECTS)
+    judged, shown = run.judged, shown_verdict(run.judged)
+    return markdown("summary.md.j2", run=run, judged=judged, told=shown, decision=decision_of(run), most=MOST_SUSPECTS)
 
 
 def tickets(run: ShownRun) -> dict[str, str]:

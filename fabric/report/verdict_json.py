@@ -50,9 +50,9 @@ class ShownHall(NamedTuple):
 
 def shown_hall(hall: Hall) -> ShownHall:
     """One row a point, then RNIC to RNIC; what the numbers are, and which of them judge nothing."""
-    told = any(point.limit_gbps is None and point.gbps is not None for point in hall.points)
+    has_unlimited = any(point.limit_gbps is None and point.gbps is not None for point in hall.points)
     bus = f"Gb/s of bus bandwidth (nccl-tests). At most: {BOUND}"
-    notes = (bus, f"No limit: {NO_LIMIT}") if told else (bus,)
+    notes = (bus, f"No limit: {NO_LIMIT}") if has_unlimited else (bus,)
     return ShownHall(_HEAD, tuple(_rows(hall)), notes)
 
 
@@ -145,10 +145,10 @@ def _changes(verdict: Verdict) -> Iterator[dict[str, Any]]:
     effects = {effect.change_id: effect for effect in verdict.effects}
     for result in verdict.changes:
         effect = effects.get(result.change.change_id)
-        told = None
+        shown_effect = None
         if effect is not None:
             windows = [[window.detect_s, window.recover_s] for window in effect.windows]
-            told = {**jsonable(effect, _EFFECT), "windows": windows, "note": effect.note}
+            shown_effect = {**jsonable(effect, _EFFECT), "windows": windows, "note": effect.note}
         yield {
             **change_document(result.change),
             "phase": result.change.phase,
@@ -156,7 +156,7 @@ def _changes(verdict: Verdict) -> Iterator[dict[str, Any]]:
             "reason": result.reason,
             "windows": [[window.began_s, window.ended_s] for window in result.windows],
             "counters": dict(result.counters),
-            "effect": told,
+            "effect": shown_effect,
         }
 
 

@@ -23,24 +23,24 @@ def inventory_text(found: FoundFabric, *, name: str, backend: str, address: str 
 
     Hosts that told nothing are left out, and named in a comment.
     """
-    told = {host.name: host for host in found.hosts.values() if host.rnics}
-    usual = _usual_gbps(told.values())
-    kept = {host: _in_use(one, usual) for host, one in told.items()}
-    layouts = _layouts(told, kept, usual)
+    answering = {host.name: host for host in found.hosts.values() if host.rnics}
+    usual = _usual_gbps(answering.values())
+    kept = {host: _in_use(one, usual) for host, one in answering.items()}
+    layouts = _layouts(answering, kept, usual)
     names: dict[Platform, str] = {}
     for layout in layouts.values():
         names.setdefault(layout, f"platform-{len(names) + 1}")
     at = {cable.a.node: cable.b.node for cable in found.cables}
-    leaves = {host: _leaves(host, kept[host], at) for host in told}
+    leaves = {host: _leaves(host, kept[host], at) for host in answering}
     return templates.text(
         "inventory.yaml.j2",
-        told=len(told),
+        told=len(answering),
         found=found,
         unread=list(_unread(found)),
         name=name,
         backend=backend,
         ssh=ssh,
-        platforms=[(of, layout, _left_out(layouts, layout, told, kept)) for layout, of in names.items()],
+        platforms=[(of, layout, _left_out(layouts, layout, answering, kept)) for layout, of in names.items()],
         address="" if address == "{name}" else address,
         hosts=_hosts({host: names[layout] for host, layout in layouts.items()}, leaves),
         switches=list(_switches(found, set().union(*leaves.values()), max(usual.values(), default=0.0))),
@@ -49,8 +49,8 @@ def inventory_text(found: FoundFabric, *, name: str, backend: str, address: str 
 
 def _unread(found: FoundFabric) -> Iterator[str]:
     """What nobody answered, equal reasons with all their hosts."""
-    told = ((reason, host.name) for host in found.hosts.values() for reason in host.unread)
-    for reason, hosts in gathered(told).items():
+    reasons = ((reason, host.name) for host in found.hosts.values() for reason in host.unread)
+    for reason, hosts in gathered(reasons).items():
         yield f"{fold(hosts)}: {_comment(reason)}"
     yield from (_comment(reason) for reason in found.unread)
 

@@ -115,8 +115,8 @@ _PROBE = TypeAdapter(Probe)
 
 def planned_fields(probe: Probe) -> Mapping[str, Any]:
     """The fields of a ``replanned`` event: all of a probe that no plan made beforehand tells."""
-    told = asdict(probe)
-    return {"probe": told.pop("probe_id"), **told}
+    fields = asdict(probe)
+    return {"probe": fields.pop("probe_id"), **fields}
 
 
 def replanned(events: Iterable[Event]) -> list[Probe]:

@@ -79,7 +79,7 @@ def read_journal(path: Path) -> tuple[Entry, ...]:
 CLOSED = frozenset({"reverted", "refused", "failed", "lost"})
 """States after which nothing of a change is left on the fabric."""
 
-_MOST_TOLD = 5  # runs
+_MOST_RUNS = 5  # runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ def refuse_while_open(results: Path) -> None:
         elif found:
             left.append(f"{run} may have left changes behind ({names}); take them back: fabric restore {run}")
     if left:
-        raise MayBeLive(some(left, _MOST_TOLD, "; "))
+        raise MayBeLive(some(left, _MOST_RUNS, "; "))
     if at_work:
         raise StoreError(at_work)
 
@@ -182,16 +182,16 @@ def settled(journal: Path, events: Iterable[Event], planned: Sequence[Change]) -
     if not planned or not is_there(journal):
         return results
     still = {one.change_id for one in open_or_may_be_live(journal)}
-    said = "taken back later by fabric restore"
-    told = {result.change.change_id for result in results}
-    untold = "it was not seen taken back"
-    silent = (change for change in planned if change.change_id in still - told)
+    taken_back = "taken back later by fabric restore"
+    recorded = {result.change.change_id for result in results}
+    not_seen = "it was not seen taken back"
+    silent = (change for change in planned if change.change_id in still - recorded)
     return tuple(
-        replace(result, state="failed", reason=said)
+        replace(result, state="failed", reason=taken_back)
         if result.state == "open" and result.change.change_id not in still
         else result
         for result in results
-    ) + tuple(ChangeResult(change, "open", untold) for change in silent)
+    ) + tuple(ChangeResult(change, "open", not_seen) for change in silent)
 
 
 FINAL = CLOSED | {"open"}
@@ -210,11 +210,11 @@ def change_results(events: Iterable[Event], planned: Sequence[Change]) -> tuple[
     and for a change that is not planned: a plan that differs from what was run must not hide one that may be live.
     """
     known = {change.change_id: change for change in planned}
-    told = gathered((event["change"], event) for event in events if event["event"] == "change")
-    for name, those in told.items():
+    by_change = gathered((event["change"], event) for event in events if event["event"] == "change")
+    for name, those in by_change.items():
         if name not in known:
             raise StoreError(f"event {those[0]['seq']}: the plan has no change {name!r}")
-    return tuple(_result(change, told[name]) for name, change in known.items() if name in told)
+    return tuple(_result(change, by_change[name]) for name, change in known.items() if name in by_change)
 
 
 def _result(change: Change, events: Sequence[Event]) -> ChangeResult:

@@ -92,8 +92,11 @@ def read_run(path: Path) -> dict[str, Any]:
         except orjson.JSONDecodeError as exc:
             raise ConfigError.at(file, f"not readable as JSON: {exc}") from exc
     if not isinstance(document, dict) or document.get("format") != RUN_FORMAT:
-        told = str(document.get("format"))[:40] if isinstance(document, dict) else "none"
-        text = f"a run of format {told}, where this version reads {RUN_FORMAT}: read it with the version that wrote it"
+        run_format = str(document.get("format"))[:40] if isinstance(document, dict) else "none"
+        text = (
+            f"a run of format {run_format}, where this version reads {RUN_FORMAT}: "
+            "read it with the version that wrote it"
+        )
         raise ConfigError.at(file, text)
     missing = [key for key in ("run_id", "backend", "baselines", "asked") if key not in document]
     if missing:

@@ -74,9 +74,9 @@ class SampleLog:
         self._log = LineLog(path, LIMITS)
         self._log.add({"every_s": every_s})
 
-    def note(self, kind: str, said: Any) -> None:
+    def note(self, kind: str, content: Any) -> None:
         """Write down something beside the samples (JSON-able)."""
-        self._log.add({"note": kind, "said": said})
+        self._log.add({"note": kind, "said": content})
 
     def add(self, host: str, at_s: float, readings: Readings) -> None:
         """Take one row. Raises StoreError when the disk is bad."""
@@ -258,15 +258,15 @@ class LinkLog(SampleLog):
 
     def __init__(self, run: Path, every_s: float) -> None:
         super().__init__(run / LINKS, every_s)
-        self._told: set[frozenset[End]] = set()
+        self._written_pairs: set[frozenset[End]] = set()
         self._modules: dict[End, LinkModule] = {}
 
     def joined(self, cables: Iterable[tuple[End, End]]) -> None:
         """These ports are joined; each pair is written once."""
         for one, other in cables:
             key = frozenset((one, other))
-            if key not in self._told:
-                self._told.add(key)
+            if key not in self._written_pairs:
+                self._written_pairs.add(key)
                 self.note("cable", [*one, *other])
 
     def plugged(self, end: End, module: LinkModule) -> None:
@@ -295,8 +295,8 @@ def read_links(run: Path) -> LinkSamples | None:
         match line:
             case {"note": "cable", "said": [str(node), str(part), str(other), str(other_part)]}:
                 cables[(node, part), (other, other_part)] = None
-            case {"note": "module", "said": [str(node), str(part), dict(said)]} if said.keys() <= _FIELDS:
-                modules[node, part] = LinkModule(**said)
+            case {"note": "module", "said": [str(node), str(part), dict(module)]} if module.keys() <= _FIELDS:
+                modules[node, part] = LinkModule(**module)
             case {"note": "failed", "said": str(reason)}:
                 failed = reason
     return LinkSamples(read_samples(run, file=LINKS), tuple(cables), modules, failed)

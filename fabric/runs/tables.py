@@ -187,9 +187,9 @@ def _opened(path: Path, name: str) -> pq.ParquetFile:
     import pyarrow.parquet as pq
 
     file = pq.ParquetFile(pa.BufferReader(read_plain(path, MOST_BYTES)))
-    told = file.metadata
-    size = sum(told.row_group(number).total_byte_size for number in range(told.num_row_groups))
-    if told.num_rows > MOST_ROWS or size > MOST_BYTES or file.schema_arrow != schema_of(name):
+    metadata = file.metadata
+    size = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+    if metadata.num_rows > MOST_ROWS or size > MOST_BYTES or file.schema_arrow != schema_of(name):
         raise ValueError(path)
     return file
 
@@ -201,9 +201,9 @@ class WallClock:
         self._since_s, self._utc_s = [0.0], [float("nan")]
         for event in events:
             if event["event"] in ("run_started", "resumed"):
-                told = event.get("utc_s") if event["event"] == "resumed" else _began(run_id)
+                began_utc_s = event.get("utc_s") if event["event"] == "resumed" else _began(run_id)
                 self._since_s.append(event["at_s"])
-                self._utc_s.append(float(told) if isinstance(told, int | float) else float("nan"))
+                self._utc_s.append(float(began_utc_s) if isinstance(began_utc_s, int | float) else float("nan"))
 
     def at(self, seconds: Any) -> np.ndarray[Any, np.dtype[np.datetime64]]:
         """When that was (numbers or NaN); NaT where it is not known."""
@@ -264,8 +264,8 @@ def _more(name: str, before: int | float, value: int | float) -> int | float:
 def changes(events: Iterable[Event], planned: Sequence[Change], clock: WallClock) -> pa.Table:
     """Every state that a planned change came to, in order of time."""
     known = {one.change_id: one for one in planned}
-    told = [event for event in events if event["event"] == "change" and event["change"] in known]
-    rows = [(known[event["change"]], event["state"], event["at_s"]) for event in told]
+    recorded = [event for event in events if event["event"] == "change" and event["change"] in known]
+    rows = [(known[event["change"]], event["state"], event["at_s"]) for event in recorded]
     at_s = [at for _, _, at in rows]
     columns = {
         "change": [one.change_id for one, _, _ in rows],

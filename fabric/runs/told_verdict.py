@@ -33,7 +33,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
-class ToldProbe:
+class StoredProbe:
     """A probe that did not pass: its outcome in one word, the *hosts* of its id, its *share* of a limit it missed."""
 
     probe_id: str
@@ -48,7 +48,7 @@ class ToldProbe:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldVerdict:
+class StoredVerdict:
     """
     A run as its verdict tells it; outcomes in one word, ``pass``.
 
@@ -63,14 +63,14 @@ class ToldVerdict:
     outcome: str
     suspects: tuple[Suspect, ...]
     outcome_of: Mapping[str, str]
-    not_passed: tuple[ToldProbe, ...]
+    not_passed: tuple[StoredProbe, ...]
     hosts: tuple[str, ...] = ()
 
 
 _SUSPECTS = TypeAdapter(tuple[Suspect, ...])
 
 
-def told_verdict(run: Path) -> ToldVerdict | None:
+def stored_verdict(run: Path) -> StoredVerdict | None:
     """
     None where there is none, or one older than what was measured, as after a crash between the two.
 
@@ -86,7 +86,7 @@ def told_verdict(run: Path) -> ToldVerdict | None:
         scenario, run_id, backend, outcome = (str(found[name]) for name in ("scenario", "run_id", "backend", "outcome"))
         outcome_of = {str(entry["component"]): Outcome(entry["outcome"]).value for entry in found["components"]}
         suspects, not_passed = _SUSPECTS.validate_python(found["suspects"]), tuple(map(_probe, found["not_passed"]))
-        return ToldVerdict(run, scenario, run_id, backend, outcome, suspects, outcome_of, not_passed)
+        return StoredVerdict(run, scenario, run_id, backend, outcome, suspects, outcome_of, not_passed)
     except FileNotFoundError:
         return None
     except OSError as exc:
@@ -113,20 +113,20 @@ def is_of_all(run: Path, judged_bytes: int | None) -> bool:
     return judged_bytes is None or now in (0, judged_bytes)
 
 
-def is_told(run: Path) -> bool:
+def is_judged(run: Path) -> bool:
     """Whether verdict.json speaks of all that was measured; what cannot be read does not."""
     try:
-        return told_verdict(run) is not None
+        return stored_verdict(run) is not None
     except StoreError:
         return False
 
 
-def _probe(entry: Mapping[str, Any]) -> ToldProbe:
+def _probe(entry: Mapping[str, Any]) -> StoredProbe:
     """The id of a probe is <phase>/<who>/<name>; who is a host, two joined by +, or words such as 64-hosts."""
     value, limit = entry["value_gbps"], entry["limit_gbps"]
     missed = entry["outcome"] == "fail" and value is not None and limit is not None and value < limit
     hosts = tuple(entry["probe_id"].split("/", 2)[1].split("+"))
-    return ToldProbe(entry["probe_id"], entry["outcome"], hosts, value / limit if missed else None)
+    return StoredProbe(entry["probe_id"], entry["outcome"], hosts, value / limit if missed else None)
 
 
 DECISION = "acceptance.json"
@@ -135,7 +135,7 @@ MOST_DECISION_BYTES = 32 * MIB
 
 
 @dataclass(frozen=True, slots=True)
-class ToldDecision:
+class StoredDecision:
     """
     What acceptance.json says: of all hosts or links that were repaired, and of *each*.
 
@@ -148,10 +148,10 @@ class ToldDecision:
     notes: tuple[str, ...] = ()
 
 
-_DECISION = TypeAdapter(ToldDecision)
+_DECISION = TypeAdapter(StoredDecision)
 
 
-def told_decision(directory: Path) -> ToldDecision | None:
+def stored_decision(directory: Path) -> StoredDecision | None:
     """None where the run has no acceptance.json; StoreError where it cannot be read."""
     try:
         return _DECISION.validate_json(read_plain(directory / DECISION, MOST_DECISION_BYTES))
@@ -164,5 +164,5 @@ def told_decision(directory: Path) -> ToldDecision | None:
 def decision_in(directory: Path) -> Decision | None:
     """What acceptance.json of a run says; None where there is none that can be read."""
     with suppress(StoreError):
-        return found.decision if (found := told_decision(directory)) else None
+        return found.decision if (found := stored_decision(directory)) else None
     return None

@@ -63,10 +63,10 @@ def written_keys(model: Any) -> dict[str, tuple[str, Any]]:
     }
 
 
-def key(default: Any = MISSING, **told: Any) -> Any:
+def key(default: Any = MISSING, **metadata: Any) -> Any:
     """The default of a dataclass's field, and what pydantic's Field says of it: description, alias, bounds."""
-    factory = told.pop("default_factory", MISSING)
-    return field(default=default, default_factory=factory, metadata=told)
+    factory = metadata.pop("default_factory", MISSING)
+    return field(default=default, default_factory=factory, metadata=metadata)
 
 
 class InFiles:
@@ -119,8 +119,8 @@ class WrittenAs(OneOf):
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """From a file by way of the other type; from run.json as the value that it is."""
         made = core_schema.no_info_after_validator_function(self._made, handler.generate_schema(self._written))
-        told = core_schema.plain_serializer_function_ser_schema(to_jsonable_python)
-        return core_schema.json_or_python_schema(handler(source), made, serialization=told)
+        serialization = core_schema.plain_serializer_function_ser_schema(to_jsonable_python)
+        return core_schema.json_or_python_schema(handler(source), made, serialization=serialization)
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         """What an editor should accept: the other type."""

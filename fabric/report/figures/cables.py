@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from fabric.report.figures.style import COLOURS, SERIES, axes, halo, key, said, styled, ticks
+from fabric.report.figures.style import COLOURS, SERIES, axes, halo, key, shown_name, styled, ticks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +60,7 @@ def load(run: Run) -> Figure | None:
             rings["gbps"], rings["row"], "o", ms=12, mew=2, mfc="none", mec=COLOURS["c1"], label="changed on purpose"
         )
     for one in first.itertuples():
-        ax.annotate(f"to {said(one.peer, 22)}", (1.02, one.row), xycoords=("axes fraction", "data"), va="center")
+        ax.annotate(f"to {shown_name(one.peer, 22)}", (1.02, one.row), xycoords=("axes fraction", "data"), va="center")
     ticks(ax.yaxis, list(most.index), range(len(most)))
     ax.set(xlabel="Gb/s, mean of the whole run, busier direction", xlim=(0, 1.05 * float(most.max()) or 1.0))
     ax.set_ylim(len(most) - 0.4, -0.6)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
-from fabric.report.figures.style import COLOURS, SERIES, axes, key, said, styled, ticks
+from fabric.report.figures.style import COLOURS, SERIES, axes, key, shown_name, styled, ticks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,7 +101,9 @@ def _compared(found: pd.DataFrame, label: str, each_in: float) -> tuple[Figure, 
     for rest in order:
         places = [place for place, one in enumerate(shown) if one[0] == rest] or [-9]
         middle = (places[0] + places[-1]) / 2
-        ax.annotate(said(rest, 24), (middle, 0), (0, -34), ("data", "axes fraction"), "offset points", ha="center")
+        ax.annotate(
+            shown_name(rest, 24), (middle, 0), (0, -34), ("data", "axes fraction"), "offset points", ha="center"
+        )
     ax.set(ylim=(0, float(found["gbps"].max()) * 1.14), ylabel="Gb/s")
     ax.grid(visible=False, axis="x")
     ax.margins(x=0.08)
@@ -125,7 +127,7 @@ def scaling(points: pd.DataFrame) -> Figure | None:
     for number, kind in enumerate(kinds):
         own, colour = known[known["kind"].eq(kind)].sort_values("hosts"), SERIES[number % len(SERIES)]
         ax.plot(own["hosts"], own["bound_gbps"], "--", color=colour, linewidth=1)
-        ax.plot(own["hosts"], own["gbps"], color=colour, marker="os^Dv"[number % 5], label=said(kind))
+        ax.plot(own["hosts"], own["gbps"], color=colour, marker="os^Dv"[number % 5], label=shown_name(kind))
     ax.set_xscale("log", base=2)
     every = sorted(known["hosts"].unique())
     ticks(ax.xaxis, [f"{one:,}" for one in every], every)

@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 
 from fabric.model.part import Part
 from fabric.report.figures.samples import peers, through
-from fabric.report.figures.style import COLOURS, axes, hours, key, said, signs, styled
+from fabric.report.figures.style import COLOURS, axes, hours, key, shown_name, signs, styled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +63,7 @@ def course(run: Run, part: str, probes: Collection[str] = ()) -> Figure:
     ax.set_ylim(low - 2 - 0.12 * (high - low), high + 2)
     _worst(ax, own, unit_s)
     ax.set_ylabel("% of normal")
-    dot = Line2D([], [], color=COLOURS["c0"], marker=".", linestyle="none", label=said(part, 48))
+    dot = Line2D([], [], color=COLOURS["c0"], marker=".", linestyle="none", label=shown_name(part, 48))
     key(ax, dot, _BAND, columns=1)
     if not warm.empty:
         ax.set_xlabel("")
@@ -72,7 +72,7 @@ def course(run: Run, part: str, probes: Collection[str] = ()) -> Figure:
         hours(below, last_s)
         below.step(warm["at_s"] / unit_s, warm["value"], where="post", color=COLOURS["c1"], linewidth=1.4)
         below.set_ylabel("C")
-        below.set_title(f"temperature: {said(warm['name'].iloc[0])} of {said(warm['part'].iloc[0], 24)}")
+        below.set_title(f"temperature: {shown_name(warm['name'].iloc[0])} of {shown_name(warm['part'].iloc[0], 24)}")
     return made
 
 
@@ -96,7 +96,7 @@ def against_peers(run: Run, part: str, probes: Collection[str] = ()) -> Figure:
         ax.plot([middle] * 2, [y - 0.2, y + 0.2], color=COLOURS["c0"], linewidth=2)
         ax.plot([100 * one.required] * 2, [y - 0.25, y + 0.25], color=COLOURS["ink"], linewidth=1.4)
         across = ax.get_yaxis_transform()
-        ax.text(0, y - 0.42, said(one.name, 36), va="center", transform=across)
+        ax.text(0, y - 0.42, shown_name(one.name, 36), va="center", transform=across)
         numbers = f"{one.gbps:,.0f} of {one.normal:,.0f} Gb/s"
         ax.text(1, y - 0.42, numbers, va="center", ha="right", transform=across)
         seen += [low / 100, high / 100] if alike.any() else []

@@ -20,7 +20,7 @@ from fabric.report.figures.style import (
     cells,
     colour_class,
     halo,
-    said,
+    shown_name,
     signs,
     styled,
     ticks,
@@ -68,8 +68,8 @@ def worst(run: Run) -> pd.DataFrame:
     least, middle = ends.min().reset_index(), ends.median().reset_index()
     every = least.where(~least["paired"], middle)
     every["outcome"] = [_WORST[int(place)] for place in every["place"]]
-    told = every.groupby(["kind", "what"], sort=False)["share"].transform("count").gt(0)
-    return every.loc[told | every["outcome"].ne("pass"), ["host", "kind", "what", "share", "outcome"]]
+    has_share = every.groupby(["kind", "what"], sort=False)["share"].transform("count").gt(0)
+    return every.loc[has_share | every["outcome"].ne("pass"), ["host", "kind", "what", "share", "outcome"]]
 
 
 @styled
@@ -129,7 +129,7 @@ def hall(
     marks = [(*at[one.Index], _WORST[int(one.place)], one.Index) for one in shown.dropna(subset="place").itertuples()]
     signs(ax, [(x + 0.45, y + 0.45, outcome) for x, y, outcome, _ in marks], 6)
     for x, y, _, host in [mark for mark in marks if mark[2] in ("fail", "error")][:_MOST_NAMED]:
-        ax.text(x + 1.1, y + 0.45, said(host, 18), va="center", path_effects=[halo()], zorder=7)
+        ax.text(x + 1.1, y + 0.45, shown_name(host, 18), va="center", path_effects=[halo()], zorder=7)
     ticks(ax.yaxis, list(racks)[::columns], [line * (down + 0.5) + 0.45 for line in range(lines)], most=10)
     ax.set_xticks([])
     _edges(ax, (width - left_in - 0.1) / square, lines * (down + 0.5))
@@ -151,7 +151,7 @@ def loopback(run: Run, host: str, *, below: float = float("inf")) -> Figure | No
     least = own.groupby(["rnic", "endpoint"], observed=True)["of_normal"].min().unstack()
     ends = sorted(least.columns, key=lambda name: (not name.startswith("numa"), _natural(name)))
     least = least.reindex(index=sorted(least.index, key=_natural), columns=ends)
-    words = f"{said(host, 18)}: loopback, % of the median of all hosts"
+    words = f"{shown_name(host, 18)}: loopback, % of the median of all hosts"
     made, ax = _map(words, least, cell_in=(0.36, 0.25), above_in=0.2, legend=False)
     for (rnic, end), value in least.stack().items():
         colour = COLOURS["paper"] if value < BOUNDS[3] else COLOURS["ink"]
@@ -250,8 +250,8 @@ def _map(
     values = shares.to_numpy(float)
     cells(ax, ((x, y, colour_class(values[y, x])) for y in range(len(rows)) for x in range(len(columns))), 0.92, 0.92)
     if outcomes is not None:
-        told = outcomes.fillna("").to_numpy()
-        signs(ax, [(x + 0.46, y + 0.46, told[y, x]) for y in range(len(rows)) for x in range(len(columns))], 6)
+        cell_outcomes = outcomes.fillna("").to_numpy()
+        signs(ax, [(x + 0.46, y + 0.46, cell_outcomes[y, x]) for y in range(len(rows)) for x in range(len(columns))], 6)
     for axis, names, step_in in ((ax.xaxis, columns, across_in), (ax.yaxis, rows, down_in)):
         every = max(1, ceil(0.17 / step_in))
         ticks(axis, names[::every], [place + 0.46 for place in range(0, len(names), every)], most=18)
@@ -269,7 +269,7 @@ def _kinds(ax: Axes, kinds: Sequence[str]) -> None:
     step_in = ax.bbox.width / ax.figure.dpi / len(kinds)
     above_in = (ax.figure.bbox.height - ax.bbox.y1) / ax.figure.dpi
     for kind in dict.fromkeys(kinds):
-        x, name = kinds.index(kind), said(kind, 22)
+        x, name = kinds.index(kind), shown_name(kind, 22)
         line = 0 if free[0] <= x else 1
         free[line] = x + 0.085 * len(name) / step_in
         ax.axvline(x - 0.04, color=COLOURS["muted"], linewidth=0.8)

@@ -87,7 +87,7 @@ def axes(
     return made.add_axes(box)
 
 
-def said(text: object, most: int = 40) -> str:
+def shown_name(text: object, most: int = 40) -> str:
     """A name as a figure shows it: what hosts or files say is made visible, and cut."""
     return cut(visible(str(text)), most)
 
@@ -196,9 +196,9 @@ def _svg(made: Figure, *, transparent: bool) -> str:
 
 
 _HARMFUL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-"""Nothing of it gets here by way of ``said``; what would all the same is left out."""
+"""Nothing of it gets here by way of ``shown_name``; what would all the same is left out."""
 
 
 def ticks(axis: Axis, names: Sequence[str], at: Iterable[float], *, most: int = 24) -> None:
     """Names at places of an axis."""
-    axis.set_ticks(list(at), labels=[said(name, most) for name in names])
+    axis.set_ticks(list(at), labels=[shown_name(name, most) for name in names])

@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 from fabric.model.text import unfold
 from fabric.report.figures.configurations import collectives
 from fabric.report.figures.samples import SHARING, TOGGLES, UPPER, disturbed
-from fabric.report.figures.style import COLOURS, axes, hours, key, said, spans, styled
+from fabric.report.figures.style import COLOURS, axes, hours, key, shown_name, spans, styled
 
 if TYPE_CHECKING:
     import numpy as np
@@ -160,7 +160,7 @@ def _bands(ax: Axes, bands: pd.DataFrame, lanes: Sequence[str], last_s: float, u
             x = [one.began_s / unit_s, max(end_s, one.began_s + least) / unit_s]
             ax.plot(x, [y, y], color=colour, linewidth=6, solid_capstyle="butt", clip_on=False, transform=above)
         parts = own["part"].nunique()
-        words = said(kind, 18) + (f", {parts}" if parts > 1 else "")
+        words = shown_name(kind, 18) + (f", {parts}" if parts > 1 else "")
         ax.text(-0.01, y, words, transform=ax.transAxes, va="center", ha="right")
 
 
@@ -205,7 +205,7 @@ def counters(run: Run, hosts: Collection[str] = ()) -> Figure | None:
         ax.vlines(own["at_s"] / unit_s, 0, own["delta"], color=COLOURS["fail"], linewidth=2)
         most = float(own["delta"].max())
         grown = f"+{one.sum:,.0f} in {len(own):,} steps, at most +{most:,.0f}"
-        ax.set_title(f"{said(one.part, 40)} {said(one.name)}: {grown}")
+        ax.set_title(f"{shown_name(one.part, 40)} {shown_name(one.name)}: {grown}")
         ax.set_yticks([])
         ax.set_ylim(0, most * 1.05)
         if number < len(total) - 1:
