@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from fabric.app.scheduler import standing  # noqa: E402
-from fabric.runs.told_verdict import VERDICT  # noqa: E402
+from fabric.runs.stored_verdict import VERDICT  # noqa: E402
 
 FABRIC = (sys.executable, "-c", "from fabric.cli.main import run; run()")
 FAULTS = ("{host}/mlx5_3:port:slow=0.5", "{host}/mlx5_5:slow=0.6", "{host}/mlx5_1:port:slow=0.8")

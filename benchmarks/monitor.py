@@ -67,9 +67,9 @@ class Lines:
 
     start = go_on
 
-    def start_sampling(self, host: str, sources: Sequence[Source], period_s: float, told_s: float) -> Ticket:
+    def start_sampling(self, host: str, sources: Sequence[Source], period_s: float, batch_s: float) -> Ticket:
         """What is read often is sent, five seconds at once; the rest never."""
-        del host, told_s
+        del host, batch_s
         ticket = len(self._names) + 1
         self._names[ticket] = tuple(one.path for one in sources) if period_s == 1.0 else ()
         self._decoders[ticket] = LineDecoder("x")

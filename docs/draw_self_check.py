@@ -21,7 +21,7 @@ from rich.text import Text
 from fabric.app.prepare import Given, prepare
 from fabric.app.run import run
 from fabric.report.progress import ConsoleProgress
-from fabric.report.told import verdict_text
+from fabric.report.verdict_text import verdict_text
 from fabric.wiring import BACKENDS
 
 ROOT = Path(__file__).resolve().parent.parent

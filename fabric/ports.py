@@ -12,7 +12,7 @@ from fabric.model.command import Command, CommandResult
 if TYPE_CHECKING:
     from fabric.model.inventory import Inventory
 
-TOLD_S = 0.5
+BATCH_S = 0.5
 """Rows of samples that were read in so many seconds arrive together, unless something else is asked for."""
 
 Ticket = int
@@ -108,9 +108,9 @@ class Executor(Protocol):
     def wait(self, until_s: float) -> Sequence[Happening]:
         """Block until something happened or the clock reads *until_s*; return all that happened, oldest first."""
 
-    def start_sampling(self, host: str, sources: Sequence[Source], period_s: float, told_s: float = TOLD_S) -> Ticket:
+    def start_sampling(self, host: str, sources: Sequence[Source], period_s: float, batch_s: float = BATCH_S) -> Ticket:
         """
-        Begin to sample, not oftener than every 0.01 s; rows arrive those of *told_s* at once.
+        Begin to sample, not oftener than every 0.01 s; rows arrive those of *batch_s* at once.
 
         Never blocks and never raises for a host; sampling that cannot go on is Lost, which ``wait`` tells.
         """

@@ -43,8 +43,8 @@ from fabric.runs.run_directory import raw_entries, run_path
 from fabric.runs.run_document import PastRun, go_on_command, read_identity, read_past_run, read_run, refuse_own_record
 from fabric.runs.run_lock import running
 from fabric.runs.samples import read_links, read_samples
+from fabric.runs.stored_verdict import DECISION, MOST_VERDICT_BYTES, VERDICT, decision_in, history_bytes, is_judged
 from fabric.runs.tables import have_tables, schema_of, write_table
-from fabric.runs.told_verdict import DECISION, MOST_VERDICT_BYTES, VERDICT, decision_in, history_bytes, is_judged
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +54,7 @@ def report_makers() -> Mapping[str, Callable[[ShownRun], str]]:
     """File name and what makes it, from the run alone; the libraries that these take are imported only now."""
     from fabric.report.exports import junit_xml, metrics_text
     from fabric.report.page import page
-    from fabric.report.told import summary
+    from fabric.report.verdict_text import summary
 
     return {"report.html": page, "junit.xml": junit_xml, "metrics.prom": metrics_text, "summary.md": summary}
 
@@ -69,7 +69,7 @@ def _write_reports(run: ShownRun, directory: Path) -> None:
 
 def write_tickets(run: ShownRun, directory: Path) -> None:
     """A ticket for each suspect; those of an older verdict go. Raises OSError when the disk says no."""
-    from fabric.report.told import tickets
+    from fabric.report.verdict_text import tickets
 
     found: Mapping[str, str] = {}
     with _reporting_defects(TICKETS):

@@ -12,7 +12,7 @@ from fabric.checks import held, wiring
 from fabric.checks.found import WALK_MOST_BYTES, discover
 from fabric.checks.held import held_on, holders
 from fabric.checks.kind import HostNeeds, host_needs, signed, unknown
-from fabric.checks.pre_flight import ORCHESTRATOR, REACH, installed, pre_flight, told_by_inventory
+from fabric.checks.pre_flight import ORCHESTRATOR, REACH, installed, inventory_findings, pre_flight
 from fabric.config.blueprint import Blueprint, read_blueprint
 from fabric.config.inventory import load_inventory
 from fabric.config.scenario import load_scenario
@@ -195,7 +195,7 @@ def check(
     found = list(signed(ORCHESTRATOR, installed(version_of)))
     if scenario is not None:
         refuse_unguarded(scenario, name)
-        found += signed(ORCHESTRATOR, told_by_inventory(scenario, inventory))
+        found += signed(ORCHESTRATOR, inventory_findings(scenario, inventory))
     needs = host_needs(scenario, names, inventory, backend=name)
     with closing(make_executor(name, inventory)) as executor:
         started_s = executor.now()

@@ -23,8 +23,8 @@ from fabric.runs import run_document
 from fabric.runs.plain_file import MIB, read_plain, reading
 from fabric.runs.run_directory import RUN, run_folders
 from fabric.runs.run_lock import running
+from fabric.runs.stored_verdict import StoredVerdict, decision_in, stored_verdict
 from fabric.runs.tables import read_table
-from fabric.runs.told_verdict import StoredVerdict, decision_in, stored_verdict
 from fabric.tools.records import BATCH, Record, UnreadableLines, read_records
 
 _MOST_CLOSED = 5

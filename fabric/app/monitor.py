@@ -62,7 +62,7 @@ class Alarm:
     kind: str
     outcome: Outcome
     parts: tuple[str, ...]
-    said: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,7 @@ class Monitor:
         self._began_s = executor.now()
         settings = SampleSettings(every_s=every_s, counters=False, temperatures=False, traffic=True)
         self._fleet = Fleet([inventory.topology.hosts[name] for name in hosts], every_s, self._began_s)
-        self._watch = Watch(executor, self._fleet, settings, told_s=BATCH_S)
+        self._watch = Watch(executor, self._fleet, settings, batch_s=BATCH_S)
         self._counts: Counter[str] = Counter()
         self.alarms: deque[Alarm] = deque(maxlen=MOST_ALARMS)
         self._gbps: Mapping[str, tuple[float, float]] = {}
@@ -293,7 +293,7 @@ class Monitor:
             self._say(one)
         if rest := listed[MOST_A_STEP:]:
             parts = tuple(dict.fromkeys(part for one in rest for part in one.parts))
-            self._say(replace(rest[0], parts=parts, said=f"{len(rest)} more alarms"))
+            self._say(replace(rest[0], parts=parts, text=f"{len(rest)} more alarms"))
 
     def _now(self) -> FleetSeen:
         used, fleet = resource.getrusage(resource.RUSAGE_SELF), self._fleet
@@ -312,7 +312,7 @@ class Monitor:
 def alarm_line(alarm: Alarm) -> str:
     """When, how bad, of which parts, and what."""
     word = alarm.outcome.name if alarm.outcome is not Outcome.PASS else "-"
-    return f"{alarm.at:%Y-%m-%d %H:%M:%S}  {word:12}  {shown_parts(alarm.parts)}  {alarm.said}"
+    return f"{alarm.at:%Y-%m-%d %H:%M:%S}  {word:12}  {shown_parts(alarm.parts)}  {alarm.text}"
 
 
 def closing_line(seen: FleetSeen) -> str:

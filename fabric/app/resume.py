@@ -34,7 +34,7 @@ from fabric.runs.run_directory import RunDirectory, run_path
 from fabric.runs.run_document import PastRun, baselines_from, go_on_command, own_version, read_run
 from fabric.runs.run_lock import holding, refuse_at_work
 from fabric.runs.samples import close_samples
-from fabric.runs.told_verdict import is_judged
+from fabric.runs.stored_verdict import is_judged
 
 MOST_DIFFERENCES = 12
 """So many are told; a person needs to see what kind it is, not all (a choice)."""

@@ -42,7 +42,7 @@ from fabric.runs.plain_file import read_plain
 from fabric.runs.run_directory import RUN, run_folders
 from fabric.runs.run_document import MOST_BYTES as RUN_BYTES
 from fabric.runs.run_lock import running
-from fabric.runs.told_verdict import DECISION, stored_decision, stored_verdict
+from fabric.runs.stored_verdict import DECISION, stored_decision, stored_verdict
 from fabric.tools import slurm
 from fabric.tools.driver import complaint
 

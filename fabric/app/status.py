@@ -24,7 +24,7 @@ from fabric.runs.plain_file import is_there, storing, write_durably
 from fabric.runs.run_directory import run_folders, run_path
 from fabric.runs.run_document import go_on_command, read_run
 from fabric.runs.run_lock import running
-from fabric.runs.told_verdict import decision_in, stored_verdict
+from fabric.runs.stored_verdict import decision_in, stored_verdict
 
 SLOW = 0.8
 """A sample below this share of the median of its like is drawn as slow (a choice: what is really slow, the verdict

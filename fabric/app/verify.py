@@ -42,7 +42,7 @@ from fabric.runs.run_directory import FOLDER as RAW
 from fabric.runs.run_directory import run_path
 from fabric.runs.run_document import own_version, read_identity
 from fabric.runs.run_lock import running
-from fabric.runs.told_verdict import DECISION, VERDICT
+from fabric.runs.stored_verdict import DECISION, VERDICT
 
 NAMESPACE = "fabric-certificate"
 """What is signed with it: a signature made for another purpose is none."""

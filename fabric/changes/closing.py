@@ -105,7 +105,7 @@ def _by_ip(end: AdapterEnd, context: Context) -> _Way:
         asked = interfaces.forgotten(name, what)
         there = interfaces.read_forgotten(what, *(yield from plainly(end.host, asked)))
         back += [interfaces.given_back(name, what, words) for words in there]
-        checks += [Check(asked, tuple(map(interfaces.told_again, there)))] if there else []
+        checks += [Check(asked, tuple(map(interfaces.printed_pattern, there)))] if there else []
     return seen, apply, tuple(back), tuple(checks)
 
 

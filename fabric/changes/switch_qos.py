@@ -93,7 +93,7 @@ class SwitchQos(Kind):
         path = ("qos", self.profile, GLOBAL) + (() if self.queue is None else ("traffic-class", str(self.queue)))
         found = []
         for key, (label, on) in self.now(name, usual).items():
-            explicit = known.said.get(key)
+            explicit = known.explicit.get(key)
             if on is None or explicit not in (None, WORDS[key][int(on)]):
                 raise Refused(f"{name}: {' '.join(path)} {key} is set to {explicit}, and nv show qos roce says {on}")
             setting = Setting(key, WORDS[key][int(on)], path)

@@ -208,7 +208,7 @@ def installed(version_of: Callable[[str], str | None]) -> Iterator[Finding]:
         )
 
 
-def told_by_inventory(scenario: Scenario, inventory: Inventory) -> Iterator[Finding]:
+def inventory_findings(scenario: Scenario, inventory: Inventory) -> Iterator[Finding]:
     """What the scenario's changes need to know from the inventory."""
     if inventory.changes.via is None and None in altering(scenario, inventory):
         yield problem(

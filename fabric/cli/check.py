@@ -38,7 +38,7 @@ def check_command(
     del lasts_s
     from fabric.app.check import check
     from fabric.report.check import check_document, check_text
-    from fabric.report.told import print_coloured
+    from fabric.report.verdict_text import print_coloured
 
     found = check(scenario, inventory_path=inventory, make_executor=make_executor, **asked)
     if as_json:

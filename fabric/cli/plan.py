@@ -35,7 +35,7 @@ def plan_command(given: Given, backend: str | None, *, reserve: bool, as_json: b
     from fabric.app.prepare import backend_of, refuse_unguarded
     from fabric.app.scheduler import minutes
     from fabric.report.plan import plan_document, plan_text
-    from fabric.report.told import print_coloured
+    from fabric.report.verdict_text import print_coloured
 
     asked = asked_for(given, outline=True, **repair)
     refuse_unguarded(asked.scenario, backend_of(asked.inventory, backend, given.faults))

@@ -144,8 +144,8 @@ def show(run: ShownRun, *, as_json: bool) -> int:
     """Print a judged run and give its exit code; of a post-repair validation the decision."""
     from fabric.app.analyze import decided
     from fabric.report.decision import acceptance_document, acceptance_text, decided_exit_code
-    from fabric.report.told import print_coloured, verdict_text
     from fabric.report.verdict_json import verdict_document
+    from fabric.report.verdict_text import print_coloured, verdict_text
 
     judged, decision = run.judged, decided(run)
     code = decided_exit_code(judged.verdict, decision)

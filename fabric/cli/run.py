@@ -24,7 +24,7 @@ from fabric.cli.options import (
 )
 from fabric.cli.plan import asked_for
 from fabric.cli.report import act_on, nodes_for, show
-from fabric.engine.interruption import interrupt_when_told_to_end
+from fabric.engine.interruption import interrupt_on_signals
 from fabric.errors import ConfigError
 from fabric.model.outcome import Outcome
 from fabric.report.output import visible, warn
@@ -91,7 +91,7 @@ def run_command(
     from fabric.app.run import run
     from fabric.config.baselines import out_of_reach_line
 
-    interrupt_when_told_to_end()  # what runs on hosts is ended, what was measured is kept
+    interrupt_on_signals()  # what runs on hosts is ended, what was measured is kept
     asked = asked_for(given, because=because, quick=quick, links=links)
     name = backend_of(asked.inventory, backend, given.faults)
     refuse_unguarded(asked.scenario, name)
@@ -119,7 +119,7 @@ def resume_command(run: Path, *, force: bool, yes: bool, **how: Any) -> int:
     from fabric.app.resume import look, resume
     from fabric.config.baselines import out_of_reach_line
 
-    interrupt_when_told_to_end()
+    interrupt_on_signals()
     past, differs = look(run, force=force)
     for text in differs:
         _say(f"gone on all the same: {text}")

@@ -73,7 +73,7 @@ class Interruption:
         return inf if self._stop_file is None else self._stop_file.next_s
 
 
-def interrupt_when_told_to_end() -> None:
+def interrupt_on_signals() -> None:
     """
     From now on SIGTERM and SIGHUP end this process as Ctrl-C does: in order, with KeyboardInterrupt.
 

@@ -29,7 +29,7 @@ from fabric.model.sampling import SampleSettings, Value
 from fabric.model.scenario import Scenario
 from fabric.model.text import fold
 from fabric.model.topology import Host
-from fabric.ports import TOLD_S, Executor, Happening, Lost, Sampled, Source, Ticket
+from fabric.ports import BATCH_S, Executor, Happening, Lost, Sampled, Source, Ticket
 from fabric.probes.sources import SLOWLY, Meaning, congestion_sources, meaning, sources_of
 from fabric.runs.samples import SAMPLES as FILE
 from fabric.runs.samples import End, LinkLog, LinkModule, SampleLog, SampleTaker
@@ -96,11 +96,11 @@ class Watch(Beside):
         log: SampleTaker,
         settings: SampleSettings,
         *,
-        told_s: float = TOLD_S,
+        batch_s: float = BATCH_S,
         stop: Path | None = None,
     ) -> None:
         super().__init__(executor)
-        self._batch_s = told_s
+        self._batch_s = batch_s
         self._settings = settings
         self._log, self._stop, self._storms = log, stop, PauseStorms()
         self._series: dict[Ticket, _Series] = {}

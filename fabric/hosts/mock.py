@@ -9,7 +9,7 @@ from math import inf
 from fabric.agent.sampling import tool_row
 from fabric.errors import CommandTimeout, HostUnreachable
 from fabric.model.command import Command, CommandResult
-from fabric.ports import TOLD_S, Ended, Happening, Lost, Ready, Sampled, Source, Ticket
+from fabric.ports import BATCH_S, Ended, Happening, Lost, Ready, Sampled, Source, Ticket
 from fabric.sim.hosts.timeline import Exited
 from fabric.sim.tools.sysfs import Readings
 from fabric.sim.world import World
@@ -105,9 +105,9 @@ class MockExecutor:
     def wake(self) -> None:
         """Nothing here ever blocks."""
 
-    def start_sampling(self, host: str, sources: Sequence[Source], period_s: float, told_s: float = TOLD_S) -> Ticket:
+    def start_sampling(self, host: str, sources: Sequence[Source], period_s: float, batch_s: float = BATCH_S) -> Ticket:
         """Begin to sample a moment from now, and tell each row at once. A simulated host expands few patterns."""
-        del told_s
+        del batch_s
         self._last = ticket = self._last + 1
         lost = self._samplings.start(ticket, host, sources, period_s, self._now_s + LATENCY_S)
         if lost is not None:

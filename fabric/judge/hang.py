@@ -74,7 +74,7 @@ def judge_hang(evidence: JobEvidence) -> Hang:
         tuple(standing),
         tuple(suspects),
         ranks=evidence.ranks | evidence.places.keys() | {trace.rank for trace in evidence.traces},
-        told=frozenset(trace.rank for trace in evidence.traces),
+        reporting=frozenset(trace.rank for trace in evidence.traces),
         all_known=all_known,
         hosts=hosts,
         next_tests=tests,

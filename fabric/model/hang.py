@@ -146,15 +146,15 @@ class Hang:
     """
     The verdict: where the job stands still (the causes first), who is waited for, what to test now.
 
-    *ranks* are those of the job, *all_known* where something says that there are no others; *told* are those that tell
-    something themselves. *hosts* shall be tested, with their neighbours (*next_tests*).
+    *ranks* are those of the job, *all_known* where something says that there are no others; *reporting* those that
+    say something themselves. *hosts* shall be tested, with their neighbours (*next_tests*).
     """
 
     outcome: Outcome
     standstills: tuple[Standstill, ...]
     suspects: tuple[HangSuspect, ...]
     ranks: frozenset[int]
-    told: frozenset[int]
+    reporting: frozenset[int]
     all_known: bool
     hosts: tuple[str, ...] = ()
     next_tests: tuple[PairTest, ...] = ()

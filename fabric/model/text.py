@@ -31,11 +31,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-MOST_SAID = 4
+MOST_SHOWN = 4
 """So many of one sort are said, where how many more there are is enough of the others."""
 
 
-def some(names: Sequence[str], most: int = MOST_SAID, apart: str = ", ") -> str:
+def some(names: Sequence[str], most: int = MOST_SHOWN, apart: str = ", ") -> str:
     """The first of them, and how many more there are."""
     rest = len(names) - most
     return apart.join(names[:most]) + (f"{';' if apart == '; ' else ''} and {rest:,} more" if rest > 0 else "")

@@ -81,7 +81,7 @@ class Recurrence(Enum):
 
     SEEN_ONCE = "seen once: measure it again"
     CONFIRMED = "confirmed by others"
-    IN_COMPANY = "only while others may have been in its way, and these were as bad: congestion, no part"
+    CONGESTED = "only while others may have been in its way, and these were as bad: congestion, no part"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class ProbeVerdict:
     missing: str = ""
     recurrence: Recurrence | None = None
 
-    def told(self) -> ProbeVerdict:
+    def with_recurrence(self) -> ProbeVerdict:
         """With the recurrence in its reason."""
         return self if self.recurrence is None else replace(self, reason=f"{self.reason}; {self.recurrence.value}")
 

@@ -16,7 +16,7 @@ from fabric.report import templates
 from fabric.report.output import columns, jsonable
 from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import EXIT_CODES, MAY_BE_LIVE, exit_code
-from fabric.runs.told_verdict import stored_decision
+from fabric.runs.stored_verdict import stored_decision
 
 FORMAT = 1
 

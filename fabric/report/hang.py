@@ -22,7 +22,7 @@ def hang_document(hang: Hang) -> dict[str, Any]:
         "outcome": hang.outcome.value,
         "exit_code": EXIT_CODES[hang.outcome],
         "ranks": len(hang.ranks),
-        "told_nothing": sorted(hang.ranks - hang.told),
+        "told_nothing": sorted(hang.ranks - hang.reporting),
         "standstills": jsonable(hang.standstills),
         "suspects": [{**jsonable(one), "why": _why(one)} for one in hang.suspects],
         "hosts_to_test": list(hang.hosts),
@@ -85,7 +85,7 @@ def _reasons(hang: Hang) -> Iterator[str]:
         yield "network, GPU, or a job that works: dump again after a minute; if the number is the same, test the hosts"
     if hang.in_exchange:
         yield f"a send or receive is not over on {_ranks(sorted(hang.in_exchange))}; these are not compared with others"
-    if hang.told and not hang.standstills and not hang.suspects and not hang.in_exchange:
+    if hang.reporting and not hang.standstills and not hang.suspects and not hang.in_exchange:
         yield "if the job hangs all the same, it hangs outside these collectives"
     if not hang.all_known:
         yield "how many ranks the job has is not known: some may be missing here (--ranks says all)"

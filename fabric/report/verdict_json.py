@@ -13,7 +13,7 @@ from fabric.model.verdict import Hall, JudgedRun, Suspect, Verdict
 from fabric.report.output import columns, jsonable
 from fabric.report.plan import change_document
 from fabric.report.templates import text_of
-from fabric.runs.told_verdict import FORMAT, KEY
+from fabric.runs.stored_verdict import FORMAT, KEY
 
 BOUND = "the most that RNICs' lines and the cables between switches carry, by the inventory, whatever the routing"
 """Where the bound comes from."""

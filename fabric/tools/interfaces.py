@@ -109,7 +109,7 @@ def given_back(interface: str, what: tuple[str, str], words: tuple[str, ...]) ->
     return ("ip", *what, "replace", *words, "dev", word(interface, "interface"))
 
 
-def told_again(words: tuple[str, ...]) -> str:
+def printed_pattern(words: tuple[str, ...]) -> str:
     """A pattern (grep -E) for what ``forgotten`` prints of it: the address, or where a route goes and by whom."""
     by = words.index("via") if "via" in words else 0
     shown = [re.sub(r"([.])", r"[\1]", one) for one in (words[0], *words[by + 1 : by + 2])]

@@ -102,12 +102,12 @@ def read_ports(
 @dataclass(frozen=True, slots=True)
 class Global:
     """
-    What ``default-global`` is set to by hand, *said*, and which ports have a profile *apart* from it, of one kind.
+    What ``default-global`` is set to by hand, *explicit*, and which ports have a profile *apart* from it, of one kind.
 
     *together*: the queues that are set along with the one that is asked for, as one list; empty when none are.
     """
 
-    said: Mapping[str, str]
+    explicit: Mapping[str, str]
     apart: tuple[str, ...]
     together: str
 

@@ -75,7 +75,7 @@ def test_traffic_that_stops_is_told() -> None:
     (stopped,) = said
     assert (stopped.kind, stopped.outcome) == ("traffic", Outcome.MARGINAL)
     assert set(stopped.parts) >= {"gpu001/mlx5_0:tx", "gpu002/mlx5_0:rx"}
-    assert "has stopped: 0.0 Gb/s" in stopped.said
+    assert "has stopped: 0.0 Gb/s" in stopped.text
     assert seen.exit_code == 0
 
 
@@ -88,7 +88,7 @@ def test_a_counter_that_grows_each_second_is_told_when_it_has_doubled() -> None:
         told += len(list(fleet.step(float(second))))
     assert 6 <= told <= 8
     assert fleet.bad == {"gpu001/mlx5_0:port": Outcome.MARGINAL}
-    assert list(fleet.step(90_000.0))[-1].said == "counted nothing for 24 h 00 min"
+    assert list(fleet.step(90_000.0))[-1].text == "counted nothing for 24 h 00 min"
     assert fleet.bad == {}
 
 
@@ -102,7 +102,7 @@ def test_what_was_counted_while_a_host_was_away_is_not_known() -> None:
     fleet.add("gpu001", 62.0, {("mlx5_0", "link_downed"): 4})
     fleet.add("gpu001", 61.5, {("mlx5_0", "link_downed"): 3})
     (found,) = fleet.step(63.0)
-    assert (found.outcome, found.said.split(" after ")[0]) == (Outcome.FAIL, "1 time down")
+    assert (found.outcome, found.text.split(" after ")[0]) == (Outcome.FAIL, "1 time down")
 
 
 def test_many_parts_are_few_words() -> None:

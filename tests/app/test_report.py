@@ -15,7 +15,7 @@ from fabric.app.prepare import Given
 from fabric.cli.main import main
 from fabric.runs.plain_file import write_durably
 from fabric.runs.run_lock import holding
-from fabric.runs.told_verdict import DECISION as FILE
+from fabric.runs.stored_verdict import DECISION as FILE
 from tests.scenario.repaired_rack import BAD, HEALTHY, POST_REPAIR, checked
 
 

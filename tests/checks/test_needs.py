@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from fabric.changes.kind import Alters
 from fabric.checks.kind import HostNeeds, host_needs, with_peers
-from fabric.checks.pre_flight import installed, told_by_inventory
+from fabric.checks.pre_flight import installed, inventory_findings
 from fabric.config.inventory import load_inventory
 from fabric.model.change import ChangeSettings, ChangeSpec, SubnetManager
 from fabric.model.inventory import Inventory
@@ -98,10 +98,10 @@ def test_routing_is_changed_where_the_subnet_managers_are() -> None:
 def test_switches_that_nobody_can_reach_are_told() -> None:
     """``via`` is missing in the inventory."""
     scenario = _scenario(changes=(port_flap("su0-leaf3--spine2", down=5.0),))
-    (one,) = told_by_inventory(scenario, RACK)
+    (one,) = inventory_findings(scenario, RACK)
     assert "'via'" in one.advice
-    assert list(told_by_inventory(scenario, _with(via="gpu001"))) == []
-    assert list(told_by_inventory(_scenario(), RACK)) == []
+    assert list(inventory_findings(scenario, _with(via="gpu001"))) == []
+    assert list(inventory_findings(_scenario(), RACK)) == []
 
 
 def test_another_fabric_in_the_environment_is_told() -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from benchmarks.killed_runs import forked, killed_and_resumed, whole_run, write_scenario
 from benchmarks.measured_rack import rack_topology
-from fabric.engine.interruption import LOOK_S, STOP, Interruption, StopFile, interrupt_when_told_to_end, listening
+from fabric.engine.interruption import LOOK_S, STOP, Interruption, StopFile, interrupt_on_signals, listening
 from fabric.engine.phase import past_of, waiting
 from fabric.model.change import Change
 from fabric.model.probe import ProbeResult
@@ -52,7 +52,7 @@ def handlers() -> Iterator[None]:
 def test_a_hang_up_that_is_ignored_stays_so() -> None:
     """``nohup fabric run``: neither a command nor its run takes SIGHUP back."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    interrupt_when_told_to_end()
+    interrupt_on_signals()
     with listening(lambda: None) as interruption:
         os.kill(os.getpid(), signal.SIGHUP)
         assert interruption.times == 0
@@ -62,7 +62,7 @@ def test_a_hang_up_that_is_ignored_stays_so() -> None:
 def test_a_hang_up_interrupts_once() -> None:
     """The kernel and the shell of a terminal that goes away both tell: that is no second Ctrl-C."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    interrupt_when_told_to_end()
+    interrupt_on_signals()
     with listening(lambda: None) as interruption:
         os.kill(os.getpid(), signal.SIGHUP)
         os.kill(os.getpid(), signal.SIGHUP)
@@ -73,7 +73,7 @@ def test_a_hang_up_interrupts_once() -> None:
 def test_a_hang_up_outside_of_a_run_interrupts_once() -> None:
     """While files are read, or reports are made, it is a KeyboardInterrupt, and the second one nothing."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    interrupt_when_told_to_end()
+    interrupt_on_signals()
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGHUP)
     os.kill(os.getpid(), signal.SIGHUP)

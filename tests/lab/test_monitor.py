@@ -80,8 +80,8 @@ def test_a_host_that_hangs_holds_up_nobody(tmp_path: Path) -> None:
     first = {(alarm.kind, alarm.parts): alarm for alarm in reversed(said)}
     counter, traffic = first["counter", ("gpu001/mlx5_3:port",)], first["traffic", ("gpu001/mlx5_0:tx",)]
     silent, back = (alarm for alarm in said if alarm.kind == "host")
-    assert (counter.outcome, counter.said.partition(" after")[0]) == (Outcome.FAIL, "3 times down")
-    assert traffic.said.startswith("traffic has stopped: 0.0 Gb/s, usually ")
+    assert (counter.outcome, counter.text.partition(" after")[0]) == (Outcome.FAIL, "3 times down")
+    assert traffic.text.startswith("traffic has stopped: 0.0 Gb/s, usually ")
     assert (silent.parts, back.parts, back.outcome) == (("gpu002",), ("gpu002",), Outcome.PASS)
     assert silent.at < back.at
     assert (seen.exit_code, seen.silent, seen.hosts) == (1, (), 2)

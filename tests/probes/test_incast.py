@@ -160,6 +160,6 @@ def result(**counts: float) -> ProbeResult:
 def test_what_is_not_counted_is_not_zero() -> None:
     """PFC's counters are there only where PFC is on (linux: mlx5 counters.rst)."""
     nothing, quiet = counts_of(result()), counts_of(result(receivers_np_cnp_sent=0.0, receivers_out_of_sequence=0.0))
-    assert (nothing.told, nothing.lost) == (None, None)
-    assert (quiet.told, quiet.lost) == (False, False)
+    assert (nothing.held_back, nothing.lost) == (None, None)
+    assert (quiet.held_back, quiet.lost) == (False, False)
     assert "us of pauses not counted" in quiet.text

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from benchmarks.entropy import told
-from fabric.judge.normal.entropy import LEAST_BALLS, collisions_told, hash_verdict
+from fabric.judge.normal.entropy import LEAST_BALLS, collision_lines, hash_verdict
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.scenario import ProbeSpec
@@ -140,7 +140,7 @@ def elephants(pairs: int, slow: int) -> str:
         ]
         total = Measurement("p", "bandwidth", sum(got), "Gb/s")
         found.append((probe, ProbeResult("p", 1, (total, *shares), None, "", 0.0, 1.0)))
-    return "; ".join(collisions_told(found, TOPOLOGY))
+    return "; ".join(collision_lines(found, TOPOLOGY))
 
 
 def test_elephants_that_met_are_counted_beside_chance() -> None:

@@ -15,8 +15,8 @@ from fabric.plan import PhasePlan, Plan, schedule
 from fabric.report.changes import when
 from fabric.report.plan import plan_document, plan_text
 from fabric.report.progress import ConsoleProgress
-from fabric.report.told import verdict_text
 from fabric.report.verdict_json import exit_code, verdict_document
+from fabric.report.verdict_text import verdict_text
 from tests.changes.asked import ber, link_down, port_flap, routing, shield
 
 SCENARIO = Scenario(

@@ -26,7 +26,7 @@ from fabric.report.diagnosis import diagnosis_text
 from fabric.report.output import WIDTH, wrapped
 from fabric.report.plan import folded_rounds, title
 from fabric.report.progress import ConsoleProgress
-from fabric.report.told import verdict_text
+from fabric.report.verdict_text import verdict_text
 from tests.changes.asked import port_flap
 from tests.judge.locate.pairs.made import GOOD_GBPS, all_pairs, hosts, row
 

@@ -27,8 +27,8 @@ from fabric.report.progress import HOLD_S, FoldedOuts, FoldedStates
 from fabric.report.several_runs import folded as rows_folded
 from fabric.report.shown_run import ShownRun
 from fabric.report.templates import plain
-from fabric.report.told import summary, tickets
 from fabric.report.verdict_json import verdict_document, verdict_schema
+from fabric.report.verdict_text import summary, tickets
 from fabric.runs.manifest import differences, manifest
 from fabric.runs.tables import TABLES
 from tests.changes.asked import ber

@@ -20,9 +20,9 @@ from fabric.report.exports import junit_xml, metrics_text
 from fabric.report.meaning import commands, faults_line, kept_line, meaning, part_words
 from fabric.report.page import page
 from fabric.report.shown_run import ShownRun
-from fabric.report.told import summary
+from fabric.report.verdict_text import summary
 from fabric.runs.run_lock import holding
-from fabric.runs.told_verdict import DECISION as FILE
+from fabric.runs.stored_verdict import DECISION as FILE
 from tests.changes.asked import port_flap
 from tests.cli.command_line import called
 from tests.runs.small_run import begin, cut_journal, killed, run_of

@@ -19,8 +19,8 @@ from fabric.report.meaning import impact_line
 from fabric.report.page import page
 from fabric.report.several_runs import baseline_lines, change_lines, recorded_lines
 from fabric.report.shown_run import ShownRun
-from fabric.report.told import summary, verdict_text
 from fabric.report.verdict_json import verdict_document, verdict_schema
+from fabric.report.verdict_text import summary, verdict_text
 from fabric.report.what_if import what_if_document, what_if_text
 from fabric.sim.what_if import WhatIf, what_if
 from tests.places import INVENTORY

@@ -18,7 +18,7 @@ from fabric.model.probe import Measurement, ProbeResult
 from fabric.runs import plain_file
 from fabric.runs.events import Event, EventLog, history_of, read_events, to_fields
 from fabric.runs.journal import FINAL, JOURNAL, Journal, change_results, open_changes, read_journal, refuse_while_open
-from fabric.runs.told_verdict import history_bytes, is_of_all
+from fabric.runs.stored_verdict import history_bytes, is_of_all
 from fabric.wiring import BACKENDS
 from tests.changes.asked import ber
 from tests.runs.small_run import ended

@@ -11,7 +11,7 @@ from fabric.app import run as app
 from fabric.app.analyze import analyze
 from fabric.app.restore import in_order, restore
 from fabric.app.status import stop
-from fabric.engine.interruption import interrupt_when_told_to_end
+from fabric.engine.interruption import interrupt_on_signals
 from fabric.errors import ConfigError, HostUnreachable, Interrupted, MayBeLive, StoreError
 from fabric.model.command import Command
 from fabric.model.inventory import Inventory
@@ -31,7 +31,7 @@ def polite_kill() -> Iterator[None]:
     """As the command line has it; a signal that is not heeded must not end the tests."""
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    interrupt_when_told_to_end()
+    interrupt_on_signals()
     yield
     for number, handler in before.items():
         signal.signal(number, handler)

@@ -126,7 +126,7 @@ def test_rccl_tests_are_read(kit) -> None:
     (test,) = nccl.parse(done.stdout).tests
     assert "nchannels" in done.stdout
     assert not test.problems
-    assert (test.ranks, test.told["version"]) == (8, "2.17.8")
+    assert (test.ranks, test.settings["version"]) == (8, "2.17.8")
 
 
 def test_gpus_are_listed_by_rocm_smi(kit) -> None:

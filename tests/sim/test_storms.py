@@ -111,7 +111,7 @@ class Storm:
         self.now_s = 0.0
         self.started: set[int] = set()
         self.exits: Counter[int] = Counter()
-        self.told_s = 0.0
+        self.batch_s = 0.0
         self.sent_gb: Counter[tuple[str, tuple[int, ...]]] = Counter()
         self.scale_gb = 1.0
         self.carried_gb: np.ndarray | float = 0.0
@@ -134,8 +134,8 @@ class Storm:
     def take(self, events) -> None:
         """Each process ends once, and what is told is told in order of time."""
         for event in events:
-            assert self.told_s <= event.at_s <= self.now_s
-            self.told_s = event.at_s
+            assert self.batch_s <= event.at_s <= self.now_s
+            self.batch_s = event.at_s
             if isinstance(event, Exited):
                 self.exits[event.pid] += 1
                 assert event.pid in self.started

@@ -184,7 +184,7 @@ def test_what_a_test_says_of_itself_is_read() -> None:
     options = "step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0"
     text = f"# Collective test starting: all_reduce_perf\n# nThread 1 nGpus 8 minBytes 8 maxBytes 16 {options}\n"
     (test,) = nccl.parse(f"{text}# Out of bounds values : 0 OK\n# Collective test concluded: sendrecv_perf\n").tests
-    assert test.told == {
+    assert test.settings == {
         "starting": "all_reduce",
         **{"nThread": "1", "nGpus": "8", "minBytes": "8", "maxBytes": "16", "step": "2(factor)"},
         **{"warmup iters": "5", "iters": "20", "agg iters": "1", "validation": "1", "graph": "0"},
@@ -272,7 +272,11 @@ def test_rccl_prints_three_columns_more() -> None:
     assert [(row.size_bytes, row.in_place.busbw_gbps) for row in test.rows][-1] == (268435456, 365.76 * 8)
     assert test.problems == ["mean of 3 rows is 145.5367, printed average is 249.115: rows were lost or altered"]
     (test,) = nccl.parse((more / "rccl-2.17.9-mi350-2node-alltoall-NAwrong-excerpt.txt").read_text()).tests
-    assert (test.op, test.told["version"].split("-")[0], test.rows[-1].in_place.wrong) == ("alltoall", "2.17.9", None)
+    assert (test.op, test.settings["version"].split("-")[0], test.rows[-1].in_place.wrong) == (
+        "alltoall",
+        "2.17.9",
+        None,
+    )
 
 
 UNIFIED = {

@@ -152,8 +152,8 @@ def test_what_is_said_above_the_table_is_read() -> None:
     """By the names printed, two to a line; absent ones stay absent."""
     (test,) = golden("duration-client").tests
     wanted = {"Device": "mlx5_2", "Number of qps": "1", "Connection type": "RC", "Link type": "IB", "Dual-port": "OFF"}
-    assert {name: test.told.get(name) for name in wanted} == wanted
-    assert "GID index" not in test.told
+    assert {name: test.settings.get(name) for name in wanted} == wanted
+    assert "GID index" not in test.settings
     assert (test.unit, len(test.local), len(test.remote), test.closed) == ("Gb/sec", 1, 1, True)
 
 
@@ -161,7 +161,7 @@ def test_a_gpu_belongs_to_the_block_that_follows() -> None:
     """It is picked before the title is printed; the next block has none."""
     text = (FOLDER / "duration-client.txt").read_text()
     log = perftest.parse(f"\nPicking device No. 3\n{text}{text}")
-    assert [test.told.get("GPU") for test in log.tests] == ["3", None]
+    assert [test.settings.get("GPU") for test in log.tests] == ["3", None]
 
 
 def test_a_table_without_its_last_line_is_not_closed() -> None:
@@ -189,7 +189,7 @@ def test_a_run_by_duration_counts_its_middle(duration_s: int, counted_s: int) ->
 
     def said(seconds: float) -> list[str]:
         row = perftest.PerftestRow(65536, round(400e9 / 8 / 65536 * seconds), None, 400.0)
-        test = perftest.PerftestTest("RDMA_Write BW", {**asked.told}, "Gb/sec", rows=[row])
+        test = perftest.PerftestTest("RDMA_Write BW", {**asked.expected}, "Gb/sec", rows=[row])
         return list(command.otherwise(test, asked))
 
     assert said(counted_s) == []
@@ -204,7 +204,7 @@ def test_a_real_table_is_read() -> None:
     """From perftest over Soft-RoCE, a slow fabric."""
     found = command.parse_latency(REAL.read_text())
     assert found == command.Latency(
-        told={"Device": "mlx5_0", "Link type": "Ethernet", "size": "2", "iterations": "200"},
+        settings={"Device": "mlx5_0", "Link type": "Ethernet", "size": "2", "iterations": "200"},
         most_us=39769.87,
         typical_us=8005.14,
         p99_us=38984.24,

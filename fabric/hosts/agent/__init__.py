@@ -20,7 +20,7 @@ from fabric.hosts.stream import GRACE_S, TICK_S, Conversation, HostStream, Order
 from fabric.hosts.threads import Dispatcher, Mailbox, Workers
 from fabric.hosts.wrapped import WrappedCommand, environed, shell_argv
 from fabric.model.command import Command
-from fabric.ports import TOLD_S, Ended, Happening, Lost, Sampled, Source, Ticket
+from fabric.ports import BATCH_S, Ended, Happening, Lost, Sampled, Source, Ticket
 
 _WORKERS = 96  # at once being connected to; a host that is down takes one for the connect timeout (choice)
 _TRIES = 2
@@ -128,9 +128,9 @@ class AgentExecutor(ABC):
         environed(command)
         return self._order(Order(0, command.host, command))
 
-    def start_sampling(self, host: str, sources: Sequence[Source], period_s: float, told_s: float = TOLD_S) -> Ticket:
+    def start_sampling(self, host: str, sources: Sequence[Source], period_s: float, batch_s: float = BATCH_S) -> Ticket:
         """Begin to sample; see ``ports.Executor``."""
-        return self._order(Order(0, host, None, tuple(sources), period_s, told_s))
+        return self._order(Order(0, host, None, tuple(sources), period_s, batch_s))
 
     def cancel(self, ticket: Ticket) -> None:
         """End a command and everything it started, or a sampling; see ``ports.Executor``."""

@@ -22,7 +22,7 @@ from fabric.judge.course.follow_up import are_too_many
 from fabric.judge.course.rows import CourseRow, CourseRows, hours, repeated, rows_of
 from fabric.judge.locate.candidates import Component, over_rounds
 from fabric.judge.locate.cells import NOTHING, SampleMatrix
-from fabric.judge.locate.company import as_shares, slowest_beside
+from fabric.judge.locate.concurrency import as_shares, slowest_beside
 from fabric.judge.locate.matrix import OF_FLOOR, SIGMAS, entries_of
 from fabric.judge.locate.search import CERTAIN, MOST_NAMED, searched
 from fabric.judge.locate.steps import next_step

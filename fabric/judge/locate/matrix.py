@@ -21,7 +21,7 @@ import numpy as np
 
 from fabric.judge.locate.candidates import Component, are_about, components_of, named_components_of
 from fabric.judge.locate.cells import NOTHING, Entries, SampleMatrix, cost_of
-from fabric.judge.locate.company import as_shares, slowest_beside
+from fabric.judge.locate.concurrency import as_shares, slowest_beside
 from fabric.judge.locate.gpus import GPUS
 from fabric.judge.locate.levels import level_and_noise
 from fabric.judge.locate.search import CHANCE

@@ -144,7 +144,7 @@ def _cross_pods(probe: Probe, topology: Topology) -> float:
     return sum(pods.get(leaves[one]) != pods.get(leaves[other]) for one, other in flows) / len(flows)
 
 
-def collisions_told(found: Sequence[Measured], topology: Topology) -> Iterator[str]:
+def collision_lines(found: Sequence[Measured], topology: Topology) -> Iterator[str]:
     """How many elephants (flows of one queue pair) met another one, of all draws, and how many would by chance."""
     single = [one for one in found if one[0].kind == EntropySpec.kind and one[0].params["queue_pairs"] == 1]
     met = flows = 0

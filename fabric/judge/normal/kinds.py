@@ -28,7 +28,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from statistics import median
 
-from fabric.judge.normal.entropy import collisions_told, hash_verdicts
+from fabric.judge.normal.entropy import collision_lines, hash_verdicts
 from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD, Z_SLOW, robust
 from fabric.judge.normal.keys import ProbeLayouts, grouped, rnics_of
 from fabric.model import gathered
@@ -74,7 +74,7 @@ _SHOWN = (
 class CongestionCounts:
     """What ports counted while a probe ran; None: not known, which is not 0. *text* says it in words."""
 
-    told: bool | None
+    held_back: bool | None
     lost: bool | None
     pausing: bool | None
     text: str
@@ -178,7 +178,7 @@ def congestion_lines(probes: Iterable[Probe], results: Results, topology: Topolo
             lines.append(f"{kind} of {flows} hosts: {min(shares):.0%} to {max(shares):.0%} of their lines, {even}")
         else:
             lines.append(f"{kind} of {flows} senders: sum {gbps_text(min(gbps))} Gb/s, {even}")
-    return [*lines, *collisions_told(found, topology)]
+    return [*lines, *collision_lines(found, topology)]
 
 
 def _why_slow(counts: CongestionCounts) -> tuple[Outcome, str]:
@@ -186,9 +186,9 @@ def _why_slow(counts: CongestionCounts) -> tuple[Outcome, str]:
         return Outcome.FAIL, f"bad, not only congested: packets are lost ({counts.text})"
     if counts.pausing:
         return Outcome.FAIL, f"bad, not congested: the receiver pauses its switch, it takes no more ({counts.text})"
-    if counts.told is None or counts.lost is None:
+    if counts.held_back is None or counts.lost is None:
         return Outcome.FAIL, f"congested or bad is not known ({counts.text})"
-    if counts.told:
+    if counts.held_back:
         return Outcome.INCONCLUSIVE, f"congested on the way: nothing is lost, and senders are held back ({counts.text})"
     return Outcome.FAIL, f"bad, not congested: nobody was told to slow down ({counts.text})"
 
@@ -207,7 +207,7 @@ def _beside(probe: Probe, result: ProbeResult, topology: Topology, alone: Sequen
     if value >= least:
         return ProbeVerdict(probe.probe_id, Outcome.PASS, "", value, least)
     text = f"{gbps_text(value)} Gb/s beside an incast to another host, {gbps_text(median(alone))} alone"
-    slowed = "it waits with the incast" if counts.told else "nobody told it to slow down"
+    slowed = "it waits with the incast" if counts.held_back else "nobody told it to slow down"
     why = "packets are lost" if counts.lost else slowed
     return ProbeVerdict(probe.probe_id, Outcome.FAIL, f"{text}: {why} ({counts.text})", value, least)
 

@@ -22,7 +22,7 @@ from fabric.model.change import Changes
 from fabric.model.outcome import Outcome, Reason, ReasonKind
 from fabric.model.probe import SHARE, Probe, Results
 from fabric.model.sampling import HELD_BACK, JUDGED, LINK_DOWNED, CounterReading, Samples, ZeroGrowth, all_counters
-from fabric.model.text import MOST_SAID, counted, duration_text, fold
+from fabric.model.text import MOST_SHOWN, counted, duration_text, fold
 from fabric.model.topology import Topology
 from fabric.model.verdict import ComponentVerdict, LinkCoverage, ProbeVerdict, Suspect, Verdicts
 from fabric.runs.samples import LinkSamples
@@ -325,11 +325,11 @@ def _sick_lines(sick: Sequence[PortHealth], unaware: Mapping[str, Sequence[str]]
     """What is wrong with the worst ports, and how many probes did not notice it."""
     worst = sorted((port for port in sick if port.bad), key=lambda port: -port.outcome.rank)
     lines = []
-    for port in worst[:MOST_SAID]:
+    for port in worst[:MOST_SHOWN]:
         good = unaware.get(port.component, ())
         seen = [f"bandwidth good in {counted(len(good), 'probe')} meanwhile"] if good else []
         lines.append(f"{port.outcome.name}: {port.component}: {'; '.join([*port.words, *seen])}")
-    return lines + ([f"and {len(worst) - MOST_SAID} more ports, in verdict.json"] if worst[MOST_SAID:] else [])
+    return lines + ([f"and {len(worst) - MOST_SHOWN} more ports, in verdict.json"] if worst[MOST_SHOWN:] else [])
 
 
 def _unshown(port: PortHealth) -> str:
@@ -359,7 +359,7 @@ def _notes(ports: Sequence[PortHealth], unread: Sequence[str], what: str = "port
     some = sorted((one for one in open_ if one[1].count), key=lambda one: -one[1].left_s)
     lines += [
         f"{port.component}: {ber.reason}: INCONCLUSIVE, {duration_text(ber.left_s)} more without another would do"
-        for port, ber in some[:MOST_SAID]
+        for port, ber in some[:MOST_SHOWN]
     ]
     cleared = [port.component for port in ports if port.resets]
     if cleared:
@@ -369,4 +369,4 @@ def _notes(ports: Sequence[PortHealth], unread: Sequence[str], what: str = "port
         if own:
             counts = _counted(own)
             lines.append(f"{port.component}: {counts} while a change of ours was in force there: explained by it")
-    return lines[: 2 * MOST_SAID]
+    return lines[: 2 * MOST_SHOWN]

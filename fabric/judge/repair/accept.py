@@ -33,7 +33,7 @@ from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.recorded import Key
 from fabric.model.repair import Acceptance, Because, Decided, Decision, Evidence, Need, Weighed
-from fabric.model.text import MOST_SAID, duration_text, fold
+from fabric.model.text import MOST_SHOWN, duration_text, fold
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
 
@@ -212,7 +212,7 @@ def _suite(because: Because, run: Measured, case: _Case) -> None:
     """Everything else that was measured of the hosts in this run."""
     repaired, own = set(because.hosts), _own(run.verdict.suspects, because)
     others = [one for one in run.verdict.suspects if one.outcome is Outcome.FAIL and one not in own]
-    case.reject += [f"named: {one.component} ({one.kind}): {'; '.join(one.evidence[:1])}" for one in own[:MOST_SAID]]
+    case.reject += [f"named: {one.component} ({one.kind}): {'; '.join(one.evidence[:1])}" for one in own[:MOST_SHOWN]]
     if others:
         names = fold([one.component for one in others])
         case.notes.append(f"{names} was found bad, and is not {' or '.join(because.hosts)}")
@@ -228,7 +228,7 @@ def _suite(because: Because, run: Measured, case: _Case) -> None:
             first = found[0][1]
             text = f"{len(found)} {kind} of {phase}, such as {first.probe_id}: {first.reason}"
             case.open.append(f"{outcome.name}: {text}")
-    del case.reject[2 * MOST_SAID :]
+    del case.reject[2 * MOST_SHOWN :]
 
 
 def _needs(needs: Sequence[Need], run: Measured, case: _Case) -> None:
@@ -242,10 +242,10 @@ def _needs(needs: Sequence[Need], run: Measured, case: _Case) -> None:
         elif not case.reject:
             case.reject.append(f"{need.part}: bad in {len(bad)} of {len(tests)} tests, such as {bad[0]}")
     parts_lacking = gathered(lacking)
-    case.open += [f"{' or '.join(parts[:MOST_SAID])} {text}" for text, parts in parts_lacking.items()]
+    case.open += [f"{' or '.join(parts[:MOST_SHOWN])} {text}" for text, parts in parts_lacking.items()]
     cleared = [one.part for one in needs if one.tests > LEAST_SAMPLES]
     if cleared and not (parts_lacking or case.reject):
-        case.notes.append(f"{' and '.join(cleared[:MOST_SAID])}: as many good tests as tell (95 %) that it is well")
+        case.notes.append(f"{' and '.join(cleared[:MOST_SHOWN])}: as many good tests as tell (95 %) that it is well")
 
 
 def _lacking(need: Need, good: Sequence[PartTest], run: Measured) -> Iterator[str]:
@@ -294,7 +294,7 @@ def _links(because: Because, run: Measured, case: _Case) -> None:
     ]
     for outcome, lines in ((Outcome.FAIL, case.reject), (Outcome.MARGINAL, case.notes)):
         lines += [f"{one.component}: {one.reason}" for one in theirs if one.outcome is outcome and one.reason][
-            :MOST_SAID
+            :MOST_SHOWN
         ]
     covered = run.verdict.links
     if covered is None or covered.whole < covered.cables:

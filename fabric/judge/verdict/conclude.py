@@ -29,7 +29,7 @@ from fabric.model.outcome import Outcome, Reason, ReasonKind, note
 from fabric.model.part import PORT, Part
 from fabric.model.probe import CURVE, Probe, Results
 from fabric.model.scenario import Expectation, Phase
-from fabric.model.text import MOST_SAID, fold, gbps_text
+from fabric.model.text import MOST_SHOWN, fold, gbps_text
 from fabric.model.topology import Topology
 from fabric.model.verdict import (
     CAME_BACK,
@@ -61,12 +61,12 @@ def common_reasons(reasons: Iterable[str]) -> list[str]:
     sorts = grouped(reasons, lambda reason: _NUMBER.sub("#", reason))
     frequent = sorted(sorts.values(), key=len, reverse=True)
     lines = []
-    for members in frequent[:MOST_SAID]:
+    for members in frequent[:MOST_SHOWN]:
         # Two of the very same words are said without a count, as there is nothing to look up.
         others = len(set(members)) - 1 if len(members) == 2 else len(members) - 1
         more = f" … and {others} more probe{'' if others == 1 else 's'} for the same reason" if others else ""
         lines.append(members[0] + more)
-    rest = sum(map(len, frequent[MOST_SAID:]))
+    rest = sum(map(len, frequent[MOST_SHOWN:]))
     return lines + ([f"and {rest} more, in verdict.json"] if rest else [])
 
 
@@ -109,7 +109,7 @@ def conclude(
     seen = seen or SeenCounters()
     found = _explained(telling, verdicts, results, topology, phases, seen)
     explained = verdicts | found.verdicts
-    explained |= {name: one.told() for name, one in explained.items() if one.recurrence is not None}
+    explained |= {name: one.with_recurrence() for name, one in explained.items() if one.recurrence is not None}
     ports = port_findings(seen, probes, explained, found.suspects, results, topology, changes)
     # Nothing good is said of a component by what was measured while the fabric was bad on purpose.
     of_parts = {**found.verdicts, **{name: ProbeVerdict(name, Outcome.INCONCLUSIVE, "") for name in blameless}}
@@ -194,7 +194,7 @@ def _explained(
     """
     # numpy: only where something was measured
     from fabric.judge.course.located import over_time
-    from fabric.judge.locate.company import lossy_class, sharing_told
+    from fabric.judge.locate.concurrency import lossy_class, sharing_lines
     from fabric.judge.locate.suspects import locate
 
     written: dict[str, Hashable] = {phase.name: phase.repeated for phase in phases}
@@ -231,11 +231,11 @@ def _explained(
         open_ = [p for p in measured if p.probe_id not in pairs.verdicts and suspected.isdisjoint(p.hosts)]
         named += locating(open_, refined, outcome=Outcome.FAIL, pairs=True).suspects
     named = without_partners(each_once([*named, *not_of_bad_hosts(errors, named)]), probes)
-    beside = [one for one in probes if refined[one.probe_id].recurrence is Recurrence.IN_COMPANY]
+    beside = [one for one in probes if refined[one.probe_id].recurrence is Recurrence.CONGESTED]
     named = [*lossy_class(beside, probes, refined, results, topology), *named]
     named.sort(key=lambda suspect: -suspect.outcome.rank)
     freed = relieved(probes, refined, named, results, seen.samples, seen.links, topology)
-    shared = [*sharing_told(beside, probes, refined), *freed.lines]
+    shared = [*sharing_lines(beside, probes, refined), *freed.lines]
     return _Explained(freed.verdicts, freed.suspects, course, pairs, shared)
 
 

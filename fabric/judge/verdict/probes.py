@@ -217,9 +217,9 @@ def confirmed(
 
 def as_confirmed(verdicts: Verdicts, found: Located, *, but: AbstractSet[str] = frozenset()) -> dict[str, ProbeVerdict]:
     """The verdicts, those of probes of which *found* says what is normal for them with what it makes of them."""
-    from fabric.judge.locate.company import in_company
+    from fabric.judge.locate.concurrency import as_congested
 
-    anew = {name: in_company(verdicts[name], gbps) for name, gbps in found.beside.items() if name in verdicts}
+    anew = {name: as_congested(verdicts[name], gbps) for name, gbps in found.beside.items() if name in verdicts}
     anew |= {
         name: _confirmed(verdicts[name], normal_gbps, found)
         for name, normal_gbps in found.normal_gbps.items()

@@ -51,7 +51,7 @@ class NcclTest:
 
     *op* (``all_reduce``) and *ranks* are printed or inferred (see ``rows.py``), else None. *average* is the printed bus
     bandwidth over all rows (GB/s), a checksum and nothing to judge by. *problems* says what does not add up; empty when
-    everything was read and agrees with itself. *told* is what it says of itself by the names printed (``nGpus``,
+    everything was read and agrees with itself. *settings* is what it says of itself by the names printed (``nGpus``,
     ``iters``), the collective it began under ``starting`` and the one it ended under ``concluded``; *listed* its list
     of devices. *kinds*: type, reduction and root of its rows, each once. *unchecked*: results that could be checked
     were not. *wrong* says which results were wrong, None when none were. *line* is where its list of devices begins,
@@ -67,7 +67,7 @@ class NcclTest:
     rows: list[NcclRow] = field(default_factory=list)
     average: float | None = None
     problems: list[str] = field(default_factory=list)
-    told: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
     listed: list[NcclRank] = field(default_factory=list)
     kinds: list[tuple[str, ...]] = field(default_factory=list)
     unchecked: bool = False
@@ -202,17 +202,17 @@ class _Stream:
             self._heading(number, cells[1:])
         elif what == "Out" and cells[2:4] == ["of", "bounds"]:
             now = self._at(number, _FOOTER)
-            now.told["out of bounds"] = " ".join(cells[6:])
+            now.settings["out of bounds"] = " ".join(cells[6:])
             if cells[6:] != ["0", "OK"]:
                 now.wrong = "out of bounds values: FAILED"
         elif what == "Avg":
             self._footer(number, cells)
         elif what in ("nccl-tests", "rccl-tests"):
-            self._at(number, _VERSION).told["version"] = " ".join(cells[3:4])
+            self._at(number, _VERSION).settings["version"] = " ".join(cells[3:4])
         elif what == "Collective" and cells[2:3] == ["test"] and len(cells) > 4:
             self._collective(number, cells[3], cells[4].partition("_perf")[0].rpartition("/")[2][:64])
         elif what == "nThread":
-            self._at(number, _OPTIONS).told.update(_options(cells[1:]))
+            self._at(number, _OPTIONS).settings.update(_options(cells[1:]))
         elif what == "Using" and cells[2:] == ["devices"]:
             self._at(number, _DEVICES)
         return True
@@ -220,9 +220,9 @@ class _Stream:
     def _collective(self, number: int, word: str, op: str) -> None:
         """``Collective test starting: all_reduce_perf``, since 2025; ``concluded`` is the last line of all."""
         if word == "starting:":
-            self._at(number, _STARTING).told["starting"] = op
+            self._at(number, _STARTING).settings["starting"] = op
         elif word == "concluded:" and self._now is not None:
-            self._now.told["concluded"] = op
+            self._now.settings["concluded"] = op
 
     def _rank(self, number: int, cells: list[str]) -> None:
         """``Rank  0 Group  0 Pid 440010 on cnode2-001 device ...``; before 2.12 there is no group."""
@@ -281,7 +281,7 @@ def _small(cell: str) -> bool:
 
 def _finish(test: NcclTest) -> None:
     """All its lines were read: what was run, and what does not add up."""
-    test.op, test.ranks = test.told.get("starting") or None, _listed(test.listed)
+    test.op, test.ranks = test.settings.get("starting") or None, _listed(test.listed)
     if test.columns is not None:
         test.op, test.ranks = inferred(test.first_row, test.columns, test.rows, op=test.op, ranks=test.ranks)
     out_of_place = [row.out_of_place.wrong for row in test.rows if row.out_of_place is not None]

@@ -63,10 +63,10 @@ class Collective:
 
     def otherwise(self, test: NcclTest) -> Iterator[str]:
         """Where a test's output answers another question: ``asked iters 20, saw 1``."""
-        seen = {op for op in (test.op, test.told.get("starting"), test.told.get("concluded")) if op is not None}
+        seen = {op for op in (test.op, test.settings.get("starting"), test.settings.get("concluded")) if op is not None}
         if seen - {self.op}:
             yield f"asked {self.op}, saw {', '.join(sorted(seen - {self.op}))}"
-        yield from differing(test.told, self.expected | _UNASKED)
+        yield from differing(test.settings, self.expected | _UNASKED)
         kinds = _KINDS.get(self.op, test.kinds)
         for kind in test.kinds:
             if kind not in kinds:
@@ -76,12 +76,12 @@ class Collective:
 
     def cut(self, test: NcclTest) -> Iterator[str]:
         """What every release prints and this output lacks; later ones print more, and say which they are."""
-        yield from unanswered(test.told, self.expected)
-        if "version" in test.told and "starting" not in test.told:
+        yield from unanswered(test.settings, self.expected)
+        if "version" in test.settings and "starting" not in test.settings:
             yield "no line says which test starts"
-        if not test.complete or "out of bounds" not in test.told:
+        if not test.complete or "out of bounds" not in test.settings:
             yield "the closing lines are missing: output was cut"
-        elif "starting" in test.told and "concluded" not in test.told:
+        elif "starting" in test.settings and "concluded" not in test.settings:
             yield "the last line is missing: output was cut"
 
 

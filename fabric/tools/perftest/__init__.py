@@ -46,14 +46,14 @@ class PerftestTest:
     One block of output: the server's or the client's.
 
     *test* is the title without its last word (``RDMA_Write BW``), None when the log starts after it. *problems*
-    says why rows are missing or hold no value; empty when everything was read. *told* is what it says of itself above
-    the table, by the names printed there (``Number of qps``), the GPU under ``GPU``. *local* and *remote* are the
+    says why rows are missing or hold no value; empty when everything was read. *settings* is what it says of itself
+    above the table, by the names printed there (``Number of qps``), the GPU under ``GPU``. *local* and *remote* are the
     addresses of its queue pairs, new in every run: the two sides of one transfer print the same ones. *closed*: the
     line under the table was printed. *unit* is None until its header is, and where its rows are not read.
     """
 
     test: str | None = None
-    told: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
     unit: str | None = None
     local: list[str] = field(default_factory=list)
     remote: list[str] = field(default_factory=list)
@@ -64,7 +64,7 @@ class PerftestTest:
     @property
     def device(self) -> str | None:
         """The RNIC that it ran on."""
-        return self.told.get("Device")
+        return self.settings.get("Device")
 
     def say(self, problem: str) -> None:
         """Note a problem, up to a bound."""
@@ -126,7 +126,7 @@ class _Reader:
             self._titled.clear()
         table = PerftestTest(title)
         if self._gpu is not None:
-            table.told["GPU"], self._gpu = self._gpu, None
+            table.settings["GPU"], self._gpu = self._gpu, None
         self.tables.append(table)
         self._titled = [*self._titled[1 - _SIDES :], table]
 
@@ -136,8 +136,8 @@ class _Reader:
             self._gpu = values[0][1]
             return
         for table in reversed(self._titled):
-            if values[0][0] not in table.told:
-                table.told.update(values)
+            if values[0][0] not in table.settings:
+                table.settings.update(values)
                 return
 
     def address(self, side_address: tuple[str, str]) -> None:

@@ -110,9 +110,9 @@ def given_options(argv: tuple[str, ...]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class PerftestAsked:
-    """A command line of ``write_bw`` in the words in which the tool answers; *told* must be there, *unasked* not."""
+    """A command line of ``write_bw`` in the words that the tool answers in; *expected* must be there, *unasked* not."""
 
-    told: Mapping[str, str]
+    expected: Mapping[str, str]
     unasked: Mapping[str, str]
     size_bytes: int
     duration_s: int
@@ -152,8 +152,8 @@ def otherwise(test: PerftestTest, wanted: PerftestAsked) -> Iterator[str]:
         yield f"asked {title}, saw {test.test}"
     if test.unit is not None and test.unit != "Gb/sec":
         yield f"asked Gb/sec, saw {test.unit}"
-    yield from differing(test.told, wanted.told)
-    yield from differing(test.told, wanted.unasked)
+    yield from differing(test.settings, wanted.expected)
+    yield from differing(test.settings, wanted.unasked)
     sizes = [row.size_bytes for row in test.rows]
     if sizes and sizes != [wanted.size_bytes]:
         yield f"asked {wanted.size_bytes} bytes, saw {', '.join(map(str, sizes[:3]))}"
@@ -182,8 +182,8 @@ def cut(test: PerftestTest, wanted: PerftestAsked) -> Iterator[str]:
     """What every release prints and this table lacks."""
     if test.test is None:
         yield "no title"
-    yield from unanswered(test.told, wanted.told)
-    queue_pairs = int(wanted.told["Number of qps"])
+    yield from unanswered(test.settings, wanted.expected)
+    queue_pairs = int(wanted.expected["Number of qps"])
     for side, addresses in (("local", test.local), ("remote", test.remote)):
         if len(addresses) != queue_pairs:
             yield f"{len(addresses)} {side} addresses of {queue_pairs} queue pairs"
@@ -209,10 +209,10 @@ class Latency:
     """
     One table: of all messages the most, the median and the 99th percentile, microseconds one way.
 
-    *told* is what it says of itself, by the names printed there, and ``size`` and ``iterations``.
+    *settings* is what it says of itself, by the names printed there, and ``size`` and ``iterations``.
     """
 
-    told: Mapping[str, str]
+    settings: Mapping[str, str]
     most_us: float
     typical_us: float
     p99_us: float
@@ -241,4 +241,4 @@ def latency_otherwise(found: Latency, asked: tuple[str, ...], link_type: str) ->
     """Where a table answers another question than that command line: ``asked Device mlx5_0, saw mlx5_1``."""
     given = given_options(asked)
     wanted = {"Device": given["ib-dev"], "Link type": link_type, "size": given["size"], "iterations": given["iters"]}
-    return differing(found.told, wanted)
+    return differing(found.settings, wanted)

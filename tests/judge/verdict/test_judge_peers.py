@@ -48,7 +48,7 @@ def test_a_mildly_slow_rnic_is_named_though_every_limit_is_met(rack: Topology) -
     pairs = measured(probes_of(rack), cv=0.005, seed=1, factor=slow_rnic("gpu002/mlx5_3", 0.92))
     assert named(rack, pairs) == ["gpu002/mlx5_3"]
     bad = [verdict for verdict in judged(pairs, rack).values() if verdict.outcome is Outcome.FAIL]
-    assert all("against the normal of its class" in verdict.told().reason for verdict in bad)
+    assert all("against the normal of its class" in verdict.with_recurrence().reason for verdict in bad)
     assert {verdict.recurrence for verdict in bad} == {Recurrence.CONFIRMED}
 
 
@@ -68,7 +68,7 @@ def test_one_slow_number_is_marginal_and_asks_for_a_retest(rack: Topology) -> No
     assert [(verdict.probe_id, verdict.outcome) for verdict in worst] == [
         ("intra-host/gpu002/loopback.mlx5_3.gpu1", Outcome.MARGINAL)
     ]
-    assert worst[0].told().reason.endswith("; seen once: measure it again")
+    assert worst[0].with_recurrence().reason.endswith("; seen once: measure it again")
     assert not named(rack, pairs)
 
 

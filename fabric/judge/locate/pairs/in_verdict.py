@@ -9,7 +9,7 @@ from statistics import median
 import numpy as np
 
 from fabric.judge.locate.candidates import host_side
-from fabric.judge.locate.company import in_company
+from fabric.judge.locate.concurrency import as_congested
 from fabric.judge.locate.pairs.against_limit import Below
 from fabric.judge.locate.pairs.components import LINKS
 from fabric.judge.locate.pairs.findings import some, unexplained
@@ -102,7 +102,7 @@ def pair_findings(
         },
         open=tuple(dict.fromkeys(open_)),
         notes=(
-            *classes_said(enough),
+            *class_lines(enough),
             *([_BLIND] if blind else []),
             *(() if not_up else unused(every, topology)),
         ),
@@ -118,7 +118,7 @@ def _judged_by(fitted: Fitted, verdicts: Mapping[str, ProbeVerdict]) -> Fitted:
     return replace(fitted, samples=replace(fitted.samples, limit_gbps=limits))
 
 
-def classes_said(planes: Sequence[Fitted]) -> tuple[str, ...]:
+def class_lines(planes: Sequence[Fitted]) -> tuple[str, ...]:
     """
     The classes with what a good pair of them reaches (Gb/s, the median over rails) and their samples.
 
@@ -241,7 +241,7 @@ def _verdicts(fitted: Fitted, below: Below, verdicts: Mapping[str, ProbeVerdict]
                 reason, against = f"{gbps_text(value)} Gb/s, {change}", "what other pairs reach"
                 found[name] = replace(found[name], outcome=Outcome.FAIL, reason=reason, against=against)
         elif fitted.together[i]:
-            found[name] = in_company(verdict, value / float(fitted.ratio[i]))
+            found[name] = as_congested(verdict, value / float(fitted.ratio[i]))
         elif verdict.outcome is Outcome.FAIL and verdict.limit_gbps is not None:
             found[name] = verdict
             if not confirmed[i]:

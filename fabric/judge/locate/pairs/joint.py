@@ -16,7 +16,7 @@ import numpy as np
 
 from fabric.judge.locate.candidates import CORES, SPINES
 from fabric.judge.locate.cells import Cells, Entries
-from fabric.judge.locate.company import as_shares
+from fabric.judge.locate.concurrency import as_shares
 from fabric.judge.locate.levels import FIFTH, Groups, are_classes, group_cost, moved
 from fabric.judge.locate.pairs.components import (
     BUNDLES,

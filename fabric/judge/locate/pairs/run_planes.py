@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fabric.judge.locate.company import slowest_beside
+from fabric.judge.locate.concurrency import slowest_beside
 from fabric.judge.locate.pairs.fitted import Fitted, fit_together
 from fabric.judge.locate.pairs.rounds import VERIFY
 from fabric.judge.locate.pairs.samples import OVER, PairSamples, Routes, pods_of, samples_under, shares_above

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fabric.judge.locate.pairs.fitted import ELSEWHERE, Fitted, fit, fit_together
-from fabric.judge.locate.pairs.in_verdict import classes_said
+from fabric.judge.locate.pairs.in_verdict import class_lines
 from fabric.judge.locate.pairs.samples import PairSamples
 from fabric.judge.locate.structure import UNKNOWN
 from tests.judge.locate.pairs.test_findings import measured
@@ -146,19 +146,19 @@ def level(kind, factor=1.0):
 
 
 def test_one_class_is_not_worth_a_line():
-    assert classes_said([level("pairwise"), level("pairwise")]) == ()
+    assert class_lines([level("pairwise"), level("pairwise")]) == ()
 
 
 def test_two_line_rates_are_two_classes_over_all_rails():
     planes = [level("pairwise 400G"), level("pairwise 200G", 0.5)]
-    (said,) = classes_said(planes + planes)
+    (said,) = class_lines(planes + planes)
     assert said.startswith("2 classes, each compared with itself alone: pairwise 400G 390.")
     assert "(240 samples); pairwise 200G 195." in said or "(240 samples); pairwise 200G 194." in said
 
 
 @pytest.mark.slow
 def test_same_leaf_and_across_leaves_are_two_classes():
-    (said,) = classes_said([plane("pairwise", measured(lambda a, b, la, lb, s: 0.3 * (la != lb)))])
+    (said,) = class_lines([plane("pairwise", measured(lambda a, b, la, lb, s: 0.3 * (la != lb)))])
     assert "pairwise, same leaf 390" in said
     assert "pairwise, across leaves 27" in said
     assert "(24 samples)" in said
@@ -166,7 +166,7 @@ def test_same_leaf_and_across_leaves_are_two_classes():
 
 @pytest.mark.slow
 def test_many_classes_are_cut():
-    (said,) = classes_said([level(f"test{number}") for number in range(11)])
+    (said,) = class_lines([level(f"test{number}") for number in range(11)])
     assert said.startswith("11 classes")
     assert said.endswith("; and 3 more")
 

@@ -136,9 +136,9 @@ def _links_of(topology: Topology, ways: Mapping[str, Sequence[str]]) -> Callable
     return links
 
 
-def in_company(verdict: ProbeVerdict, normal_gbps: float) -> ProbeVerdict:
+def as_congested(verdict: ProbeVerdict, normal_gbps: float) -> ProbeVerdict:
     """The verdict of what was slow because of others on the same cable: no fault; what was lost stays as it is."""
-    found = replace(verdict, recurrence=Recurrence.IN_COMPANY)
+    found = replace(verdict, recurrence=Recurrence.CONGESTED)
     if verdict.value_gbps is None:
         return found
     change = change_text(verdict.value_gbps / normal_gbps)
@@ -146,7 +146,7 @@ def in_company(verdict: ProbeVerdict, normal_gbps: float) -> ProbeVerdict:
     return replace(found, outcome=Outcome.MARGINAL, reason=reason, expected_gbps=normal_gbps)
 
 
-def sharing_told(beside: Sequence[Probe], probes: Sequence[Probe], verdicts: Verdicts) -> list[str]:
+def sharing_lines(beside: Sequence[Probe], probes: Sequence[Probe], verdicts: Verdicts) -> list[str]:
     """In a line, how many of those bad *beside* others were slow because of these; none: nothing."""
     slow = Counter(probe.kind for probe in beside if verdicts[probe.probe_id].value_gbps is not None)
     if not slow:

@@ -9,7 +9,7 @@ from math import inf
 import pytest
 
 from benchmarks.measured_rack import dgx_platform, judge_of, one_number
-from fabric.judge.locate.company import LOSSY, slowest_beside
+from fabric.judge.locate.concurrency import LOSSY, slowest_beside
 from fabric.judge.verdict.conclude import conclude
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FailureKind, Probe, ProbeResult
@@ -139,14 +139,14 @@ def test_two_that_share_a_bad_cable_are_no_second_fault() -> None:
     assert "(-58.1%)" in found.evidence[1]
 
 
-def test_those_that_were_alone_are_not_in_company() -> None:
+def test_those_that_were_alone_are_not_congested() -> None:
     """The same numbers one after the other are no congestion."""
     found = run({}, colliding=True, in_turn=True)
     assert not any("congestion: " in str(text) for text in found.reasons)
 
 
 def test_a_bad_host_is_found_beside_collisions() -> None:
-    """It is slow with everybody, in company or not."""
+    """It is slow with everybody, beside slow ones or not."""
     found = run({"gpu009": 0.7}, colliding=True)
     assert [one.hosts for one in found.suspects if one.outcome is Outcome.FAIL] == [("gpu009",)]
 
