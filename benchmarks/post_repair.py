@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -29,6 +30,7 @@ from fabric.app.analyze import decided, reopened
 from fabric.app.prepare import Asked, Given, prepare
 from fabric.app.repair import prepare_repair
 from fabric.app.run import run
+from fabric.errors import ConfigError
 from fabric.model.outcome import Outcome
 from fabric.model.repair import Acceptance
 from fabric.report.progress import ConsoleProgress
@@ -143,6 +145,15 @@ def validated(one: Trial, seed: int, results: Path, *, quick: bool) -> Iterator[
         yield name, decided(found), found.judged.elapsed_s
 
 
+@contextmanager
+def noting_refusals(wrong: list[str], case: str) -> Iterator[None]:
+    """A failed run that accuses others, so that nothing can be measured again, is wrong, too."""
+    try:
+        yield
+    except ConfigError as exc:
+        wrong.append(f"{case}: {exc}")
+
+
 def main() -> None:
     """Run it, print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -161,7 +172,7 @@ def main() -> None:
         lasted_s: dict[str, list[float]] = {}
         for seed in range(int(first), int(last or first) + 1):
             one = trial(kind, seed, quick=quick)
-            with tempfile.TemporaryDirectory() as folder:
+            with tempfile.TemporaryDirectory() as folder, noting_refusals(wrong, f"{kind}, seed {seed}"):
                 for name, found, elapsed_s in validated(one, seed, Path(folder), quick=quick):
                     word = found.decision.value
                     good = word in one.wanted[name] and found.reasons[0].startswith(one.reasons.get(name, ""))
