@@ -1,1 +1,1 @@
-"""Which part explains bad probes."""
+"""The locator: which part explains bad probes."""

@@ -1,4 +1,4 @@
-"""Which components a probe passes through: if the component were bad, the probe would show it."""
+"""The components that a probe passes through: if one of them were bad, the probe would show it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fabric.model.text import fold
 from fabric.model.topology import NVLINK, Topology
 
 SPINES = "spines"
-"""All that is between the leaves, where the path of a test is not known: a spine or a cable that some of them cross."""
+"""All that is between the leaves where the path of a test is not known: a spine or a cable that some tests cross."""
 
 CORES = "cores"
-"""The same between the pods of three levels: a core, or a cable to it."""
+"""The same between the pods of a three-level fabric: a core, or a cable to it."""
 
 
 def spines_above(leaf: str, topology: Topology) -> str:
-    """What all that is above a leaf is called: of three levels its pod's spines, ``p0-spine[0-3]``, else ``SPINES``."""
+    """Return the name of all that is above a leaf: with three levels its pod's ``p0-spine[0-3]``, else ``SPINES``."""
     return _folded(tuple(topology.above[leaf])) if leaf in topology.pods else SPINES
 
 
@@ -31,12 +31,12 @@ _folded = cache(fold)
 
 
 def crosses_leaves(probe: Probe) -> bool:
-    """Whether its bytes go over leaves that are known, and so it can tell of those that other hosts share."""
+    """Return whether a probe's bytes cross known leaves, so that it can tell of leaves that other hosts share."""
     return "peer_rnic" in probe.params or probe.kind == "tor_all_reduce"
 
 
 def not_above(probes: Iterable[Probe], results: Results, topology: Topology) -> list[str]:
-    """In words, the leaves that tests reached and none went above, where the inventory knows what is there."""
+    """Return in words the leaves that tests reached but none went above, where the inventory knows what is there."""
     if not topology.uplinks:
         return []
     alike: dict[Hashable, Probe] = {}
@@ -65,7 +65,7 @@ def not_above(probes: Iterable[Probe], results: Results, topology: Topology) -> 
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """Something that can be bad, as it is named in a verdict; *kind* as in ``model.verdict.Suspect``."""
+    """Something that can be bad, by the name that a verdict gives it; *kind* as in ``model.verdict.Suspect``."""
 
     name: str
     kind: str
@@ -74,7 +74,7 @@ class Component:
 
 
 def are_about(hosts: AbstractSet[str], topology: Topology) -> Callable[[Probe], bool]:
-    """Whether a probe is one of these hosts, or was sent over the network by their neighbours under the same leaves."""
+    """Return a test for probes: whether one ran on *hosts*, or was sent by neighbours under the same leaves."""
     leaves = {topology.hosts[host].leaves for host in hosts} - {()}
     neighbours = {host.name for host in topology.hosts.values() if host.leaves in leaves}
 
@@ -87,7 +87,7 @@ def are_about(hosts: AbstractSet[str], topology: Topology) -> Callable[[Probe], 
 
 
 def components_of(probe: Probe, topology: Topology) -> Iterator[Component]:
-    """Every component whose fault this probe would show."""
+    """Yield every component whose fault this probe would show."""
     if probe.kind == "loopback":
         yield from _loopback(probe, topology)
     elif probe.kind == "rnic_to_rnic":
@@ -105,11 +105,11 @@ _NOT_THERE = {"silent": "the host does not answer", "garbled": "what the host's 
 
 def named_components_of(probe: Probe, named: NamedPart, topology: Topology) -> Iterator[Component]:
     """
-    What a probe says of the part that its tool named: an RNIC, or the GPUs of its host.
+    Yield what may be bad where the tool of a probe named a part: an RNIC, or the GPUs of its host.
 
-    Of several hosts that measured together, the one that did not answer, or whose answer cannot be read.
+    Where several hosts measured together, it is the host that did not answer, or whose answer cannot be read.
 
-    A port may be down because of itself, its leaf, or the whole host; a device that is absent is no leaf's fault.
+    A port may be down because of itself, its leaf, or the whole host; an absent device is no fault of its leaf.
     """
     if named.condition in _NOT_THERE:
         yield Component(named.component, "host", _NOT_THERE[named.condition])
@@ -152,13 +152,13 @@ def _leaf(name: str) -> Component:
 
 
 def _leaves(ends: Iterable[tuple[str, str]], topology: Topology) -> Iterator[Component]:
-    """The leaves of some RNICs, each once."""
+    """Return the leaves of some RNICs, each once."""
     known = (leaf_of(topology.hosts[host], device) for host, device in ends)
     return (_leaf(name) for name in dict.fromkeys(known) if name is not None)
 
 
 def host_side(host: str, device: str, topology: Topology) -> Iterator[Component]:
-    """What a pair test sees of one host: from its memory to its cable."""
+    """Yield what a pair test sees of one host: from its memory to its cable."""
     rnic = topology.hosts[host].platform.rnic_by_device[device]
     node = f"numa{rnic.numa}"
     yield from (_rnic(host, device), _port(host, device))
@@ -207,13 +207,14 @@ _LASTS = frozenset({"rnic", "link", "host", "numa", "pcie_switch", "leaf"})
 
 def over_rounds(hosts: AbstractSet[str], topology: Topology) -> Callable[[Probe], Iterable[Component]]:
     """
-    What probes of many rounds among *hosts* pass through: parts on the way of many partners, no two hosts together.
+    Return a function that gives the parts on the way of a probe of many rounds among *hosts*.
 
-    Between switches the way is not known. With static routes all that is sent to an RNIC comes down one cable of its
-    leaf, and all that one other leaf sends to it goes up one cable there; with adaptive routing each cable takes a
-    share of all. So the cables above a leaf are a bundle, and these are the ways over one of them.
+    These are parts on the way of many partners, not what is between two hosts. Between switches the way is not known.
+    With static routes all that is sent to an RNIC comes down one cable of its leaf, and all that one other leaf sends
+    to it goes up one cable there; with adaptive routing each cable takes a share of all. So the cables above a leaf are
+    a bundle, and these flows are the ways over one of them.
     """
-    several = len({topology.hosts[host].rack for host in hosts}) > 1  # racks: what is of all is of none
+    several = len({topology.hosts[host].rack for host in hosts}) > 1  # one rack of all cannot be told from the rest
 
     def rack(host: str) -> Iterator[Component]:
         name = topology.hosts[host].rack if several else None
@@ -249,7 +250,7 @@ def over_rounds(hosts: AbstractSet[str], topology: Topology) -> Callable[[Probe]
 
 
 def _of_gpus(host: str) -> tuple[Component, Component]:
-    """What a collective passes through before it comes to an RNIC."""
+    """Return what a collective passes through before it comes to an RNIC."""
     nvlink = Component(f"{host}/nvlink", "nvlink", "NVLink of the host, or a GPU")
     return nvlink, Component(host, "gpus", "the way from its GPUs to its RNICs")
 
@@ -259,7 +260,7 @@ def _lasts(one: Component) -> bool:
 
 
 def _across(ends: Iterable[tuple[str, str]], topology: Topology) -> Iterator[Component]:
-    """The cables above the leaves of a sender and a receiver, where these are two, each with the way over them."""
+    """Yield the cables above the two leaves of a sender and a receiver, each with the way over them."""
     (up, _), (down, target) = ((leaf_of(topology.hosts[host], device), f"{host}/{device}") for host, device in ends)
     if up is not None and down is not None and up != down:
         for leaf, text in sorted({up: f"up from {up} to {target}", down: f"down to {target}"}.items()):
@@ -294,8 +295,10 @@ def _rnic_to_rnic(probe: Probe, topology: Topology) -> Iterator[Component]:
 
 def _above(host: str, devices: tuple[str, str], topology: Topology) -> Iterator[Component]:
     """
-    What is above the leaves of two RNICs of a host: any of it, as adaptive routing takes it, or what one static route
-    takes: to all RNICs in the same place under their leaves OpenSM deals the same spine.
+    Yield what is above the leaves of two RNICs of a host.
+
+    With adaptive routing this is any of it, with a static route what that takes: OpenSM deals the same spine to all
+    RNICs in the same place under their leaves.
     """
     platform, leaves = topology.hosts[host].platform, topology.hosts[host].leaves
     for device in devices:
@@ -323,9 +326,9 @@ def _all_to_all(probe: Probe, topology: Topology) -> Iterator[Component]:
 
 def _collective(probe: Probe, topology: Topology) -> Iterator[Component]:
     """
-    Of several hosts: the very parts that its bytes pass, so that one slow RNIC explains the collectives it slows.
+    Yield the very parts that a collective's bytes pass, so that one slow RNIC explains all collectives that it slows.
 
-    Two hosts that are slow with each other alone, or some of more, are a component of their own.
+    Two hosts that are slow only with each other, or some of several hosts, are a component of their own.
     """
     if probe.params.get("link_class") == NVLINK:
         for name in probe.hosts:

@@ -1,12 +1,13 @@
 """
-Samples, the parts that they pass through, and how likely they are with what faulty parts make of them.
+Samples, the parts that they pass through, and how likely the samples are, given faulty parts.
 
-A *cell* is a part and a class of samples: probes that share capacity alike lose alike where the part is faulty. Pairs
-of hosts are all of one class here: what is normal for each of them says their structure (``levels.py``).
+A *cell* is a part and a class of samples. Probes of one class share capacity alike, so they lose alike where the part
+is faulty. Pairs of hosts are all of one class here: what is normal for each pair comes from their structure
+(``levels.py``).
 
-A healthy sample is as its ``Normal`` says, or at the background rate a dip that belongs to no part. Of several faulty
-parts on one way the slowest counts; but for pairs, of which each end is another host, or both: a host that is slow as a
-whole and a slow cable of it multiply.
+A healthy sample is as its ``Normal`` says or, at the background rate, a dip that belongs to no part. Where several
+faulty parts are on one way, the slowest counts. Except for pairs, both may count as well: a host that is slow as a
+whole and a slow cable of it multiply. The two ends of a pair are different hosts, so there only the slowest counts.
 """
 
 from __future__ import annotations
@@ -23,50 +24,52 @@ from numpy.typing import NDArray
 from fabric.judge.locate.structure import UNKNOWN, Bools, FaultyPart, Floats, Follows, Ints, Normal
 
 NOTHING = log(0.01)
-"""What a probe that measured nothing counts as: a hundredth of the normal."""
+"""What a probe that measured nothing counts as (natural log): a hundredth of the normal."""
 
 DIP_WIDTH = 3.0
 """Nats over which background dips are spread: down to a twentieth of the level."""
 
 MOST_BACKGROUND = 0.4
-"""Of samples that are dips of nobody; more is a trouble of somebody."""
+"""The largest share of samples that are dips of no part; if more samples dip, some part is faulty."""
 
 SHARED = {2 / 3: 0.26, 1 / 2: 0.38, 2 / 5: 0.06, 1 / 3: 0.14, 1 / 4: 0.04}
 """
-By the share that is left to a connection beside others on a cable, how often it is that, where it is shared at all.
+How often a connection beside others on a cable keeps this share of it, by share, if it shares the cable at all.
 
-Each of q queue pairs has an n-th of a cable that n of them are laid on at random, and the slowest holds up the others:
-q/n is left. Half of one and half of two queue pairs, Poisson with a mean of one other connection (of more, and of
-uneven parts, the rest).
+Where n queue pairs are laid on one cable at random, each has an n-th of it, and the slowest holds up the others of its
+connection: q queue pairs keep q/n. Half of the connections have one and half two queue pairs; other connections are
+Poisson with a mean of one. The rest of the probability is for more connections and for uneven parts.
 """
 
 CONGESTION = 1.0
 """
-Nats that it takes to say that ways were shared, as a host is bad; and the logarithm of the samples that were beside
-slow ones, half of it for how often, half for how many shared (chosen with clean and planted ECMP, seeds 5201 to 5220).
+Nats that it costs to say that ways were shared: as much as that a host is bad.
+
+The logarithm of the number of samples beside slow ones is added, half of it for how often, half for how many shared
+(chosen with clean and planted ECMP, seeds 5201 to 5220).
 """
 
 LOSSY = 10.0
-"""The same of a class that loses packets beside others: as rare as two pairs that became bad just then."""
+"""The same for a class that loses packets beside others: as rare as two pairs that became bad just then."""
 
 EVENNESS = 0.004
-"""How evenly connections share a cable: the spread of their parts of it, natural log."""
+"""How evenly connections share a cable: the spread of the parts that they get, natural log."""
 
-_VANISHED = NOTHING / 2  # below it no number was measured
-_AS_USUAL = 2.0  # samples that the usual shares count as
-_EVEN = 0.1  # nats: connections that share a cable have parts of it that differ by less
-_MOST_SHARED = 0.9  # of what others were slow beside
-_DEPTH = 0.1  # nats: dips that differ by less are equally deep
+_VANISHED = NOTHING / 2  # a sample below this measured no number
+_AS_USUAL = 2.0  # the shares of SHARED count as so many samples
+_EVEN = 0.1  # nats: the parts of connections that share a cable differ by less
+_MOST_SHARED = 0.9  # largest share of the samples beside slow ones that were on the same cable
+_DEPTH = 0.1  # nats: dips whose depths differ by less are equally deep
 _FAILURE = 1e-4  # how much rarer than a dip it is that a healthy probe measures nothing
-_LOST = 1 / 300  # of healthy tests end without a number, and nobody finds out why: one in a few hundred
+_LOST = 1 / 300  # share of healthy tests that end without a number, and nobody finds out why: one in a few hundred
 _LEAST_BACKGROUND = 0.003
-_TOUCHED = 0.6  # of a part's samples that are slow: then they are no background
+_TOUCHED = 0.6  # share of a part's samples that are slow from which they are no background
 _WHOLE_BUNDLE = 2.3  # nats: all things of a bundle are faulty at once ten times more seldom than one of them
-_LINE = 2.0  # nats that a loss that grows costs beside its slope (tried on a burn-in of a day)
-_RARE = 0.5  # a part that shows in fewer of its samples explains those alone that it is likelier to have slowed
-_MANY = 2.0  # times the usual number of samples of a part
+_LINE = 2.0  # nats that a growing loss costs in addition to its slope (tried on a burn-in of a day)
+_RARE = 0.5  # a part that shows in a smaller share of its samples explains only those that it probably slowed
+_MANY = 2.0  # a part with more samples than this times the median of all parts is large
 _ALL = slice(None)
-_NO_DIP = 1e-9  # how likely a sample that is not slow is a dip
+_NO_DIP = 1e-9  # density, as a dip, of a sample that is not slow
 
 
 @dataclass(frozen=True)
@@ -74,13 +77,12 @@ class Entries:
     """
     Which samples pass through which parts: entry *e* says that ``sample[e]`` passes through ``part[e]``.
 
-    *way*, by entry: of a part that is a bundle of things (the cables above a leaf), the part that is the way over one
-    of them; else UNKNOWN. By part: *cost*, the nats that it takes to say that it is faulty, 0 where that is known by
-    other evidence; and whether it is *large*: many samples pass through it. *whole* is the part that both directions of
-    one thing belong to: they are never rivals. A part is *drawn* where a sample passes one of several things, nobody
-    knows which: if one of them is faulty, few samples show it; which *share* of them, where that is known, else 0.
-    Where any k of a *family* of n are one hypothesis, in which order they were found, by part its family and how many
-    *things* that has.
+    By entry: if the part is a bundle of things (the cables above a leaf), *way* is the part that is the way over one of
+    them; else UNKNOWN. By part: *cost* is the nats that it costs to say that the part is faulty, 0 where other evidence
+    says so; a *large* part has many samples. *whole* is the part that both directions of one thing belong to; they are
+    never rivals. A part is *drawn* where a sample passes one of several things and nobody knows which: if one of them
+    is faulty, few samples show it; *share* is the share of them where that is known, else 0. Where any k of n like
+    things are one hypothesis, in whatever order they were found, *family* numbers their family and *things* is n.
     """
 
     sample: Ints
@@ -106,10 +108,10 @@ class Entries:
         many: Mapping[int, int] | None = None,
     ) -> Entries:
         """
-        *paths*: a row a sample, the parts on its way, filled up with UNKNOWN.
+        Build the entries from *paths*: a row for each sample, the parts on its way, filled up with UNKNOWN.
 
-        To say that a part is faulty takes the logarithm of how many things are in its *family*, and *extra* nats for a
-        rarer one. Of a family of which only some things are listed *many* says how many there are.
+        To say that a part is faulty costs the logarithm of the number of things in its *family*, and *extra* nats for a
+        rarer part. *many* gives the size of each family of which only some things are listed.
         """
         part = paths.ravel()
         known = part != UNKNOWN
@@ -136,9 +138,9 @@ class Entries:
 
     def costs(self, taken: Sequence[int] = ()) -> Floats:
         """
-        By part: the nats that it takes to say that it is faulty, too, when *taken* are: of one family ln C(n, k) + k.
+        Return by part the nats to say that it is faulty, too, when *taken* are: in one family ln C(n, k) + k.
 
-        Inside hosts there are no families: an RNIC and its port would explain the same, and how many of either are
+        Inside hosts there are no families: an RNIC and its port would explain the same, so the number of either that is
         faulty elsewhere must not change their odds.
         """
         if self.family is None or self.things is None or not len(taken):
@@ -150,18 +152,18 @@ class Entries:
 
 
 def cost_of(things: Ints | Floats, extra: Floats) -> Floats:
-    """The nats that it takes to say which of so many *things* is faulty, and *extra* ones for a rarer kind."""
+    """Return the nats that it costs to say which of so many *things* is faulty, with *extra* nats for a rarer kind."""
     found: Floats = np.log(things) + 1 + extra
     return found
 
 
 def _small(values: Ints, count: int) -> NDArray[np.integer[Any]]:
-    """Numbers below *count* as such that are sorted several times as fast, where they are few."""
+    """Return numbers below *count* in a smaller type where that holds them: they sort several times as fast."""
     return values.astype(np.uint16) if count < 1 << 16 else values
 
 
 class Cells:
-    """Entries by cell; *of_class* is the class of each sample, None: they are all of one, and sorted by part."""
+    """Entries grouped by cell; *of_class* is the class of each sample. None: all are of one class, sorted by part."""
 
     def __init__(self, entries: Entries, of_class: Ints | None = None) -> None:
         self.entries, self.parts, classes = entries, len(entries.cost), 1
@@ -179,42 +181,42 @@ class Cells:
         self._first_cell = np.searchsorted(self.part, np.arange(self.parts + 1))
 
     def samples_of(self, cell: int) -> Ints:
-        """The samples of one part and class."""
+        """Return the samples of one cell."""
         return self.sample[self.start[cell] : self.start[cell + 1]]
 
     def of(self, part: int) -> Ints:
-        """The samples that pass through a part."""
+        """Return the samples that pass through a part."""
         return self.sample[self.entries_of(part)]
 
     def cells_of(self, part: int) -> range:
-        """The cells of a part."""
+        """Return the cells of a part."""
         return range(int(self._first_cell[part]), int(self._first_cell[part + 1]))
 
     def entries_of(self, part: int) -> slice:
-        """The entries of a part, of all its cells."""
+        """Return the entries of all cells of a part."""
         cells = self.cells_of(part)
         return slice(int(self.start[cells.start]), int(self.start[cells.stop]))
 
     @cached_property
     def through(self) -> Ints:
-        """How many samples pass through each part."""
+        """By part: how many samples pass through it."""
         found: Ints = np.bincount(self.part, self.count, minlength=self.parts).astype(np.int64)
         return found
 
     @cached_property
     def is_bundle(self) -> Bools:
-        """Which parts have ways over one of their things."""
+        """By part: whether it has ways over one of its things."""
         found = np.zeros(self.parts, dtype=np.bool_)
         found[self.part_of_entry[self.way != UNKNOWN]] = True
         return found
 
     def total(self, which: Bools) -> Ints:
-        """By part: how many of *which* samples pass through it."""
+        """Return by part how many of the *which* samples pass through it."""
         return np.bincount(self.part_of_entry[which[self.sample]], minlength=self.parts)
 
     @cached_property
     def alike(self) -> Ints:
-        """By part: the first one through which the very same samples pass."""
+        """By part: the first part through which the very same samples pass; where *whole* is known, that."""
         if self.entries.whole is not None:
             return self.entries.whole
         first: dict[bytes, int] = {}
@@ -222,7 +224,7 @@ class Cells:
         return np.array([first.setdefault(own, part) for part, own in enumerate(rows)])
 
     def of_parts(self, parts: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-        """Of *parts*: their cells, the samples of these, and for each sample the place of its cell and its way."""
+        """Return the cells of *parts*, the samples of these, and for each sample the place of its cell and its way."""
         cells = np.concatenate([np.arange(self._first_cell[p], self._first_cell[p + 1]) for p in parts.tolist()])
         count = self.count[cells]
         ends = np.cumsum(count)
@@ -235,15 +237,16 @@ class SampleMatrix:
     """
     Samples and the parts that they pass through.
 
-    *y*: log of the share of its class's highest level that each sample reached; *of_class* its class in *normal*;
-    *at_s* when it began. By class, natural logs: *floor*, the loss from which a sample is slow; *least*, the least loss
-    that a part may have, and *apart*, by how much it must exceed that of another part of the same samples; *level*, in
-    Gb/s, of classes of single flows, in which one cap shows alike, else 0. *timed*: parts may become faulty in the
-    course of the run. *lost*: which ended without a number, where that need not be a fault. *rounds*: there are many,
-    in which a part may be bad now and then. *warmth*: by part, its temperature at some times, degrees Celsius, NaN
-    where that is not known. *dips*: the share of dips and how likely each sample's depth is as one, where these are
-    known. *beside*: the least share (log) of those that ran meanwhile on ways that may be shared, inf: nobody did.
-    *faint*: what a part loses may be less than the noise of one sample, so that also what is not slow tells.
+    By sample: *y* is the log of the share of its class's highest level that it reached, *of_class* its class in
+    *normal*, *at_s* when it began. By class, natural logs: *floor* is the loss from which a sample is slow; *least* the
+    least loss that a part may have; *apart* by how much this must exceed the loss of another part of the same samples;
+    *level*, in Gb/s, that of classes of single flows, in which one cap shows alike, else 0. *timed*: parts may become
+    faulty in the course of the run. *lost*: the samples that ended without a number, where that need not be a fault.
+    *rounds*: there are many rounds, and a part may be bad now and then. *warmth*: by part, its temperature at given
+    times, degrees Celsius, NaN where not known. *dips*: the share of dips and the density of each sample's depth as a
+    dip, where known. *beside*: the least share (log) of the samples that ran meanwhile on ways that may be shared, inf:
+    none did. *faint*: a part may lose less than the noise of one sample, so samples that are not slow count as
+    evidence, too.
     """
 
     entries: Entries
@@ -271,19 +274,19 @@ class SampleMatrix:
 
     @cached_property
     def together(self) -> Bools:
-        """Which samples are slow beside another that was as slow, or slower."""
+        """Which samples are slow beside another sample that was as slow, or slower."""
         alike = (self.y <= _VANISHED) == (self.beside <= _VANISHED)
         found: Bools = self.slow & alike & (self.beside <= self.y + _EVEN)
         return found
 
     @property
     def alone(self) -> SampleMatrix:
-        """The same, where nobody is in the way of others."""
+        """The same matrix without samples that are in the way of others."""
         return replace(self, beside=inf)
 
 
 class Likelihood:
-    """How likely samples are, given faulty parts."""
+    """The likelihood of samples, given faulty parts."""
 
     def __init__(self, matrix: SampleMatrix, cells: Cells) -> None:
         self.matrix, self.cells = matrix, cells
@@ -291,7 +294,7 @@ class Likelihood:
         self._base = self._unblamed(np.zeros(len(matrix.y)))
 
     def _unblamed(self, explained: Floats) -> Floats:
-        """The density of each sample where no part is to blame: noise, and dips that belong to none."""
+        """Return the density of each sample where no part is to blame: noise, and dips that belong to no part."""
         matrix = self.matrix
         share, deep = self._dips(explained) if matrix.dips is None else matrix.dips
         found: Floats = (1 - share) * self.held(_ALL, 0.0, 0.0) + share * deep
@@ -304,13 +307,13 @@ class Likelihood:
 
     @cached_property
     def in_the_way(self) -> Bools:
-        """Which samples were beside another that was slow, and may have been in its way."""
+        """Which samples ran beside a slow sample, so that one may have been in the way of the other."""
         matrix = self.matrix
         found: Bools = matrix.together | (matrix.beside < -matrix.floor[matrix.of_class])
         return found
 
     def _share(self, density: Floats, explained: Floats) -> None:
-        """Slow because of others on the same cable: as often as it is seen of those beside slow ones."""
+        """Add to *density* that others on the same cable slow samples, as often as samples beside slow ones show it."""
         matrix, open_ = self.matrix, explained == 0
         often, mine, losses = self._often(open_), np.flatnonzero(matrix.together), -np.log(list(SHARED))
         known = mine[open_[mine]]
@@ -323,13 +326,13 @@ class Likelihood:
         density[lost] += often * self.held(lost, -matrix.y[lost], 0.0)
 
     def _often(self, open_: Bools) -> float:
-        """How often, of the samples that another slow one ran beside, both were on the same cable."""
+        """Return how often a sample that ran beside a slow one was on the same cable."""
         together, beside = (float((which & open_).sum()) for which in (self.matrix.together, self.in_the_way))
         return min((together + 0.5) / (beside + 1.0), _MOST_SHARED)
 
     def slowed(self, samples: Ints, loss: Floats, spread: float) -> tuple[Floats, Bools]:
         """
-        The density of samples through a faulty part that loses so much, and which lose more for they shared it.
+        Return the density of samples through a faulty part with this *loss*, and which lose more as they shared it.
 
         Two connections that run at once over a cable have half of it each, also of a bad one.
         """
@@ -340,13 +343,13 @@ class Likelihood:
             beside = often * self._divided(samples[shared], loss[shared], np.array(list(SHARED.values())), spread)
             found[shared] = beside > (1 - often) * held[shared]
             held[shared] = (1 - often) * held[shared] + beside
-        if self.matrix.dips is not None:  # who passes a bad part dips as often as others
+        if self.matrix.dips is not None:  # samples through a bad part dip as often as others
             share, deep = self.matrix.dips
             held = (1 - share) * held + share * deep[samples]
         return held, found
 
     def _divided(self, mine: Ints, loss: Floats, weights: Floats, spread: float = 0.0) -> Floats:
-        """The density of samples that have a part of what a cable carries with this *loss*, as often as *weights*."""
+        """Return the density of samples that share a cable with this *loss*; *weights*: how often each of SHARED is."""
         more = zip(weights.tolist(), -np.log(list(SHARED)), strict=True)
         found: Floats = (1 - weights.sum()) / DIP_WIDTH + np.sum(
             [weight * self.held(mine, loss + lost, max(spread, EVENNESS)) for weight, lost in more], axis=0
@@ -354,7 +357,11 @@ class Likelihood:
         return found
 
     def _dips(self, explained: Floats) -> tuple[float, Floats]:
-        """How many samples are dips of nobody, and how likely the depth of each is: of many rounds both are known."""
+        """
+        Return the share of dips that belong to no part, and the density of each sample's depth as a dip.
+
+        With many rounds both are estimated from the samples that no part explains.
+        """
         matrix = self.matrix
         failure = np.where(matrix.y <= NOTHING, _FAILURE, 1.0)
         if not matrix.rounds:
@@ -367,7 +374,7 @@ class Likelihood:
         return share, np.where(matrix.slow, (alike + 0.5 * failure / DIP_WIDTH) / (dips + 0.5), _NO_DIP)
 
     def _background(self) -> float:
-        """The share of slow samples that touch no part of which most samples are slow."""
+        """Return the share of slow samples among those that pass no part of which most samples are slow."""
         matrix, cells = self.matrix, self.cells
         bad = (cells.total(matrix.slow) >= _TOUCHED * cells.through) & (cells.through >= 2)
         touched = matrix.together.copy()
@@ -376,7 +383,7 @@ class Likelihood:
         return float(np.clip(share, _LEAST_BACKGROUND, MOST_BACKGROUND))
 
     def during(self, fault: FaultyPart, cell: int) -> Ints:
-        """The samples of a cell that began while its part was faulty, on the ways over what is faulty of it."""
+        """Return the samples of a cell that began while its part was faulty, on the ways over what is faulty of it."""
         samples, cells = self.cells.samples_of(cell), self.cells
         if fault.ways is not None:
             samples = samples[np.isin(cells.way[cells.start[cell] : cells.start[cell + 1]], list(fault.ways))]
@@ -388,12 +395,12 @@ class Likelihood:
         return samples
 
     def along(self, part: int, samples: Ints, *, warm: bool) -> Floats:
-        """What losses of a part may grow with: the time of each sample, or how warm the part was then."""
+        """Return what the losses of a part may grow with: the time of each sample, or how *warm* the part was then."""
         at_s = self.matrix.at_s[samples]
         return self.matrix.warmth[part](at_s) if warm else at_s
 
     def grown(self, part: int, samples: Ints, follows: Follows | None) -> Floats:
-        """The share of its loss that a part had then."""
+        """Return by sample the share of its full loss that a part had at that time."""
         if follows is None:
             return np.ones(len(samples))
         x = self.along(part, samples, warm=follows.warm)
@@ -402,10 +409,10 @@ class Likelihood:
 
     def when(self, fault: FaultyPart) -> float:
         """
-        Nats that it takes to say when a part is faulty, and which of its ways are.
+        Return the nats that it costs to say when a part is faulty, and which of its ways are.
 
-        Each end, and a slope, is one of as many as the part was measured times; the ways are so many of all, and how
-        many costs a number where the part is not known to be faulty by other evidence.
+        A start, an end and a slope are each one of as many values as the part has samples. The faulty ways are some of
+        all; to say how many costs a number, unless other evidence says that the part is faulty.
         """
         entries = self.cells.entries_of(fault.part)
         count = log(max(entries.stop - entries.start, 2))
@@ -419,14 +426,14 @@ class Likelihood:
 
     @cached_property
     def cost_of_congestion(self) -> float:
-        """Nats that it takes to say that some are slow, or lost, because of others on the same cable."""
+        """Nats that it costs to say that some samples are slow, or lost, because of others on the same cable."""
         if not self.matrix.together.any():
             return 0.0
         lossy = (self.matrix.y[self.matrix.together] <= _VANISHED).any()
         return (LOSSY if lossy else CONGESTION) + log(float(self.in_the_way.sum()))
 
     def explained(self, faults: Sequence[FaultyPart]) -> tuple[Floats, Floats]:
-        """The density of every sample given *faults*, and the loss that explains it."""
+        """Return the density of every sample given *faults*, and the loss that explains it."""
         found = self._given(faults, self._base)
         if not faults or not (self.matrix.rounds or self.matrix.together.any()):
             return found
@@ -453,17 +460,17 @@ class Likelihood:
         return density, explained
 
     def open(self, explained: Floats, samples: Ints | slice = _ALL) -> Bools:
-        """Which of *samples* are slow, and slower than the loss that explains them."""
+        """Return which of *samples* are slow, and slower than the loss that explains them."""
         matrix = self.matrix
         found: Bools = matrix.slow[samples] & (-matrix.y[samples] > self.least(explained[samples], samples))
         return found
 
     def least(self, explained: Floats, samples: Ints | slice) -> Floats:
-        """From which loss on samples ask for another part than that which explains them."""
+        """Return the loss from which samples ask for another part than the one that explains them."""
         matrix, of_class = self.matrix, self.matrix.of_class[samples]
         found: Floats = explained + np.where(explained > 0, matrix.apart[of_class], matrix.least[of_class])
         return found
 
     def held(self, samples: Ints | slice, loss: Floats | float, spread: float) -> Floats:
-        """The density of samples that lose so much."""
+        """Return the density of samples that lose so much."""
         return self.matrix.normal.density(self.matrix.y[samples], self.matrix.of_class[samples], loss, spread)

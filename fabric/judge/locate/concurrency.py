@@ -1,13 +1,13 @@
 """
-Who sent at the same time on ways that may share a cable: slow only beside others is congestion, and no bad part.
+Congestion: probes that are slow only beside others on ways that may share a cable, so that no part is bad.
 
-A switch that chooses a way by a hash (ECMP) may lay two connections on one cable while others are idle: each then gets
-its share, as long as both send, and every part on their ways is well. What tells that from a bad part is that it takes
-two: the slowest of those who share a cable is never alone as slow. A bad cable or spine is slow with whoever crosses
-it, also when nobody else is.
+A switch that chooses a way by a hash (ECMP) may lay two connections on one cable while other cables are idle. Each then
+gets its share, as long as both send, and every part on their ways is well. Unlike a bad part, this takes two: the
+slowest of those who share a cable is never the only one so slow. A bad cable or spine is slow with whoever crosses it,
+also when nobody else does.
 
 The same holds for packets that are lost (RoCE): a lossy class is fine while nobody has to wait, and its packets are
-dropped when somebody has to (nccl issue 2383). Faults of as many parts would have been seen alone, too.
+dropped when somebody has to (nccl issue 2383). If as many parts were faulty, they would be seen alone, too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Recurrence, Suspect, Verdicts
 
 LOSSY = "traffic_class"
-"""The kind of a suspect: the class that RoCE packets are in, or what keeps it lossless on their way."""
+"""The kind of a suspect: the traffic class of RoCE packets, or what keeps it lossless on their way."""
 
 _NEXT = (
     "fabric check SCENARIO: it reads what RNICs and switches keep lossless (mlnx_qos -i INTERFACE; nv show qos roce) "
@@ -49,13 +49,13 @@ def slowest_beside(
     ways: Mapping[str, Sequence[str]] | None = None,
 ) -> Floats:
     """
-    For each probe the slowest of those that ran meanwhile and may have shared a cable with it, Gb/s; 0: it was lost.
+    Return by probe the Gb/s of the slowest that ran meanwhile and may have shared a cable with it; 0: it was lost.
 
-    *ways*, by the id of a probe: the switches on its way, where tables say them; then it shares those cables alone.
+    *ways*, by the id of a probe: the switches on its way, where tables say them; then it shares only those cables.
 
-    Infinity for those that stayed under their leaf, or that were alone all the time. A collective is no single flow: of
-    these it counts alone whether they were lost, and that on Ethernet alone. Where switches do not draw ways by chance,
-    and nobody knows the ways, nothing else counts: pair tests are planned so that they share none.
+    Probes that stayed under their leaf, or that were alone all the time, have infinity. A collective is no single flow:
+    it counts only if it was lost, and only on Ethernet. Where switches do not draw ways by chance, and nobody knows the
+    ways, only lost probes count: pair tests are planned so that they share none.
     """
     links, sharing = _links_of(topology, ways or {}), dict[Hashable, list[int]]()
     drawn = topology.draws_ways or topology.routing is None or bool(ways)
@@ -77,13 +77,13 @@ def slowest_beside(
 
 
 def as_shares(gbps: Floats, level_gbps: Floats | float) -> Floats:
-    """Natural logarithms of the shares of a level; infinity stays."""
+    """Return natural logarithms of the shares of a level; infinity stays."""
     found: Floats = np.log(np.maximum(gbps / level_gbps, exp(NOTHING)))
     return found
 
 
 def _least_of_others(began: Floats, ended: Floats, value: Floats) -> Floats:
-    """The least value of the others that overlap with each in time; infinity where nobody does."""
+    """Return for each the least value of the others that overlap with it in time; infinity where nobody does."""
     order = np.argsort(began, kind="stable")
     began, ended, value = began[order], ended[order], np.append(value[order], inf)
     place = np.arange(len(began))
@@ -101,7 +101,7 @@ def _least_of_others(began: Floats, ended: Floats, value: Floats) -> Floats:
 
 
 def _gbps(probe: Probe, result: ProbeResult, *, lossy: bool, drawn: bool) -> float:
-    """What a flow reached; 0 where its packets were lost, infinity where that says nothing of others."""
+    """Return what a flow reached, Gb/s; 0 where its packets were lost, infinity where that says nothing of others."""
     if lossy and result.failure is FailureKind.RETRIES_EXCEEDED:
         return 0.0
     number = number_of(result) if drawn and "rnic" in probe.params else None
@@ -109,7 +109,7 @@ def _gbps(probe: Probe, result: ProbeResult, *, lossy: bool, drawn: bool) -> flo
 
 
 def _links_of(topology: Topology, ways: Mapping[str, Sequence[str]]) -> Callable[[Probe], _Links]:
-    """The groups of cables of which a probe crosses one, each with its direction; none where it stays under a leaf."""
+    """Return a function that gives the groups of cables, with direction, that a probe crosses; none under a leaf."""
 
     @cache
     def between(up: str, down: str) -> _Links:
@@ -137,7 +137,7 @@ def _links_of(topology: Topology, ways: Mapping[str, Sequence[str]]) -> Callable
 
 
 def as_congested(verdict: ProbeVerdict, normal_gbps: float) -> ProbeVerdict:
-    """The verdict of what was slow because of others on the same cable: no fault; what was lost stays as it is."""
+    """Return the verdict of a probe slowed by others on the same cable: no fault. A lost one stays as it is."""
     found = replace(verdict, recurrence=Recurrence.CONGESTED)
     if verdict.value_gbps is None:
         return found
@@ -147,7 +147,7 @@ def as_congested(verdict: ProbeVerdict, normal_gbps: float) -> ProbeVerdict:
 
 
 def sharing_lines(beside: Sequence[Probe], probes: Sequence[Probe], verdicts: Verdicts) -> list[str]:
-    """In a line, how many of those bad *beside* others were slow because of these; none: nothing."""
+    """Return a line that says how many probes bad *beside* others were slow because of these; else nothing."""
     slow = Counter(probe.kind for probe in beside if verdicts[probe.probe_id].value_gbps is not None)
     if not slow:
         return []
@@ -163,7 +163,7 @@ def sharing_lines(beside: Sequence[Probe], probes: Sequence[Probe], verdicts: Ve
 def lossy_class(
     beside: Sequence[Probe], probes: Sequence[Probe], verdicts: Verdicts, results: Results, topology: Topology
 ) -> list[Suspect]:
-    """The class of RoCE as a suspect where, of those bad *beside* others, some lost their packets; else nothing."""
+    """Return the RoCE class as a suspect if some of the probes bad *beside* others lost packets; else nothing."""
     lost = [probe for probe in beside if verdicts[probe.probe_id].value_gbps is None]
     if not lost:
         return []

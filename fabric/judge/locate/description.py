@@ -2,9 +2,9 @@
 The shortest description of what pairs of hosts measured, given a structure of what is normal.
 
 Samples are logarithms of bandwidth. A healthy sample is a mixture of levels with Student t noise (4 degrees of freedom:
-heavy tails), or, at the background rate, a dip that belongs to no part, as deep as others are. A faulty part has one
-loss *d* with a spread, and shows in a share *rho* of its samples. Of several faulty parts on one path the slowest
-counts (the bottleneck).
+heavy tails; 30 where the samples show light ones) or, at the background rate, a dip that belongs to no part, as deep as
+other dips are. A faulty part has one loss *d* with a spread, and shows in a share *rho* of its samples. Where several
+faulty parts are on one path, the slowest counts (the bottleneck).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from fabric.judge.locate.fit import SPREADS
 from fabric.judge.locate.search import SAME_LOSS, Search
 from fabric.judge.locate.structure import FLOOR, Bools, Description, Floats, Ints, Normal
 
-_DEPTH, _NEAR_DEPTH = 0.05, 0.4  # nats: bins of how deep other dips are, and how much nearer ones count (deviation)
-_UNSEEN = 5.0  # dips of any depth that are taken to have been seen beside the others
+_DEPTH, _NEAR_DEPTH = 0.05, 0.4  # nats: width of the bins of dip depths, and deviation of the kernel over them
+_UNSEEN = 5.0  # so many dips of any depth count as seen in addition to the real ones
 _LEAST_BACKGROUND = 0.01
-_TOUCHED = 0.01  # chance of so many slow samples of a part: below it they are no background
+_TOUCHED = 0.01  # chance of a part's number of slow samples: below this they are no background
 _MOST_SWAPPED = 80.0  # nats that swaps gain at most (54 in 2,700 descriptions of simulated runs)
-_FEW_SLOW = 64  # samples, of which no part may have enough to be suspicious; more take long to explain
+_FEW_SLOW = 64  # so few slow samples may make no part suspicious; more of them take long to explain
 
 
 def describe(
@@ -41,11 +41,12 @@ def describe(
     """
     Find the faulty parts given what is normal.
 
-    No part is named for a loss below *floor*. Dips that belong to no part are as many and as deep as a *known*
-    description leaves them; without it the likelier of the slow samples that no suspicious part explains, and (few are
-    slow) none, so that parts explain them all: of few no part is suspicious by its share alone. *beside*: what
-    those reached that may have been in the way of each sample. *with_rivals*: also those, which take as long. What
-    scores less than *best*, that of others, whatever is swapped, is left as it was begun.
+    No part is named for a loss below *floor*. A *known* description tells how many dips belong to no part, and how deep
+    they are. Without one, these are the slow samples that no suspicious part explains. If few samples are slow, no dips
+    at all is tried as well, as among few no part is suspicious by its share alone; the likelier of the two counts.
+    *beside*: what the samples reached that may have been in the way of each sample. *with_rivals*: find rivals, too,
+    which takes as long again. *best* is the score of other descriptions: where no swap can reach it, the search stops
+    early.
     """
     everybody = _matrix(y, normal, cells, floor, beside)
     found = _described(everybody, normal, cells, known, with_rivals=with_rivals, best=best)
@@ -54,12 +55,12 @@ def describe(
     alone = _described(everybody.alone, normal, cells, known, with_rivals=with_rivals, best=best)
     if alone.score <= found.score:
         return found
-    # Where a part is bad in any case, what was slow beside others alone is no second one.
+    # Where a part is bad in any case, samples that were slow only beside others show no second bad part.
     return alone if not found.effects or _slow_without_others(alone, found, cells) else found
 
 
 def _slow_without_others(alone: Description, shared: Description, cells: Cells) -> bool:
-    """Whether each faulty part was slow with nobody in the way, too, and not only where ways were *shared*."""
+    """Return whether each faulty part was also slow with nobody in the way, and not only where ways were *shared*."""
     for one in alone.effects:
         mine = cells.of(one.part)
         held = mine[alone.slow[mine] & (np.abs(alone.explained[mine] - one.loss) < SAME_LOSS)]
@@ -71,7 +72,7 @@ def _slow_without_others(alone: Description, shared: Description, cells: Cells) 
 def _described(
     matrix: SampleMatrix, normal: Normal, cells: Cells, known: Description | None, *, with_rivals: bool, best: float
 ) -> Description:
-    """With others in the way or not, as the matrix says."""
+    """Return the best description of a matrix, with others in the way or not, as the matrix says."""
     y, slow = matrix.y, matrix.slow & ~matrix.together
     if known is None:
         open_ = _untouched(slow, cells)
@@ -98,9 +99,10 @@ def _described(
 
 def _dips_beside(matrix: SampleMatrix, known: Description, cells: Cells) -> tuple[int, int]:
     """
-    How many samples dip beside what *known* parts explain, and of how many that can be told.
+    Return how many samples dip beside what *known* parts explain, and of how many samples that can be told.
 
-    Who passes a bad part may dip as well; not told apart where what the part loses spreads as widely as dips do.
+    A sample through a bad part may dip as well. That cannot be told where the loss of the part spreads as widely as
+    dips.
     """
     tells = np.ones(len(matrix.y), dtype=np.bool_)
     for one in known.effects:
@@ -111,12 +113,12 @@ def _dips_beside(matrix: SampleMatrix, known: Description, cells: Cells) -> tupl
 
 
 def _of_dips(matrix: SampleMatrix, background: float, dips: Bools) -> SampleMatrix:
-    """A share *background* of all samples are dips, as deep as *dips* are."""
+    """Return the matrix with a share *background* of dips, which are as deep as *dips* are."""
     return replace(matrix, dips=(background, np.where(-matrix.y > FLOOR, _depths(-matrix.y, dips), 1e-9)))
 
 
 def _matrix(y: Floats, normal: Normal, cells: Cells, floor: float, beside: Floats | float) -> SampleMatrix:
-    """For the search, but for dips."""
+    """Return the matrix for the search, still without its dips."""
     below, one = normal.top[normal.of_class] - y, np.ones(len(normal.noise))
     return SampleMatrix(
         cells.entries,
@@ -134,13 +136,13 @@ def _matrix(y: Floats, normal: Normal, cells: Cells, floor: float, beside: Float
 
 
 def _share_of_dips(dips: int, count: int) -> float:
-    """Of so many samples; no less than what *count* samples without any do not exclude (rule of three: 3 / count)."""
+    """Return the share of dips; at least what *count* samples without any do not exclude (rule of three: 3 / count)."""
     least = min(_LEAST_BACKGROUND, 3 / max(count, 1))
     return float(np.clip(dips / max(count, 1), least, MOST_BACKGROUND))
 
 
 def _untouched(slow: Bools, cells: Cells) -> Bools:
-    """Samples that touch no part with more *slow* ones than chance explains."""
+    """Return which samples touch no part with more *slow* samples than chance explains."""
     bad = beyond_chance(cells.total(slow), cells.through, int(slow.sum()), len(slow)) > log(1 / _TOUCHED)
     found = np.ones(len(slow), dtype=np.bool_)
     found[cells.sample[bad[cells.part_of_entry]]] = False
@@ -149,10 +151,10 @@ def _untouched(slow: Bools, cells: Cells) -> Bools:
 
 def _depths(deviation: Floats, dips: Bools) -> Floats:
     """
-    How likely each sample's deviation is if it is a dip (a density): as the other *dips* are, or of any depth.
+    Return the density of each sample's deviation if it is a dip: as deep as the other *dips* are, or of any depth.
 
-    No sample says so of itself. A fabric with traffic of others has dips of some depth, and many; of few, any may be.
-    What was lost is no dip of others' traffic: it says nothing of their depth.
+    No sample counts for itself. A fabric with traffic of others has many dips of some depth; if dips are few, any depth
+    may be. Lost samples are no dips of others' traffic: they say nothing of the depth.
     """
     dips = dips & (deviation < DIP_WIDTH)
     place = np.clip(deviation / _DEPTH, 0, DIP_WIDTH / _DEPTH).astype(np.int64)
@@ -167,9 +169,10 @@ def _depths(deviation: Floats, dips: Bools) -> Floats:
 
 def beyond_chance(slow: Ints | Floats, count: Ints, all_slow: int, samples: int) -> Floats:
     """
-    Nats against chance alone that of the *count* samples through each part so many are *slow*, and no fewer.
+    Return the nats against chance that so many, and no fewer, of the *count* samples through each part are *slow*.
 
-    *all_slow* of all *samples* are. The G statistic of the two by two table, halved: Chernoff's bound on its tail.
+    *all_slow* of all *samples* are slow. This is half the G statistic of the two by two table: Chernoff's bound on its
+    tail.
     """
     seen = np.array([[slow, count - slow], [all_slow - slow, samples - count - all_slow + slow]], dtype=np.float64)
     expected = seen.sum(axis=1, keepdims=True) * seen.sum(axis=0) / samples
@@ -181,14 +184,14 @@ def beyond_chance(slow: Ints | Floats, count: Ints, all_slow: int, samples: int)
 OPEN = 2.0
 """Nats, priors aside, from which a part that is not blamed is worth another test (localise.py A2, seeds 0 to 59)."""
 
-_OPEN_LOSS = 0.7  # of the floor: what looks smaller now may turn out larger
+_OPEN_LOSS = 0.7  # share of the floor: a loss that looks smaller now may turn out larger
 
 
 def open_parts(found: Description, y: Floats, cells: Cells, floor: float) -> tuple[tuple[int, float], ...]:
     """
-    Parts that are not blamed and may be bad, the likeliest first, with their nats, priors aside.
+    Return the parts that are not blamed but may be bad, the likeliest first, with their nats, priors aside.
 
-    Others on the same cable may be why a sample is slow; until it is measured once more it may be a part, too.
+    Others on the same cable may be why a sample is slow; until it is measured once more, a part may be why, too.
     """
     dips = found.slow & (found.explained == 0)
     matrix = _of_dips(_matrix(y, found.normal, cells, _OPEN_LOSS * floor, inf), found.background, dips)

@@ -1,4 +1,4 @@
-"""The losses that fit a part best: every cell by itself, in the times at which the part may have been faulty."""
+"""The losses that fit a part best: each cell by itself, in the times at which the part may have been faulty."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from fabric.judge.locate.structure import (
 )
 
 DEAD = -NOTHING / 2
-"""A loss (natural log) beyond which next to nothing passes: of what a tool called dead, or that carried nothing."""
+"""A loss (natural log) beyond which next to nothing passes: a tool called the part dead, or it carried nothing."""
 
 NOT_SHOWN, NO_FIT = 1.5, 3.0
-"""Nats that a part costs: a class of samples that does not show it, and one that no loss fits."""
+"""Nats against a part: for a class of samples that does not show it, and for one that no loss fits."""
 
 SPREADS = {0.004: 0.0, 0.05: 1.0, 0.25: 2.0}
-"""Of a part's loss, and the nats of each: e times rarer than the one before."""
+"""Possible spreads of a part's loss, with the nats of each: each is e times rarer than the one before."""
 
 _QUARTILES = (0.25, 0.5, 0.75)
 _ONE_MORE = 0.5  # nats of each loss
 _SIZES = log(150)  # nats between the smallest loss (2 %) and the largest: each size is as likely as its half
 _NARROW = 0.4  # nats of the narrowest spread, where a loss of any size is as likely as its half
 _NOT_ALWAYS = 1.6  # nats of a part that does not always show: one in five
-_LEAST_OF_LINE = 3  # samples in each third that a line goes through
-_LEAST_WAYS = 2  # of a bundle: one alone is a part of its own
-_CLEAR = 0.4  # of the loss from which a sample is slow: who lost less was not slowed by a part that loses more
+_LEAST_OF_LINE = 3  # least samples in each third that a line goes through
+_LEAST_WAYS = 2  # least faulty ways of a bundle: one alone is a part of its own
+_CLEAR = 0.4  # share of the loss from which a sample is slow: with a smaller loss it was not slowed by this part
 
 
 class OtherFaults(NamedTuple):
     """
-    Beside some faults: the density of each sample, the loss that explains it, and what a further fault costs.
+    Given some faults: the density of each sample, the loss that explains it, and what a further fault costs.
 
-    *costs* are nats by part; None: to say what a part does is free. It always shows then, or is drawn.
+    *costs* are nats by part. None: it is free to say what a part does; then the part always shows, or is drawn.
     """
 
     density: Floats
@@ -54,7 +54,7 @@ class OtherFaults(NamedTuple):
 
 
 class Fit:
-    """The best losses of some parts in given times: every cell by itself."""
+    """The best losses of some parts in given times, each cell by itself."""
 
     def __init__(
         self,
@@ -102,10 +102,10 @@ class Fit:
 
     def _chosen(self, place: Ints, way: Ints, slow: Bools) -> Bools:
         """
-        Of a bundle the entries on ways of which most samples are slow, where two or more are; of all else all.
+        Return which entries count: for a bundle, those on ways that are mostly slow, if two or more ways are; else all.
 
-        With static routes a way takes one thing of the bundle, and all that takes the faulty one is slow. One way is
-        enough where the bundle is known to be faulty by other evidence: to say so costs nothing.
+        With static routes a way takes one thing of the bundle, and all samples that take the faulty one are slow. One
+        way is enough where other evidence says that the bundle is faulty: then it costs nothing to say so.
         """
         chosen = np.ones(len(way), dtype=np.bool_)
         for number in np.unique(place[way != UNKNOWN]).tolist():
@@ -120,7 +120,7 @@ class Fit:
         return chosen
 
     def faults(self) -> list[FaultyPart]:
-        """One for each part that any loss fits, with its gain; where losses are faint, that gains anything."""
+        """Return one fault, with its gain, for each part that a loss fits; faint ones only if they gain anything."""
         cells = len(self._cells)
         shows = np.bincount(self._local, self._slow, minlength=cells) > 0
         best = np.where(shows, -NO_FIT, np.where(self._count > 0, -NOT_SHOWN, 0.0))
@@ -154,7 +154,7 @@ class Fit:
         ]
 
     def _of_others(self) -> Floats:
-        """Of many rounds: what is gained as others dip the less often when the dips of a part are its own."""
+        """Return by part what is gained, with many rounds, as others dip less often when its dips are its own."""
         matrix, parts = self._data.matrix, len(self._parts)
         if not matrix.rounds:
             return np.zeros(parts)
@@ -169,11 +169,11 @@ class Fit:
         return found
 
     def _shares(self) -> list[tuple[Floats, Floats]]:
-        """In which share of the samples of each cell its part may show, and the nats that it takes to say so."""
+        """Return the shares of each cell's samples in which its part may show, and the nats to say each of them."""
         cells, matrix = len(self._cells), self._data.matrix
         found: list[Floats] = [np.full(cells, ALWAYS)]
         if not self._free:
-            # Of pairs a large part that seemed to show at times stood for some small ones that always do.
+            # With pairs, a large part that seemed to show at times stood for small parts that always show.
             seldom = ~(matrix.entries.large & matrix.faint)[self._parts]
             found.append(np.where(seldom[self._place], OFTEN, 0.0))
         may = ~matrix.entries.large | self._data.rare_of_large if matrix.rounds else matrix.entries.drawn
@@ -188,17 +188,19 @@ class Fit:
         return [(one, none if self._free else price_of_share(one, self._count, matrix, known)) for one in found]
 
     def _spreads(self) -> list[float]:
-        """How wide a loss may be; what follows a thermometer is never narrow: a reading may be a degree or two off."""
+        """
+        Return the spreads to try; losses that follow a thermometer are never narrow: it may be a degree or two off.
+        """
         if self._free:
             return list(SPREADS)[:1]
         return list(SPREADS)[1 if self._follows is not None and self._follows.warm else 0 :]
 
     def _clear(self, loss: Floats, rho: Floats) -> Floats:
         """
-        What it costs a part that a cell without slow samples is well.
+        Return by cell what it costs a part that a cell without slow samples is well.
 
-        Nothing where there are no samples, or where what the part still carries holds the class down by no more than
-        what would not be named.
+        It costs nothing where there are no samples, or where what the part still carries would hold the class down by
+        too little to be named.
         """
         level = self._data.matrix.level[self._of_class]
         cap, often, most = np.full(len(self._parts), inf), np.zeros(len(self._parts)), np.zeros(len(self._parts))
@@ -227,12 +229,12 @@ class Fit:
         return replace(found, gain=gain - when, cost=cost + when) if when else found
 
     def _guesses(self) -> list[Floats]:
-        """Where to look for the loss of each cell: quartiles of its slow samples, and the middle of what is open."""
+        """Return losses to try for each cell: quartiles of its slow samples, and the median of the unexplained."""
         found, main = [], self._data.matrix.normal.main[self._data.matrix.of_class[self._sample]]
         for which, shares in ((self._slow, _QUARTILES), (self._explained == 0, (0.5,))):
             value, behind = (self._deviation / self._grown)[which], main[which]
             for seen, place in quantiles(value, self._local[which], len(self._cells), shares):
-                # Of several levels the highest, or the one that most samples are of.
+                # Of several levels the sample is below the highest, or below the most frequent one.
                 for guess in (value[place], value[place] + behind[place]) if behind.any() else (value[place],):
                     found.append(np.zeros(len(self._cells)))
                     found[-1][seen] = guess
@@ -241,7 +243,7 @@ class Fit:
 
 def quantiles(value: Floats, of: Ints, count: int, shares: Sequence[float]) -> Iterator[tuple[Bools, Ints]]:
     """
-    For each share, which of *count* things have values, and where in *value* each of these has that quantile.
+    Yield for each share which of *count* things have values, and where in *value* each of these has that quantile.
 
     *of* is the thing of each value.
     """
@@ -254,11 +256,11 @@ def quantiles(value: Floats, of: Ints, count: int, shares: Sequence[float]) -> I
 
 def price(loss: Floats, spread: float, count: Ints, noise: Floats | None = None) -> Floats:
     """
-    The nats that it takes to say a loss with a *spread* in some of *count* samples, beside how many they are.
+    Return the nats that it costs to say a loss with a *spread* in some of *count* samples, but not how many they are.
 
-    Where the *noise* of a sample is given, a loss of any size is as likely as one of half the size (a density of
-    1 / loss), and n samples tell it to within their noise / sqrt(n) (Laplace's approximation of what the best loss
-    stands for).
+    Where the *noise* of a sample is given, a loss of any size is as likely as one of half the size (a density of 1 /
+    loss), and n samples tell it to within their noise / sqrt(n) (Laplace's approximation of what the best loss stands
+    for).
     """
     if noise is None:
         return np.full(len(loss), SPREADS[spread] + _ONE_MORE)
@@ -269,9 +271,9 @@ def price(loss: Floats, spread: float, count: Ints, noise: Floats | None = None)
 
 def price_of_share(rho: Floats, count: Ints, matrix: SampleMatrix, known: Floats) -> Floats:
     """
-    The nats that it takes to say in which share *rho* of *count* samples a part shows.
+    Return the nats that it costs to say in which share *rho* of *count* samples a part shows.
 
-    None where that is the *known* share.
+    The *known* share costs nothing.
     """
     # Half the logarithm for one parameter (Schwarz 1978).
     logs = np.where((rho == ALWAYS) | ((rho != OFTEN) & matrix.rounds), 0.5, 1.0)
@@ -281,10 +283,10 @@ def price_of_share(rho: Floats, count: Ints, matrix: SampleMatrix, known: Floats
 
 def unshown(count: Ints, rho: Floats, of_one: Bools, *, dead: Bools) -> Floats:
     """
-    Nats against a part that shows in a share *rho* of its samples, of a class with *count* samples that are well.
+    Return the nats against a part that shows in a share *rho* of its samples, by a class with *count* good samples.
 
-    Those *of_one* flow count as often as they were well. Other classes share capacity differently, so that they hardly
-    count; but through a *dead* part nothing passes in any class.
+    In classes *of_one* flow each good sample counts in full. Other classes share capacity differently, so they hardly
+    count; but nothing passes through a *dead* part in any class.
     """
     against: Floats = -np.log(1 - np.asarray(rho)) * count
     found: Floats = np.where(of_one | dead, against, np.minimum(NOT_SHOWN, against))
@@ -293,9 +295,9 @@ def unshown(count: Ints, rho: Floats, of_one: Bools, *, dead: Bools) -> Floats:
 
 def line(x: Floats, loss: Floats, floor: float, *, warm: bool) -> Follows | None:
     """
-    With what the losses of slow samples grow; None where they do not. From *floor* on it is seen.
+    Return what the losses of slow samples grow with; None where they do not grow. The loss is seen from *floor* on.
 
-    Through the medians of the lowest and the highest third of *x* (Tukey's resistant line).
+    The line goes through the medians of the lowest and the highest third of *x* (Tukey's resistant line).
     """
     third = len(x) // 3
     known = np.isfinite(x)

@@ -1,22 +1,22 @@
 """
-GPUs that are bad although the tool's words alone do not say so: one that is not there, one that fails with its peers.
+Bad GPUs that a tool's words alone do not prove: a GPU that is not there, or one that fails with its peers.
 
 The words of one probe may mean the driver, the tool or us. What the other GPUs of the same host do with the very same
-command tells: where they work, it is the part. So an ERROR becomes a FAIL, with that evidence, where
+command tells: if they work, the part is bad. So an ERROR becomes a FAIL, with that evidence, where
 
-- a tool finds fewer GPUs than the inventory has, other GPUs of this host were measured, in this phase (or the tool
+- a tool finds fewer GPUs than the inventory has, other GPUs of this host were measured in this phase (or the tool
   counts them there), and another host of the platform has all of them (a single host cannot be compared: then, too, it
-  is a missing part, as of an RNIC);
+  is a missing part, as with an RNIC);
 - NCCL gives up on every group of GPUs with one certain GPU in it, and every group without it is measured.
 
 A GPU that vanished in some phase of a run says nothing of the phases before it: a driver that ended in between takes
-all GPUs with it, and what was slow before that accuses what it always does.
+all GPUs with it, and what was slow before that accuses the same parts as always.
 
-All else stays an ERROR: no GPU works (the driver), all hosts lack the same (the inventory), words that speak of memory
-or of a GPU in use (``FailureKind.GPU_FAILED``). Which GPU is missing is not known: CUDA numbers those that are left
-anew, so the last number is missing, whichever GPU is. For the same reason slow transfers on such a host accuse the
-missing GPU and no path: another GPU was measured than was meant, perhaps one farther away, and beside a transfer that
-uses it as well. An RNIC that is slow in most of its transfers stays a suspect.
+All else stays an ERROR: no GPU works (the driver), all hosts lack the same GPUs (the inventory), or the words speak of
+memory or of a GPU in use (see ``FailureKind.GPU_FAILED``). Which GPU is missing is not known: CUDA numbers the
+remaining GPUs anew, so the last number is missing, whichever GPU is. For the same reason slow transfers on such a host
+accuse the missing GPU and no path: another GPU was measured than was meant, perhaps one farther away, and beside a
+transfer that uses it as well. An RNIC that is slow in all of its transfers stays a suspect.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 
 GPUS = "gpus"
-"""Behind a host's name: its GPUs, of which one is missing."""
+"""Stands behind a host's name for its GPUs, of which one is missing."""
 
-_LEAST_GROUPS = 2  # that failed with the same GPU: of one group alone each GPU may be the bad one
+_LEAST_GROUPS = 2  # groups that failed with the same GPU: in a single group each GPU may be the bad one
 _MOST_NAMED = 3  # hosts that are named as having all their GPUs
 
 _TRANSFERS = (LoopbackSpec.kind, RnicToRnicSpec.kind)
-_SLOW = (Outcome.FAIL, Outcome.INCONCLUSIVE)  # that, or slow once and well once
+_SLOW = (Outcome.FAIL, Outcome.INCONCLUSIVE)  # slow, or slow once and well once
 
 
 def with_bad_gpus(probes: Sequence[Probe], verdicts: Verdicts, topology: Topology) -> dict[str, ProbeVerdict]:
-    """The verdicts by probe id, those that bad GPUs explain as FAIL and with the reason why it is the part."""
+    """Return the verdicts by probe id; those that bad GPUs explain are FAIL, with the reason why it is the part."""
     found = dict(verdicts)
     errors = [probe for probe in probes if verdicts[probe.probe_id].outcome is Outcome.ERROR and _of_gpus(probe)]
     if not errors:
@@ -58,7 +58,7 @@ def with_bad_gpus(probes: Sequence[Probe], verdicts: Verdicts, topology: Topolog
 
 
 def _of_gpus(probe: Probe) -> bool:
-    """It stays inside a host, and its command names GPUs."""
+    """Return whether a probe stays inside a host and its command names GPUs."""
     return probe.kind == AllToAllSpec.kind or (
         probe.kind == LoopbackSpec.kind and str(probe.params["endpoint"]).startswith("gpu")
     )
@@ -67,7 +67,7 @@ def _of_gpus(probe: Probe) -> bool:
 def _missing(
     probes: Sequence[Probe], errors: Sequence[Probe], own: Sequence[Probe], verdicts: Verdicts, topology: Topology
 ) -> Iterator[ProbeVerdict]:
-    """Of hosts that show fewer GPUs than the inventory has."""
+    """Yield new verdicts for hosts that show fewer GPUs than the inventory has."""
     of_it = (FailureKind.NO_SUCH_GPU, FailureKind.TOO_FEW_GPUS)
     failed = [one for one in errors if verdicts[one.probe_id].ran and verdicts[one.probe_id].failure in of_it]
     lacking = grouped(failed, lambda probe: probe.hosts[0])
@@ -97,10 +97,10 @@ def _missing(
 
 def _slow_at_times(probes: Sequence[Probe], verdicts: Verdicts) -> Iterator[Probe]:
     """
-    Transfers within one host that missed their limit, of RNICs that met it in others.
+    Return the transfers within one host that missed their limit, of RNICs that met it in others.
 
-    CUDA numbers the GPUs that are left anew: a transfer goes to another GPU than was planned, and beside transfers that
-    it was not planned beside. An RNIC that is bad itself is slow in all of its own.
+    CUDA numbers the remaining GPUs anew: a transfer goes to another GPU than was planned, and beside transfers that it
+    was not planned beside. An RNIC that is bad itself is slow in all of its own.
     """
     transfers = [probe for probe in probes if probe.kind in _TRANSFERS and _measured(probe, verdicts)]
     slow = [probe for probe in transfers if verdicts[probe.probe_id].outcome in _SLOW]
@@ -109,10 +109,10 @@ def _slow_at_times(probes: Sequence[Probe], verdicts: Verdicts) -> Iterator[Prob
 
 
 def _failing(errors: Sequence[Probe], own: Sequence[Probe], verdicts: Verdicts) -> Iterator[ProbeVerdict]:
-    """Of hosts with one GPU in every group that failed, and in none that was measured in the same phase."""
+    """Yield new verdicts for hosts with one GPU in every group that failed, and in none measured in the same phase."""
 
     def of_groups(probes: Sequence[Probe]) -> dict[tuple[str, str], list[Probe]]:
-        """By phase and host those between a group of GPUs."""
+        """Return the probes between a group of GPUs, by phase and host."""
         together = (probe for probe in probes if probe.kind == AllToAllSpec.kind)
         return grouped(together, lambda probe: (probe.phase, probe.hosts[0]))
 
@@ -137,7 +137,7 @@ def _measured(probe: Probe, verdicts: Verdicts) -> bool:
 
 
 def gpus_of(probe: Probe) -> tuple[int, ...]:
-    """The GPUs that a probe of several names."""
+    """Return the GPUs that a probe of several GPUs names."""
     gpus = probe.params["gpus"]
     return gpus if isinstance(gpus, tuple) else ()
 

@@ -1,4 +1,4 @@
-"""What healthy samples may reach: the structures of what is normal that are tried side by side."""
+"""Structures of what is normal, tried side by side: the levels that healthy samples may reach, by class."""
 
 from __future__ import annotations
 
@@ -12,53 +12,53 @@ import numpy as np
 from fabric.judge.locate.structure import FLOOR, HEAVY, LIGHT, Bools, Floats, Ints, Normal, student
 
 LEAST_GROUP = 3
-"""Hosts that are fewer are no class of their own."""
+"""The fewest hosts that make a class of their own."""
 
 LEAST_NOISE = 0.002
-"""The noise is never taken to be less: below it clocks and rounding count."""
+"""The smallest noise that is assumed: below it clocks and rounding count."""
 
 PLACED = 0.06
-"""Real classes of hosts that no file mentions are 4 to 6 % apart: levels are no farther where leaves are known."""
+"""The most that levels differ where leaves are known: real classes of hosts, in no file, are 4 to 6 % apart."""
 
 OF_PLACE = PLACED + FLOOR
-"""Groups of hosts that are slower by more are no places, but bad."""
+"""Groups of hosts that are slower by more than this do not stand elsewhere, but are bad."""
 
 _WIDTHS = (0.004, 0.015)  # of the kernel: quiet and noisy fabrics
-_LEAST_SHARE = 0.08  # of the samples in a level
+_LEAST_SHARE = 0.08  # least share of the samples in a level
 _MOST_LEVELS = 4
 _FAR = 4.0  # natural log: what is farther below the highest is no level
 _LEVEL_COST = 2.0  # nats of a further level, wherever it is
 _USUAL_GAP, _MOST_GAP_COST = 0.04, 8.0  # how far levels of real clusters are apart (natural log); nats of any gap
-_MOST_HOSTS = 128  # among which groups are looked for
+_MOST_HOSTS = 128  # among more hosts no groups are sought by linkage
 _PRIOR_NOISE, _PRIOR_COUNT = 0.01, 4.0  # few samples say little of their spread: 1 % counts as four of them
-_DISTINCT = 3.0  # times the noise that levels are apart: nearer ones are one that is wider
+_DISTINCT = 3.0  # times the noise: levels that are nearer are one wide level
 _NARROW = 0.004  # noise to begin with: two levels 3 % apart stay two
-_NOISY = 0.03  # or this: a noisy fabric
-_LOUD = 0.3  # or this: what is emulated, or shared with others
-_WIDE = 0.06  # where contention is sought: real clusters spread what is between groups over 40 %
-_WIDEST = 0.15  # the deviation of samples all over these 40 %: what spreads wider is bad
-_LEAST_IN_LEVEL, _FEW = 4, 16  # samples; of fewer than the second one is enough
-_MOST_TURNS, _SETTLED = 30, 0.01  # until the noise changes less than this share
+_NOISY = 0.03  # noise to begin with: a noisy fabric
+_LOUD = 0.3  # noise to begin with: a fabric that is emulated, or shared with others
+_WIDE = 0.06  # noise to begin with where contention is sought: real clusters spread it between groups over 40 %
+_WIDEST = 0.15  # largest noise there: the deviation of samples all over these 40 %; what spreads wider is bad
+_LEAST_IN_LEVEL, _FEW = 4, 16  # least samples in a level; of fewer than 16 samples one is enough
+_MOST_TURNS, _SETTLED = 30, 0.01  # turns at most, until the noise changes by less than this share
 _ENOUGH = 1 << 16  # samples of a class: they say its noise to within 0.3 % of it
-_ENOUGH_OF_HOST = 256  # samples of a host, and of all of them _ENOUGH, that say where it stands
+_ENOUGH_OF_HOST = 256  # so many samples of a host, and _ENOUGH in all, tell its group
 _LEAST_SAMPLES = 6
-_LEAD = 3.0  # nats from which light tails are taken
+_LEAD = 3.0  # nats by which light tails must lead to be taken
 _HOST_COST = 0.9  # nats of a host's group, times ln of their number
-_DIPS = 0.1  # of samples, while groups are sought (real clusters: 5 to 25 %)
-_BEST = 0.8  # of a host's samples are below what it reaches at best: it is not what one tail says
-_ALIKE = 0.03  # of the noise: levels, and noises, that differ by less are the same
+_DIPS = 0.1  # share of samples that dip, while groups are sought (real clusters: 5 to 25 %)
+_BEST = 0.8  # quantile of a host's samples that it reaches at best: not the maximum, which is one tail
+_ALIKE = 0.03  # share of the noise: levels, and noises, that differ by less are the same
 _MOST_TRIED, _MOST_SPLITS, _FEW_SPLITS = 3, 8, 2
-_FEW_HOSTS = 32  # of which more splits are tried
+_FEW_HOSTS = 32  # among so few hosts more splits are tried
 _MOST_GROUPS = 4
 
 _NONE: Ints = np.empty(0, dtype=np.int64)
 
 FIFTH = 0.2
-"""Faults are few: more of alike parts than this that share one small loss are a class."""
+"""Faults are few: if more than this share of like parts have the same small loss, they are a class."""
 
 
 Groups = tuple[Ints, float]
-"""The group of each host, and the nats that it takes to say it."""
+"""The group of each host, and the nats that it costs to say it."""
 
 
 def structures(
@@ -70,11 +70,11 @@ def structures(
     telling: Bools | None = None,
 ) -> Iterator[Normal]:
     """
-    Every structure worth trying for samples *y* between hosts *a* and *b*.
+    Yield every structure worth trying for samples *y* between hosts *a* and *b*.
 
-    *across*: which samples leave their leaf, where the inventory says all leaves. One level, several levels, classes:
-    under a leaf and across, within and between groups of hosts, or both together. Only *telling* samples, else all, say
-    what is normal: what a fault held down does not.
+    A structure has one level, several levels, or classes: under a leaf and across, within and between groups of hosts
+    (*groupings*), or both together. *across*: which samples leave their leaf, where the inventory knows all leaves.
+    Only *telling* samples, else all, say what is normal: samples that a fault held down do not.
     """
     telling = np.ones(len(y), dtype=np.bool_) if telling is None else telling
     leaf: Ints | None = None
@@ -88,7 +88,7 @@ def structures(
         between = (groups[a] != groups[b]).astype(np.int64)
         apart = np.minimum(groups[a], groups[b]) * size + np.maximum(groups[a], groups[b])
         names = [_between(*divmod(n, size)) for n in range(size * size)]
-        crowded = [n for n in range(size * size) if n // size != n % size]  # on the way, or not
+        crowded = [n for n in range(size * size) if n // size != n % size]  # wide if others' traffic is on the way
         for wide in (False, True):
             yield _classed(y, telling, between, cost, _GROUPS, groups, [1] if wide else [])
             yield _classed(y, telling, apart, cost, names, groups, crowded if wide else [])
@@ -102,7 +102,7 @@ _LEAVES, _GROUPS = ("same leaf", "across leaves"), ("within a group", "between g
 
 
 def _several_levels(every: Floats, telling: Bools, *, placed: bool) -> Iterator[Normal]:
-    """One level for all, or several without a structure."""
+    """Yield structures with one level for all samples, or several, without classes."""
     everything, y = np.zeros(len(every), dtype=np.int64), every[telling]
     seen: list[Floats] = []
     for width in _WIDTHS:
@@ -124,7 +124,7 @@ def _several_levels(every: Floats, telling: Bools, *, placed: bool) -> Iterator[
 
 
 def unlike(found: Iterable[Normal]) -> Iterator[Normal]:
-    """Without those that are as one before them, to within a small share of the noise."""
+    """Yield the structures without those that equal an earlier one to within a small share of the noise."""
     kept: list[Normal] = []
     for one in found:
         if not any(_are_alike(one, other) for other in kept):
@@ -141,7 +141,7 @@ def _are_alike(one: Normal, other: Normal) -> bool:
 
 
 def _highest(normal: Normal, count: int, samples: int) -> Normal:
-    """The *count* highest of the levels of a single class alone: what is below them is faults."""
+    """Return a single class with only its *count* highest levels: what is below them is faults."""
     level, weight = normal.level[:, :count], normal.weight[:, :count]
     cost = cost_of_levels(level[0, 0] - level[0, 1:], samples)
     return replace(normal, name=f"{count} levels", cost=cost, level=level, weight=weight / weight.sum())
@@ -149,15 +149,15 @@ def _highest(normal: Normal, count: int, samples: int) -> Normal:
 
 def cost_of_levels(gaps: Floats, samples: int) -> float:
     """
-    Nats of levels that are so far (*gaps*, natural log) from the usual one, as so many *samples* tell.
+    Return the nats of levels at these *gaps* (natural log) from the usual one, as so many *samples* tell them.
 
-    Half the logarithm of these each (Schwarz 1978), and the rarer the farther: an exponential prior.
+    Each level costs half the logarithm of *samples* (Schwarz 1978), and more the farther it is: an exponential prior.
     """
     return len(gaps) * (log(samples) / 2 + _LEVEL_COST) + float(np.minimum(gaps / _USUAL_GAP, _MOST_GAP_COST).sum())
 
 
 def levels_of(y: Floats, *, width: float, least_share: float = _LEAST_SHARE) -> Floats:
-    """Peaks of the density of *y*, each with a share of the samples, the highest first; at least the middle."""
+    """Return the peaks of the density of *y* that hold a share of the samples, highest first; or else the median."""
     step = width / 4
     low, high = float(y.min()) - 4 * width, float(y.max()) + 4 * width
     low = max(low, high - _FAR)
@@ -190,7 +190,7 @@ def _fitted(
     groups: Ints | None = None,
     wide: Ints = _NONE,
 ) -> Normal:
-    """Levels moved to the middle of their samples, with weights and noise, class by class; of *wide* ones from afar."""
+    """Return a structure with levels, weights and noise fitted class by class; noise of *wide* classes starts wide."""
     most = max(len(one) for one in levels)
     level, weight = np.zeros((len(levels), most)), np.zeros((len(levels), most))
     noise = np.full(len(levels), LEAST_NOISE)
@@ -203,9 +203,10 @@ def _fitted(
 
 def _settled(y: Floats, levels: Floats, noise: float = _NARROW, most: float = inf) -> tuple[Floats, Floats, float]:
     """
-    Levels, weights and noise of the samples of one class: expectation and maximisation of Student's t and dips.
+    Fit levels, weights and noise of the samples of one class: expectation and maximisation of Student's t and dips.
 
-    It ends at the narrow peak or at the wide one by where it begins: with how much *noise*, of *most* that it may be.
+    Where the fit begins decides whether it ends at the narrow peak or at the wide one: *noise* is its start, *most* its
+    limit.
     """
     y = y[:: 1 + len(y) // _ENOUGH]
     level, weight, dips = levels.astype(np.float64), np.full(len(levels), 1 / len(levels)), _DIPS
@@ -232,7 +233,7 @@ def _settled(y: Floats, levels: Floats, noise: float = _NARROW, most: float = in
 
 
 def _deviation(y: Floats, level: Floats, part: Floats) -> float:
-    """The standard deviation that normal noise with this middle half would have; few samples say little of it."""
+    """Return the standard deviation of normal noise with this middle half; few samples tell little: a prior counts."""
     away = np.abs(y - level[part.argmax(axis=1)])
     order = np.argsort(away)
     total = np.cumsum(part.sum(axis=1)[order])
@@ -251,9 +252,10 @@ def _classed(
     wide: Sequence[int] = (),
 ) -> Normal:
     """
-    A level and a noise for each class of samples; *key* is that of each, of those in *wide* the noise may be so.
+    Return a structure with a level and a noise for each class of samples.
 
-    Of a class without a *telling* sample all tell.
+    *key* is the class of each sample; classes in *wide* may have wide noise. If a class has no *telling* sample, all
+    its samples tell.
     """
     present, key = np.unique(key, return_inverse=True)
     telling = telling | ~np.isin(key, key[telling])
@@ -266,7 +268,7 @@ def _classed(
 
 
 def _upper(y: Floats) -> Floats:
-    """The highest level that three of ten samples reach."""
+    """Return the highest level that holds three of ten samples."""
     return levels_of(y, width=_WIDTHS[0], least_share=0.3)[:1]
 
 
@@ -276,10 +278,10 @@ def _between(one: int, other: int) -> str:
 
 def are_classes(y: Floats, a: Ints, b: Ints, groups: Ints) -> bool:
     """
-    Whether groups are no faults: placement makes the way between them slow, or all pairs of a fifth of the hosts.
+    Return whether groups are no faults: placement slows the way between them, or all pairs of a fifth of the hosts.
 
-    Those that are slower among themselves by more than places differ, or that are fewer, are bad. And a host that none
-    of its own group was measured with may as well be bad.
+    Groups that are slower among themselves by more than places differ, or that are smaller, are bad. A host that was
+    measured with none of its own group may be bad as well.
     """
     within = groups[a] == groups[b]
     met = np.zeros(len(groups), dtype=np.bool_)
@@ -294,7 +296,7 @@ def are_classes(y: Floats, a: Ints, b: Ints, groups: Ints) -> bool:
 
 
 def groupings(y: Floats, a: Ints, b: Ints, hosts: int) -> list[Groups]:
-    """The likeliest groups that the hosts fall into by what they reach."""
+    """Return the likeliest groups that the hosts fall into by what they reach."""
     if len(y) < 2 * hosts or hosts < 2 * LEAST_GROUP:
         return []
     some = slice(None, None, 1 + len(y) // max(_ENOUGH, _ENOUGH_OF_HOST * hosts))
@@ -310,7 +312,7 @@ def groupings(y: Floats, a: Ints, b: Ints, hosts: int) -> list[Groups]:
 
 
 def moved(groups: Ints, hosts: Ints, y: Floats, a: Ints, b: Ints) -> list[Groups]:
-    """The likeliest groups in which one of *hosts* is with others than now, where that is likelier than now."""
+    """Return the likeliest groups with one of *hosts* in another group, if these are likelier than the groups now."""
     best, found = _likely(y, a, b, groups), None
     for host, group in product(hosts.tolist(), range(int(groups.max()) + 1)):
         other = groups.copy()
@@ -322,12 +324,12 @@ def moved(groups: Ints, hosts: Ints, y: Floats, a: Ints, b: Ints) -> list[Groups
 
 
 def group_cost(groups: Ints) -> float:
-    """Nats that it takes to say which group each host is in."""
+    """Return the nats that it costs to say which group each host is in."""
     return _HOST_COST * len(groups) * log(int(groups.max()) + 1) + 4
 
 
 def _likely(y: Floats, a: Ints, b: Ints, groups: Ints) -> float:
-    """The log likelihood of the samples where each two groups have a level of their own, dips allowed for."""
+    """Return the log likelihood of the samples where each two groups have a level of their own, dips allowed for."""
     size = int(groups.max()) + 1
     key = np.minimum(groups[a], groups[b]) * size + np.maximum(groups[a], groups[b])
     crowded = [n for n in range(size * size) if n // size != n % size]
@@ -335,17 +337,18 @@ def _likely(y: Floats, a: Ints, b: Ints, groups: Ints) -> float:
 
 
 def likelihood(y: Floats, normal: Normal) -> float:
-    """Its logarithm, of samples of which nothing is bad and some dip."""
+    """Return the log likelihood of samples of which none is bad and some dip."""
     dips = _DIPS * np.where(y < normal.top.max(), 1 / 3, 1e-9)
     return float(np.log((1 - _DIPS) * normal.density(y, normal.of_class) + dips).sum())
 
 
 def _begun(y: Floats, a: Ints, b: Ints, hosts: int) -> Iterator[Ints]:
     """
-    Groups to begin with: by what hosts reach at best, and, of few hosts, by who sees others alike.
+    Yield groups to begin with: by what hosts reach at best and, for few hosts, by who sees others alike.
 
-    That is average linkage of what each sees. Linkage of cells, moving hosts from group to group, and the leading
-    eigenvector of "above or below the middle" made no difference (benchmarks/real_pairs.py, seeds 401, 501 and 971).
+    The second is average linkage of what each host sees. Linkage of cells, moving hosts from group to group, and the
+    leading eigenvector of "above or below the middle" made no difference (benchmarks/real_pairs.py, seeds 401, 501 and
+    971).
     """
     ends, values = np.concatenate([a, b]), np.concatenate([y, y])
     order = np.lexsort((values, ends))
@@ -364,7 +367,7 @@ def _begun(y: Floats, a: Ints, b: Ints, hosts: int) -> Iterator[Ints]:
 
 
 def _cells(y: Floats, a: Ints, b: Ints, hosts: int) -> Floats:
-    """The upper median of what was measured between every two hosts, whichever sent."""
+    """Return the upper median of what was measured between every two hosts, whichever sent."""
     cell = np.minimum(a, b) * hosts + np.maximum(a, b)
     order = np.lexsort((y, cell))
     names, first, count = np.unique(cell[order], return_index=True, return_counts=True)
@@ -376,10 +379,10 @@ def _cells(y: Floats, a: Ints, b: Ints, hosts: int) -> Floats:
 
 def _linked(matrix: Floats) -> Iterator[Ints]:
     """
-    Four, three and two groups of hosts by the mean difference of what they see of the others, 0.1 at most.
+    Yield four, three and two groups of hosts by the mean difference of what they see of the others, 0.1 at most.
 
-    The two nearest are joined, and are as far from each other as their members are on average (Sokal and Michener
-    1958). SciPy has the same; to import it takes longer than this, and 30 MiB.
+    The two nearest groups are joined; from other groups they are as far as their members on average (Sokal and Michener
+    1958). SciPy has the same, but importing it takes longer than this, and 30 MiB.
     """
     total = np.array([np.nansum(np.minimum(np.abs(matrix - row), 0.1), axis=1) for row in matrix])
     seen = np.isfinite(matrix).astype(np.int64)
@@ -400,7 +403,7 @@ def _linked(matrix: Floats) -> Iterator[Ints]:
 
 
 def _renumbered(groups: Ints) -> Ints:
-    """Groups numbered from 0 in the order of their first host."""
+    """Return groups numbered from 0 in the order of their first host."""
     _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
     place = np.argsort(np.argsort(first))
     found: Ints = place[inverse].astype(np.int64)
@@ -408,7 +411,7 @@ def _renumbered(groups: Ints) -> Ints:
 
 
 def refitted(normal: Normal, y: Floats, healthy: Bools) -> Normal:
-    """The same structure with the levels and the noise of *healthy* samples alone, class by class."""
+    """Return the same structure with levels and noise fitted to *healthy* samples alone, class by class."""
     level, weight, noise = normal.level.copy(), normal.weight.copy(), normal.noise.copy()
     for number in range(len(noise)):
         mine, used = y[healthy & (normal.of_class == number)], weight[number] > 0
@@ -419,7 +422,7 @@ def refitted(normal: Normal, y: Floats, healthy: Bools) -> Normal:
 
 
 def _tailed(found: Normal, y: Floats, healthy: Bools) -> Normal:
-    """With light tails where the samples show them; else with heavy ones, as real clusters have."""
+    """Return it with light tails where the samples show them; else with heavy ones, as real clusters have."""
     kept = healthy & (y >= found.least[found.of_class])
     light = replace(found, degrees=LIGHT)
     lead = np.log(light.density(y[kept], found.of_class[kept]) / found.density(y[kept], found.of_class[kept])).sum()
@@ -428,9 +431,9 @@ def _tailed(found: Normal, y: Floats, healthy: Bools) -> Normal:
 
 def level_and_noise(values: Floats) -> tuple[float, float]:
     """
-    The highest level that a share of positive *values* reach, and their coefficient of variation around it.
+    Return the highest level that a share of positive *values* reach, and their coefficient of variation around it.
 
-    By medians within a window: a fifth of the values may be of slower parts, and that is no noise.
+    Both come from medians within a window: a fifth of the values may belong to slower parts, and that is no noise.
     """
     y = np.log(values)
     level, window, noise = float(levels_of(y, width=_WIDTHS[1])[0]), FLOOR, _PRIOR_NOISE

@@ -1,10 +1,10 @@
 """
-What was measured inside hosts and in collectives as the matrix that ``search.py`` searches.
+What was measured inside hosts and in collectives, as the matrix that ``search.py`` searches.
 
-A class is what probes share when they should reach the same number; its normal is the upper mode of its numbers, so
-that half of a rack may be slow. Where that is below the limit or the record, the whole class is: then it is judged
-beside those, and "all of these hosts" is one more part. What measured nothing at all is a sample of a hundredth of the
-normal; a tool that said itself what is bad (port down, no such device) accuses that.
+A class is the probes that should reach the same number. Its normal is the upper mode of its numbers, so half of a rack
+may be slow. Where that is below the limit or the record, the whole class is slow: then it is judged against these, and
+"all of these hosts" is one more part. A probe that measured nothing at all is a sample of a hundredth of the normal.
+Where a tool itself said what is bad (port down, no such device), the sample accuses only that.
 """
 
 from __future__ import annotations
@@ -47,29 +47,29 @@ EXTRA = {
     "pair": 2.3,
     "group": 2.0,
 }
-"""Nats by which a kind is rarer than a bad host, RNIC, cable, GPU or leaf: a path is bad five times more seldom."""
+"""Nats by which a kind is rarer than a bad host, RNIC, cable, GPU or leaf: a bad path is five times rarer."""
 
 LEAST_ALIKE = 3
-"""Hosts that are slow as a whole, or with the same trouble: fewer may be chance."""
+"""The fewest hosts that count as slow as a whole, or as having the same trouble: fewer may be chance."""
 
 OF_FLOOR = 2 / 3
-"""Of the loss that matters, the least that a part may have: a fault of just that is found, not every other one."""
+"""The least loss of a part, as a share of the loss that matters: a fault of just that is found, not every other one."""
 
 SIGMAS = 3.0
-"""A sample so many times its noise below its level is slow, a mean so many of its errors from a limit on one side."""
+"""A sample this many times its noise below its level is slow; a mean this many errors from a limit is clear of it."""
 
 Written = Mapping[str, Hashable]
-"""By phase what it is a round of: its numbers are compared with those of the other rounds."""
+"""By phase: what it is a round of. Its numbers are compared with those of the other rounds."""
 
-_ONE_FLOW = frozenset({"loopback", "rnic_to_rnic"})  # their numbers are those of one flow: a cap shows in all alike
+_ONE_FLOW = frozenset({"loopback", "rnic_to_rnic"})  # kinds that measure one flow: a cap shows in all alike
 _LARGE = frozenset({"host", "leaf", "group", "numa", "pcie_switch", "rack"})
 _LEAST_BELOW = 0.005  # natural log: a class that is so little below its limit meets it
-_FEW_NOISE = 0.01  # of a class with too few numbers to know it
+_FEW_NOISE = 0.01  # noise of a class with too few numbers to estimate it
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedSample:
-    """One sample: *value_gbps* is None where nothing was measured."""
+    """One sample with its class and its times; *value_gbps* is None where nothing was measured."""
 
     probe: Probe
     of_class: int
@@ -79,7 +79,7 @@ class PlacedSample:
 
 
 class ProbeSamples:
-    """Probes as samples, by class: columns as long as all are looked at, and *rows* of those that are kept."""
+    """Probes as samples, by class: all that tell something give the levels, *rows* are those that are kept."""
 
     of_class: Ints
     _y: Floats
@@ -96,7 +96,7 @@ class ProbeSamples:
         *,
         pairs: bool,
     ) -> None:
-        """Take all that tells something, then keep what is about hosts with anything bad."""
+        """Take all probes that tell something, then keep those that are about hosts with anything bad."""
         self._verdicts, self._results, self._pairs = verdicts, results, pairs
         self._topology, self._outcome, self._written = topology, outcome, written
         self._limit: dict[int, float] = {}
@@ -120,7 +120,7 @@ class ProbeSamples:
         ]
 
     def _taken(self, probes: Sequence[Probe]) -> tuple[list[Probe], Floats, Bools]:
-        """What tells something, its numbers (NaN of what measured nothing), and whether it is bad; also its classes."""
+        """Return the probes that tell something, their numbers (NaN: nothing), and which are bad; set the classes."""
         verdicts, layouts, numbers = self._verdicts, ProbeLayouts(self._topology, self._written), dict[int, int]()
         failed = any(
             one.outcome is self._outcome and (one.value_gbps is None or self._outcome is not Outcome.FAIL)
@@ -134,7 +134,7 @@ class ProbeSamples:
         taken, values, of_class, bad = list[Probe](), array("d"), array("q"), list[bool]()
         for probe in probes:
             verdict, result = verdicts[probe.probe_id], self._results.get(probe.probe_id)
-            # CUDA numbered the GPUs that are left anew: another one was measured than was meant.
+            # CUDA numbers the remaining GPUs anew: another GPU was measured than was meant.
             if renumbered and (probe.phase, probe.hosts[0]) in renumbered and _is_of_gpu(probe, verdict):
                 continue
             says = AGAIN not in probe.params or verdict.named is not None  # a host may die in any probe
@@ -155,10 +155,10 @@ class ProbeSamples:
         return taken, np.array(values, dtype=np.float64), np.array(bad, dtype=np.bool_)
 
     def _value(self, probe: Probe, verdict: ProbeVerdict, result: ProbeResult, *, failed: bool) -> float | None:
-        """The number of a sample, NaN where it measured nothing; None of what tells nothing."""
+        """Return the number of a sample: NaN where it measured nothing, None if it tells nothing."""
         bad = verdict.outcome is self._outcome
         if self._outcome is not Outcome.FAIL:
-            # Whatever was measured, slow or not, was no error.
+            # A probe that measured anything, slow or not, had no error.
             silent = not bad and not verdict.outcome.is_good and verdict.value_gbps is None
             return None if silent else nan if bad else 1.0
         if verdict.value_gbps is None:
@@ -169,7 +169,7 @@ class ProbeSamples:
         return verdict.value_gbps if number is None else number[0]
 
     def _fit(self, taken: Sequence[Probe], value: Floats) -> None:
-        """The level, noise and floor of each class, and each sample's share of its level (log)."""
+        """Set the level, noise and floor of each class, and each sample's share of its level (log)."""
         first = np.unique(self.of_class, return_index=True)[1]
         self._kinds = [taken[i].kind for i in first.tolist()]
         count = len(self._kinds)
@@ -196,7 +196,7 @@ class ProbeSamples:
         self._y = np.clip(np.log(share), NOTHING, most[self.of_class])
 
     def matrix(self, known: AbstractSet[str] = frozenset()) -> tuple[SampleMatrix, list[Component]]:
-        """For the search, and the parts that its columns are; *known* ones are faulty by other evidence."""
+        """Return the matrix for the search, and the parts of its columns; *known* ones are faulty by other evidence."""
         every = {host for row in self.rows for host in row.probe.hosts}
         times = len(self._topology.hosts) / max(1, len(every))
         slow = self._y < -self.floor[self.of_class]
@@ -218,14 +218,14 @@ class ProbeSamples:
         return matrix, columns
 
     def _beside(self) -> Floats | float:
-        """Of FAIL the share of the slowest that may have been in the way of each, of its own level."""
+        """Return, for FAIL, what the slowest sample in the way of each reached, as a share of that one's level."""
         if self._outcome is not Outcome.FAIL:
             return inf
         beside = slowest_beside([row.probe for row in self.rows], self._results, self._topology)
         return as_shares(beside, self.level[self.of_class])
 
     def _is_lost(self, row: PlacedSample) -> bool:
-        """Whether it ended without a number, and no tool said what is bad."""
+        """Return whether a sample ended without a number, and no tool said what is bad."""
         return row.value_gbps is None and self._verdicts[row.probe.probe_id].named is None
 
     def _phases(self) -> set[Hashable]:
@@ -248,9 +248,9 @@ class ProbeSamples:
 
     def low(self, *, among: int = 1) -> frozenset[str]:
         """
-        The ids of probes whose verdict's number, of a repeated one the median, is low by more than noise.
+        Return the ids of probes whose verdict's number (for a repeated probe the median) is low by more than noise.
 
-        With *among* numbers to choose from by so much more that hardly a healthy one of all of them is.
+        With *among* numbers to choose from, it must be lower: by so much that hardly a healthy one of all of them is.
         """
         sigmas = max(SIGMAS, -NormalDist().inv_cdf(CHANCE / among))
         least = self.level * np.exp(-np.maximum(self._least, sigmas * self.noise))
@@ -270,9 +270,9 @@ def entries_of(
     rounds: bool = False,
 ) -> tuple[list[Component], Entries]:
     """
-    The columns of a matrix, and what passes through those that any *slow* sample passes through.
+    Return the columns of a matrix, and the entries of those that any *slow* sample passes through.
 
-    *parts* are those of each sample; *times* as many parts of a kind are there as the samples show. A *known* part
+    *parts* are those of each sample. There are *times* as many parts of a kind as the samples show. A *known* part
     costs nothing. *rounds*: a leaf is no likelier to be bad than an RNIC.
     """
     numbers: dict[tuple[str, str], int] = {}
@@ -285,7 +285,7 @@ def entries_of(
                 columns.append(component)
             way = numbers[component.way, component.kind] if component.way else UNKNOWN
             entries.extend((number, column, way))
-    count = Counter((one.kind, one.way != "") for one in columns)  # a bundle is one of as many bundles
+    count = Counter((one.kind, one.way != "") for one in columns)  # bundles are counted apart
     least = count["rnic", False] if rounds else 1
     things = np.array([times * max(least, count[one.kind, one.way != ""]) for one in columns])
     cost = cost_of(things, np.array([EXTRA.get(one.kind, 0.0) for one in columns]))
@@ -300,6 +300,6 @@ def entries_of(
 
 
 def _is_of_gpu(probe: Probe, verdict: ProbeVerdict) -> bool:
-    """Whether a GPU by its number was measured."""
+    """Return whether the probe measured a GPU that it named by its number."""
     measured = verdict.named is None and verdict.value_gbps is not None
     return measured and str(probe.params.get("endpoint", "gpu")).startswith("gpu")

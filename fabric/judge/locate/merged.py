@@ -1,4 +1,4 @@
-"""What is the same trouble on many hosts is reported once."""
+"""Merge the same trouble on many hosts into one suspect, and tell missing devices from inventory mistakes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+")
 
 
 def merged(found: Sequence[Suspect]) -> list[Suspect]:
-    """ERROR suspects of one host each that tell the same story become one, hosts folded; the others stay."""
+    """Merge ERROR suspects of one host each that tell the same story into one, hosts folded; the others stay."""
     groups: dict[object, list[Suspect]] = {}
     for number, suspect in enumerate(found):
         alike = suspect.outcome is Outcome.ERROR and len(suspect.hosts) == 1
@@ -26,7 +26,7 @@ def merged(found: Sequence[Suspect]) -> list[Suspect]:
 
 
 def names(suspect: Suspect) -> tuple[str, ...]:
-    """The components that a suspect stands for: itself, or of a merged one each host's own."""
+    """Return the components that a suspect stands for: itself or, if it is merged, each host's own."""
     folded = fold(suspect.hosts)
     if len(suspect.hosts) < 2 or folded not in suspect.component:
         return (suspect.component,)
@@ -34,7 +34,7 @@ def names(suspect: Suspect) -> tuple[str, ...]:
 
 
 def _story(suspect: Suspect) -> tuple[object, ...]:
-    """A suspect without its host's name and address."""
+    """Return what a suspect says, without its host's name and address."""
     host = suspect.hosts[0]
     texts = (suspect.component, *suspect.evidence)
     return suspect.kind, tuple(_ADDRESS.sub("ADDRESS", text.replace(host, "HOST")) for text in texts)
@@ -56,7 +56,7 @@ def without_mistakes(
     probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], topology: Topology
 ) -> dict[str, ProbeVerdict]:
     """
-    A device that no host of a platform has is our mistake: ERROR, correct the inventory; not a missing part.
+    Return the verdicts; a device that no host of a platform has is an ERROR (correct the inventory), no missing part.
 
     On a single host the two cannot be told apart, and it stays a missing part.
     """

@@ -3,13 +3,13 @@ The search for the shortest description of what was measured: the few parts that
 
 A hypothesis says which parts hold samples down. Its score is the log likelihood of all samples minus what it costs to
 say the hypothesis, in nats; the best score wins (minimum description length). What a part adds to the score is the
-evidence for it; parts that would add nearly as much in its place are its rivals. The search is greedy, then parts are
+evidence for it; parts that would add nearly as much in its place are its rivals. The search is greedy; then parts are
 swapped, split and dropped until nothing is better.
 
 Probes of several kinds pass through one part, and each kind shares its capacity differently. So a part has one loss for
-each class of probes (a *cell* is a part and a class), and a class that should show a fault and does not speaks against
-it: that alone tells a cable from its RNIC (by loopbacks), a GPU from its NVLink, a path from its RNIC. A fault may last
-for a part of the run only: from some time on, or between two times.
+each class of probes (a *cell* is a part and a class), and a class that should show a fault and does not is evidence
+against it. Only this tells a cable from its RNIC (by loopbacks), a GPU from its NVLink, a path from its RNIC. A fault
+may last for a part of the run only: from some time on, or between two times.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ from fabric.judge.locate.fit import DEAD, Fit, OtherFaults, line
 from fabric.judge.locate.structure import ALWAYS, OFTEN, Bools, FaultyPart, Floats, Ints
 
 LEAST_GAIN = 3.0
-"""Nats from which a part is given as possible; ``CERTAIN`` from which it is called bad."""
+"""Nats from which a part is reported as possible; from ``CERTAIN`` on it is called bad."""
 
 CERTAIN = 5.0
-"""A part is bad from so many nats on (chosen with benchmarks/real_pairs.py, seeds 1 to 12: 1 of 1,200 sets FAILs)."""
+"""Nats from which a part is called bad (chosen with benchmarks/real_pairs.py, seeds 1 to 12: 1 of 1,200 sets FAILs)."""
 
 SURE = 0.99
-"""Confidence is never more: the model is not the world."""
+"""The highest confidence: the model is not the world."""
 
 SAME_LOSS = 0.03
-"""Losses (natural logarithm) so near are one."""
+"""Losses (natural logarithm) that differ by less count as the same."""
 
 CHANCE = 0.05
-"""That healthy samples of a run make anything be reported of a part: what chance alone reports keeps below it."""
+"""The probability that healthy samples of a run cause any report of a part: reports by chance alone stay below it."""
 
 MOST_NAMED, MOST_RIVALS = 20, 8
-"""Probes, pairs or cables that are named one by one, and rivals of a suspect."""
+"""The most probes, pairs or cables that are named one by one, and the most rivals of a suspect."""
 
 _MOST_BLAMED = 64
 _BETTER = 0.1  # nats that a swap must gain
 _AT_ONCE = 16  # parts that are fitted together
-_MOST_LINES = 8  # of these, those that may have a loss that grows: the best
+_MOST_LINES = 8  # so many, the best of them, are also tried with a loss that grows
 _RIVAL, _RIVAL_OF_PAIRS = 3.0, 5.0  # nats within which another part is named beside the best
 _SHARP = 0.4  # the density of the best fit is at most this over its noise
 _NOBODY: Ints = np.empty(0, dtype=np.int64)
 
 
 class Search(Likelihood):
-    """Finds the faulty parts of a matrix: of large ones there is a smaller part for each of their faults."""
+    """The search for the faulty parts of a matrix: for each fault of a large part there is also a smaller part."""
 
     def __init__(self, matrix: SampleMatrix, cells: Cells | None = None) -> None:
         super().__init__(matrix, cells or Cells(matrix.entries, matrix.of_class))
@@ -61,23 +61,23 @@ class Search(Likelihood):
         self._whole = np.arange(len(entries.cost)) if entries.whole is None else entries.whole
 
     def faults(self) -> list[FaultyPart]:
-        """The faulty parts, the surest first, each with its evidence beside all others and its rivals."""
+        """Return the faulty parts, the surest first, each with its evidence beside all others and its rivals."""
         begun = [self.greedy([])] if self.matrix.rounds else self.begun()
         found = max(map(self.settled, begun), key=self.score)
         if self.matrix.rounds:
-            # Of large parts those last that show now and then: else they stand for some small ones that always do.
+            # Large parts that show now and then come last: earlier, one would stand for small parts that always show.
             self.rare_of_large = True
             found = self.settled(self.greedy(found))
         return self.with_rivals(found)
 
     def matters(self, fault: FaultyPart) -> bool:
-        """Whether it loses as much as a faulty part must, on average over a class: what shows seldom may not."""
+        """Return whether a fault loses enough on average over a class: one that shows seldom may not."""
         return any(
             one.rho * one.loss >= ALWAYS * self.matrix.least[self.cells.of_class[one.cell]] for one in fault.losses
         )
 
     def score(self, faults: Sequence[FaultyPart]) -> float:
-        """Log likelihood of all samples minus what it costs to say the hypothesis."""
+        """Return the log likelihood of all samples minus what it costs to say the hypothesis."""
         density, _ = self.explained(faults)
         parts, entries = [one.part for one in faults], self.matrix.entries
         which = sum(float(entries.costs(parts[:number])[part]) for number, part in enumerate(parts))
@@ -85,12 +85,12 @@ class Search(Likelihood):
         return float(np.log(density).sum()) - cost - which
 
     def congested(self, faults: Sequence[FaultyPart]) -> Bools:
-        """Which samples are slow because of others on the same cable, and of no part."""
+        """Return which samples are slow because of others on the same cable, and of no part."""
         found: Bools = self.matrix.together & (self.explained(faults)[1] == 0)
         return found
 
     def left_over(self, faults: Sequence[FaultyPart]) -> Bools:
-        """Which samples are slow and explained neither by a part nor by others on the same cable."""
+        """Return which samples are slow and explained neither by a part nor by others on the same cable."""
         found: Bools = self.matrix.slow & ~self.matrix.together & (self.explained(faults)[1] == 0)
         return found
 
@@ -98,7 +98,7 @@ class Search(Likelihood):
         return OtherFaults(*self.explained(faults), self.matrix.entries.costs([one.part for one in faults]))
 
     def _fits(self, parts: Ints, given: OtherFaults) -> list[FaultyPart]:
-        """The best fault of each of *parts*, the best first."""
+        """Return the best fault of each of *parts*, the best first."""
         best: dict[int, FaultyPart] = {}
         for since_s, until_s in self._spans(parts, given.explained):
             for one in Fit(self, parts, given, since_s, until_s).faults():
@@ -109,7 +109,7 @@ class Search(Likelihood):
         return sorted(best.values(), key=lambda one: (-one.gain, one.part))
 
     def _lines(self, fault: FaultyPart, given: OtherFaults) -> Iterator[FaultyPart]:
-        """The same part with losses that grow with the hours, or with its temperature."""
+        """Yield faults of the same part with losses that grow with the hours, or with its temperature."""
         cells = self.cells.cells_of(fault.part)
         mine = self.cells.of(fault.part)
         slow = mine[self.open(given.explained, mine) & (self.matrix.y[mine] > -DEAD)]
@@ -121,7 +121,11 @@ class Search(Likelihood):
                 yield from Fit(self, one, given, follows=follows).faults()
 
     def _spans(self, parts: Ints, explained: Floats) -> list[tuple[Floats, Floats]]:
-        """When each part may have been faulty: always, from its first slow samples on, or between first and last."""
+        """
+        Return when each part may have been faulty, as starts and ends.
+
+        Always; from its first slow sample on; from its turn on (``_turn``); or from its first to its last slow sample.
+        """
         always = np.full(len(parts), -inf), np.full(len(parts), inf)
         if not self.matrix.timed:
             return [always]
@@ -134,14 +138,14 @@ class Search(Likelihood):
         return [always, (first, always[1]), (turn, always[1]), (first, last)]
 
     def _turn(self, samples: Ints, slow: Bools) -> float:
-        """From when on most of *samples* are *slow*, and the fewest before: of all times that which parts them best."""
+        """Return the time that best divides *samples*: from then on most are *slow*, before it the fewest."""
         at_s = self.matrix.at_s[samples]
         order = np.argsort(at_s, kind="stable")
         after = np.cumsum(np.where(slow[order], 1.0, -1.0)[::-1])[::-1]
         return float(at_s[order][after.argmax()])
 
     def candidates(self, rest: Sequence[FaultyPart], instead: int) -> list[FaultyPart]:
-        """What may be faulty beside *rest*, the best first, of what shares slow samples with the part *instead*."""
+        """Return what may be faulty beside *rest*, the best first, of parts that share slow samples with *instead*."""
         given = self._beside(rest)
         parts = self._possible(rest, given)
         parts = parts[self._enough(self._asking(given.explained) & self.passed(instead))[parts]]
@@ -150,27 +154,32 @@ class Search(Likelihood):
         return self._fits(parts, given) if len(parts) else []
 
     def open_faults(self, rest: Sequence[FaultyPart]) -> list[FaultyPart]:
-        """What may be faulty beside *rest* if to say so were free, the likeliest first."""
+        """Return what may be faulty beside *rest* if it were free to say so, the likeliest first."""
         free = OtherFaults(*self.explained(rest), None)
         parts = self._possible(rest, free)
         found = Fit(self, parts, free).faults() if len(parts) else []
         return sorted(found, key=lambda one: (-one.gain, one.part))
 
     def _asking(self, explained: Floats) -> Bools:
-        """Which samples ask for another part than those that explain them."""
+        """Return which samples ask for another part than those that explain them."""
         if not self.matrix.faint:
             return self.open(explained)
         found: Bools = -self.matrix.y - explained > self.matrix.apart[self.matrix.of_class]
         return found
 
     def _possible(self, rest: Sequence[FaultyPart], given: OtherFaults, banned: Ints = _NOBODY) -> Ints:
-        """The parts that asking samples pass through, of many rounds through which two do, or one that failed."""
+        """
+        Return the parts, except *banned* ones, that may be faulty beside *rest*.
+
+        If losses are faint, these are the parts that may gain more than they cost, else those with enough asking
+        samples.
+        """
         matrix, asking = self.matrix, self._asking(given.explained)
         if matrix.faint:
             possible = self._room(asking, given.density) > (0.0 if given.costs is None else given.costs)
         else:
             possible = self._enough(asking)
-        # What the very same samples pass through (an RNIC and its cable, but for loopbacks) is faulty once.
+        # Of parts with the very same samples (an RNIC and its cable, without loopbacks) only one is faulty.
         alike = self.cells.alike
         possible &= ~np.isin(alike, alike[[one.part for one in rest]])
         possible[banned] = False
@@ -178,7 +187,7 @@ class Search(Likelihood):
         return found
 
     def _enough(self, asking: Bools) -> Bools:
-        """By part whether an asking sample passes through it; of many rounds two, or one that failed."""
+        """Return by part whether an asking sample passes through it; with many rounds two, or one that failed."""
         count = self.cells.total(asking)
         if self.matrix.rounds:
             count += self.cells.total(asking & (self.matrix.y <= NOTHING))
@@ -186,7 +195,7 @@ class Search(Likelihood):
         return found
 
     def _room(self, asking: Bools, density: Floats) -> Floats:
-        """By part the most nats that it may gain: of many parts few have enough *asking* samples."""
+        """Return by part the most nats that it may gain: of many parts few have enough *asking* samples."""
         matrix, cells, drawn = self.matrix, self.cells, self.matrix.entries.drawn
         entry = np.flatnonzero(asking[cells.sample])
         part, sample = cells.part_of_entry[entry], cells.sample[entry]
@@ -194,16 +203,16 @@ class Search(Likelihood):
         noise = matrix.normal.noise[matrix.of_class[low]]
         most[low] = np.maximum(np.log(_SHARP / noise / density[low]), 0.0)
         well = cells.through - np.bincount(part, minlength=cells.parts)
-        well = well * ~drawn  # of what is drawn one sample may be enough
+        well = well * ~drawn  # for a drawn part one sample may be enough
         found: Floats = np.bincount(part, most[sample], minlength=cells.parts) + well * log(1 - OFTEN)
         return found
 
     def begun(self, least: float = -inf) -> list[list[FaultyPart]]:
         """
-        Where to begin: with whatever gains most, and with small parts before those that many samples pass through.
+        Return faults to begin with: the parts that gain most and, as another start, small parts before large ones.
 
         A greedy search begins with a switch that seems to explain many bad hosts at once, and no single swap undoes
-        that. What scores less than *least* so far is not worth more.
+        that. If the first start scores less than *least*, a second one is not worth it.
         """
         found, large = self.greedy([]), np.flatnonzero(self._large)
         if not any(self._large[one.part] for one in found) or self.score(found) < least:
@@ -213,10 +222,9 @@ class Search(Likelihood):
 
     def greedy(self, faults: Sequence[FaultyPart], *, banned: Ints = _NOBODY) -> list[FaultyPart]:
         """
-        With further parts, the best first, until none is worth it; never the *banned* ones.
+        Return *faults* with further parts, the best first, until none is worth it; never the *banned* ones.
 
-        A part gains less beside more faults than when it was last fitted, so that only the best have to
-        be fitted again.
+        A part gains less beside more faults than when it was last fitted, so only the best have to be fitted again.
         """
         found, gains = list(faults), dict[int, float]()
         while len(found) < _MOST_BLAMED:
@@ -227,7 +235,7 @@ class Search(Likelihood):
         return found
 
     def settled(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
-        """Swapped, split and dropped until nothing is better."""
+        """Return *faults* after swaps, splits and drops, until nothing is better."""
         found = list(faults)
         for _ in range(_MOST_BLAMED):
             improved = self._improved(found)
@@ -237,7 +245,7 @@ class Search(Likelihood):
         return found
 
     def _next(self, found: Sequence[FaultyPart], gains: dict[int, float], banned: Ints) -> FaultyPart | None:
-        """The best further fault; *gains* holds what each part gained when it was last fitted."""
+        """Return the best further fault; *gains* holds what each part gained when it was last fitted."""
         given = self._beside(found)
         parts = self._possible(found, given, banned)
         order = sorted(parts.tolist(), key=lambda part: (-gains.get(part, inf), part))
@@ -255,7 +263,7 @@ class Search(Likelihood):
         return best
 
     def _refitted(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
-        """Each as it is beside the others: the first were found beside none."""
+        """Return each fault fitted again beside all others: the first were found beside none."""
         found = list(faults)
         for number, fault in enumerate(faults if len(faults) > 1 else ()):
             given = self._beside([*found[:number], *found[number + 1 :]])
@@ -264,14 +272,14 @@ class Search(Likelihood):
         return found
 
     def passed(self, part: int) -> Bools:
-        """Which samples pass through a part."""
+        """Return which samples pass through a part."""
         found = np.zeros(len(self.matrix.y), dtype=np.bool_)
         found[self.cells.of(part)] = True
         return found
 
     def _improved(self, faults: Sequence[FaultyPart]) -> list[FaultyPart] | None:
-        """With one part dropped that is needless beside the others, swapped, or split; None: nothing is better."""
-        # A part of pairs has one loss, which hardly changes beside others, and small parts were tried first.
+        """Return the faults with a part dropped (needless beside others), swapped, or split; None: nothing better."""
+        # With pairs a part has one loss, which hardly changes beside other faults, and small parts were tried first.
         found = list(faults) if self.matrix.faint else self._refitted(faults)
         for number, fault in enumerate(found):
             rest = [*found[:number], *found[number + 1 :]]
@@ -284,7 +292,7 @@ class Search(Likelihood):
         return None if self.matrix.faint else self._split(found)
 
     def _split(self, faults: Sequence[FaultyPart]) -> list[FaultyPart] | None:
-        """With several smaller parts instead of a large one; None where that is no better."""
+        """Return the faults with several smaller parts instead of a large one; None where that is no better."""
         for number, fault in enumerate(faults):
             if self._large[fault.part]:
                 rest = [*faults[:number], *faults[number + 1 :]]
@@ -294,7 +302,7 @@ class Search(Likelihood):
         return None
 
     def with_rivals(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
-        """The surest first, each as it is beside all others, and with its rivals."""
+        """Return the faults, the surest first, each fitted beside all others and with its rivals."""
         found, near = [], _RIVAL_OF_PAIRS if self.matrix.faint else _RIVAL
         for number, fault in enumerate(faults):
             again = self.candidates([*faults[:number], *faults[number + 1 :]], fault.part)
@@ -308,7 +316,7 @@ class Search(Likelihood):
 
 
 def searched(matrix: SampleMatrix) -> tuple[Search, list[FaultyPart]]:
-    """The search that describes a matrix best, with its faults: some were in the way of others, or none was."""
+    """Return the search that describes a matrix best, with its faults: some were in the way of others, or none was."""
     search = Search(matrix)
     found = [(search, search.faults())]
     if matrix.together.any():

@@ -27,7 +27,7 @@ _ALONE = {
     "host": "it was measured alone: compare with other endpoints (another memory node: numactl --hardware; a GPU); "
     "then what all its RNICs share: PCIe width and speed (lspci -vv LnkSta), BIOS and power settings, memory",
 }
-"""By kind, where every bad probe stayed on one host."""
+"""Next steps by kind, where every bad probe stayed on one host."""
 
 _NAMED = {
     "link down": "check both ends of the cable (mlxlink on the host, the switch port's state); swap the cable first",
@@ -37,7 +37,7 @@ _NAMED = {
     "that is missing is the one to reseat or replace",
     "host absent": "none of its RNICs is there: check the driver (lsmod, dmesg) and lspci on the host",
 }
-"""By kind and what a tool itself said of it."""
+"""Next steps by kind and by what a tool itself said of the part."""
 
 _MISSING_GPU = (
     "we could not measure it: see whether the host has this GPU at all (nvidia-smi -L; dmesg for Xid), then run the "
@@ -58,9 +58,10 @@ _RECOVER = {
 
 def next_step(kind: str, outcome: Outcome, condition: str | None = None, *, alone: bool = False) -> str:
     """
-    One sentence; *condition* is what a tool itself named, *alone*: no probe that failed had a partner.
+    Return the next step in one sentence.
 
-    An ERROR asks to mend the measurement, not the fabric.
+    *condition* is what a tool itself named; *alone*: no probe that failed had a partner. For an ERROR the step is to
+    mend the measurement, not the fabric.
     """
     if outcome is Outcome.ERROR:
         found = _RECOVER.get(condition or "") or _RECOVER.get(kind)

@@ -1,4 +1,4 @@
-"""What a description is made of: what is normal, which samples pass through which part, what a faulty part does."""
+"""The terms of a description: what is normal, what a faulty part does, and the best hypothesis made of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 UNKNOWN = -1
-"""In an array of indexes: not known, or there is none."""
+"""In an array of indexes: not known, or none."""
 
 FLOOR = 0.03
 """The smallest loss worth naming (InfiniBand practice warns at 10 %, published GEMM checks at 3.5 %)."""
@@ -26,7 +26,7 @@ HEAVY, LIGHT = 4.0, 30.0
 
 
 def student(z: Floats, degrees: float) -> Floats:
-    """Density of Student's t distribution."""
+    """Return the density of Student's t distribution."""
     scale = exp(lgamma((degrees + 1) / 2) - lgamma(degrees / 2)) / (degrees * pi) ** 0.5
     found: Floats = scale * (1 + z * z / degrees) ** (-(degrees + 1) / 2)
     return found
@@ -35,11 +35,11 @@ def student(z: Floats, degrees: float) -> Floats:
 @dataclass(frozen=True)
 class Normal:
     """
-    What healthy samples reach. Class ``of_class[i]`` of sample *i* has *level* (log Gb/s), a *weight*, one *noise*.
+    What healthy samples reach. Class ``of_class[i]`` of sample *i* has levels (log Gb/s), their weights, one *noise*.
 
-    *level* and *weight* have a row a class; a class with fewer levels than others has weights of 0. *cost*: nats that
-    it takes to say this structure. *groups*: the hosts' groups where the samples fall into such, else None; *names*
-    those of the classes.
+    *level* and *weight* have a row for each class; a class with fewer levels than others has weights of 0. *cost*: nats
+    that it costs to say this structure. *groups*: the group of each host where hosts fall into groups, else None.
+    *names* are those of the classes, *degrees* the degrees of freedom of the noise.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Normal:
     degrees: float = HEAVY
 
     def expected(self, y: Floats) -> Floats:
-        """What each sample should be: its nearest level, of those that are no fault; its main one where it is slow."""
+        """Return what each sample should be: the nearest level that is no fault; if it is slow, the main one."""
         near = (self.weight > 0) & (self.level >= self.top[:, None] - NEAR)
         level = np.where(near, self.level, np.inf)[self.of_class]
         nearest = np.abs(y[:, None] - level).argmin(axis=1)
@@ -64,19 +64,19 @@ class Normal:
 
     @cached_property
     def top(self) -> Floats:
-        """By class: its highest level."""
+        """By class: the highest level."""
         found: Floats = np.where(self.weight > 0, self.level, -np.inf).max(axis=1)
         return found
 
     @cached_property
     def main(self) -> Floats:
-        """By class: its most frequent level."""
+        """By class: the most frequent level."""
         found: Floats = self.level[np.arange(len(self.level)), self.weight.argmax(axis=1)]
         return found
 
     @cached_property
     def least(self) -> Floats:
-        """By class: a sample below it is slow, by the floor or the noise below the lowest level that is no fault."""
+        """By class: a sample below it is slow: by the floor or the noise below the lowest level that is no fault."""
         near = (self.weight > 0) & (self.level >= self.top[:, None] - NEAR)
         lowest: Floats = np.where(near, self.level, np.inf).min(axis=1)
         found: Floats = lowest - np.maximum(FLOOR, 3 * self.noise)
@@ -84,11 +84,11 @@ class Normal:
 
     @classmethod
     def of_noise(cls, noise: Floats, of_class: Ints) -> Normal:
-        """One level a class, which samples are given as shares of."""
+        """Return a structure with one level for each class, for samples that are given as shares of it."""
         return cls("classes", 0.0, of_class, np.zeros((len(noise), 1)), np.ones((len(noise), 1)), noise)
 
     def density(self, y: Floats, of_class: Ints, loss: Floats | float = 0.0, spread: float = 0.0) -> Floats:
-        """Of samples of these classes, held down by *loss* with a *spread*."""
+        """Return the density of samples of these classes, held down by *loss* with a *spread*."""
         width = np.hypot(self.noise, spread)[of_class]
         found = np.zeros(len(y))
         for number in range(self.level.shape[1]):
@@ -103,12 +103,12 @@ NEAR = 0.13
 
 
 ALWAYS, OFTEN = 0.98, 0.65
-"""Shares of its samples in which a faulty part shows; of what is drawn, or measured in many rounds, any below too."""
+"""Shares of its samples in which a faulty part shows. Parts that are drawn, or of many rounds, may show in fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """In one cell: a *loss* (natural log), give or take *spread*, in a share *rho* of its samples."""
+    """What a part loses in one cell: *loss* (natural log), give or take *spread*, in a share *rho* of the samples."""
 
     cell: int
     loss: float
@@ -119,11 +119,10 @@ class Loss:
 @dataclass(frozen=True, slots=True)
 class Follows:
     """
-    A loss that grows with time, or with the *warm* of the part: none at *zero*, all at *full*, seen from *least* on.
+    A loss that grows with time (seconds) or, if *warm*, with the temperature of the part (degrees Celsius).
 
-    What is lost before it is seen belongs to it, too: no other part explains that.
-
-    Seconds, or degrees Celsius.
+    It is none at *zero* and all at *full*, and is seen from *least* on. What is lost between *zero* and *least* belongs
+    to it, too: no other part explains that.
     """
 
     warm: bool
@@ -133,17 +132,18 @@ class Follows:
 
     @property
     def begins(self) -> float:
-        """From where on its samples belong to it: a thermometer may read a step too little."""
+        """From where on samples belong to it: *zero*, or a step less where a thermometer may read too little."""
         return self.zero - STEPS["module_c"] * self.warm
 
 
 @dataclass(frozen=True, slots=True)
 class FaultyPart:
     """
-    A faulty *part* from *since_s* to *until_s*, its losses, its evidence in nats, and what would explain as much.
+    A faulty *part* from *since_s* to *until_s*, with its *losses*, its evidence *gain* in nats, and its rivals.
 
-    *cost*: the nats that it takes to say what it does, and when. *follows*: with what its losses grow. *ways*: of a
-    bundle of things, the ways over the one that is faulty.
+    *cost*: the nats that it costs to say what it does, and when. *follows*: what its losses grow with. *ways*: for a
+    bundle of things, the ways over the faulty one. *rivals*: other parts that would explain nearly as much, with the
+    gain of each.
     """
 
     part: int
@@ -158,7 +158,7 @@ class FaultyPart:
 
     @property
     def loss(self) -> float:
-        """The largest, natural logarithm."""
+        """The largest loss of its cells, natural logarithm."""
         return max(one.loss for one in self.losses)
 
     @property
@@ -170,10 +170,10 @@ class FaultyPart:
 @dataclass(frozen=True)
 class Description:
     """
-    The best hypothesis found: *effects*, the best first, over *normal*; *explained* is each sample's loss by them.
+    The best hypothesis found: *effects*, the best first, over *normal*; *explained* is the loss of each sample by them.
 
-    *background* is the share of dips that belong to no part, *score* the nats of the whole. *together*: samples that
-    are slow because of others on the same cable.
+    *background* is the share of dips that belong to no part, *score* the nats of the whole. *slow*: which samples are
+    slow. *together*: which are slow because of others on the same cable.
     """
 
     normal: Normal

@@ -1,4 +1,4 @@
-"""Which parts explain what was measured inside hosts and in collectives, as suspects."""
+"""Suspects from what was measured inside hosts and in collectives: the parts that explain it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from fabric.model.verdict import ProbeVerdict, Suspect
 from fabric.probes.all_to_all import AllToAllSpec
 
 EQUAL = 0.5
-"""Nats by which equal explanations differ."""
+"""Nats within which explanations count as equal."""
 
 _MOST_LINES = 5
 _SHARED = (
@@ -48,11 +48,11 @@ _SHARED = (
 @dataclass(frozen=True, slots=True)
 class Located:
     """
-    *suspects*, the surest first; *explained*: the ids of the bad probes that they explain.
+    What was located: *suspects*, the surest first, and *explained*, the ids of the bad probes that they explain.
 
-    *normal_gbps*: what is normal for each measured probe that is bad or slow, Gb/s; *low*: those whose verdict rests on
-    a number below it by more than noise, *far* by so much that no healthy one of all of them is. *beside*: of those
-    that were slow, or lost, because of others on the same cable what is normal.
+    *normal_gbps*: what is normal for each measured probe that is bad or slow, Gb/s. *low*: the probes whose verdict
+    rests on a number below it by more than noise; *far*: below it by so much that no healthy one of them all is.
+    *beside*: what is normal for probes that were slow, or lost, because of others on the same cable.
     """
 
     suspects: tuple[Suspect, ...] = ()
@@ -75,11 +75,11 @@ def locate(
     known: AbstractSet[str] = frozenset(),
 ) -> Located:
     """
-    The parts that explain the probes whose outcome is *outcome* (FAIL, or ERROR), and of FAIL also what is slow.
+    Return the parts that explain the probes whose outcome is *outcome* (FAIL or ERROR); for FAIL also what is slow.
 
-    Measured pairs of hosts are not looked at (``pairs/`` does that), but for what they clear where others failed;
-    with *pairs* they are. *known*: parts that pairs named; to say that one of them is faulty costs next to nothing.
-    What was run because one part had dipped says nothing here: most of it goes through that part.
+    Measured pairs of hosts are left to ``pairs/``, except that they clear parts where other probes failed; with *pairs*
+    they count, too. *known*: parts that pairs named; to say that one of them is faulty costs nothing. Probes that ran
+    because one part had dipped say nothing here: most of them go through that part.
     """
     if outcome is not Outcome.FAIL and all(one.outcome is not outcome for one in verdicts.values()):
         return Located()
@@ -90,7 +90,7 @@ def locate(
     search, found = searched(matrix)
     faults = [one for one in found if search.matters(one)]
     report = _FaultReport(made, columns, search, verdicts, outcome)
-    # Pairs come here with their limit missed and nothing to explain it: something is bad, the question is what.
+    # Pairs come here when they missed a limit and nothing explains it: something is bad, only what is open.
     sure = [one for one in faults if pairs or report.is_sure(one)]
     return Located(
         suspects=(*report.suspects(sure), *report.left_over(sure, results)),
@@ -103,13 +103,13 @@ def locate(
 
 
 class NamedParts:
-    """Faulty parts by name, each with what would explain nearly as much, and how sure it is."""
+    """Faulty parts by name, each with its rivals and how sure it is."""
 
     def __init__(self, columns: Sequence[Component], search: Search) -> None:
         self._columns, self._search = columns, search
 
     def _others(self, fault: FaultyPart) -> dict[str, float]:
-        """The gain of each other part, but for wider and narrower names of the same."""
+        """Return the gain of each rival by name, without wider and narrower names of the same part."""
         mine, found = self._columns[fault.part], dict[str, float]()
         for part, gain in fault.rivals:
             if not self._is_same(mine, self._columns[part]):
@@ -123,13 +123,13 @@ class NamedParts:
         return tuple(self._others(fault))[:MOST_RIVALS]
 
     def _confidence(self, fault: FaultyPart) -> float:
-        """The share of the likelihood that it has among its rivals and nobody."""
+        """Return the share of the likelihood that a fault has among itself, its rivals and no fault at all."""
         others = sum(exp(gain - fault.gain) for gain in self._others(fault).values())
         return min(SURE, round(1 / (1 + exp(-fault.gain) + others), 2))
 
 
 class _FaultReport(NamedParts):
-    """Faults in words."""
+    """Faults of a matrix in words."""
 
     def __init__(
         self,
@@ -145,9 +145,10 @@ class _FaultReport(NamedParts):
 
     def is_sure(self, fault: FaultyPart) -> bool:
         """
-        Whether it is bad, not only possibly so; what measured nothing at all is, as little as it may be.
+        Return whether a part is bad, not only possibly so; if a probe measured nothing, little evidence is enough.
 
-        What was slow at one moment alone, and well at others, was seen once, however many measured it at that moment.
+        A fault that was slow at one moment only, and well at others, was seen once, however many probes measured it
+        then.
         """
         bad = [self._made.rows[i] for i in self._bad(fault)]
         if any(row.value_gbps is None for row in bad):
@@ -156,7 +157,7 @@ class _FaultReport(NamedParts):
         return fault.gain >= CERTAIN and not (at_once and len(bad) < len(self._all(fault)))
 
     def _all(self, fault: FaultyPart) -> list[int]:
-        """The samples that could show it: of classes that do, in its time."""
+        """Return the samples that could show a fault: of the classes that show it, in its time."""
         search = self._search
         return sorted({i for one in fault.losses for i in search.during(fault, one.cell).tolist()})
 
@@ -165,17 +166,17 @@ class _FaultReport(NamedParts):
         return [i for i in self._all(fault) if slow[i]]
 
     def explained(self, faults: Sequence[FaultyPart]) -> frozenset[str]:
-        """The ids of the bad probes that they explain; repetitions of one series have one verdict."""
+        """Return the ids of the bad probes that *faults* explain; repetitions of one series have one verdict."""
         bad = {series_key(self._made.rows[i].probe) for one in faults for i in self._bad(one)}
         return frozenset(row.probe.probe_id for row in self._made.rows if series_key(row.probe) in bad)
 
     def suspects(self, faults: Sequence[FaultyPart]) -> tuple[Suspect, ...]:
-        """Each fault as a suspect; the same trouble of many hosts is one."""
+        """Return each fault as a suspect; the same trouble of many hosts becomes one."""
         groups = grouped(faults, lambda fault: self._alike(fault, faults)).values()
         return tuple(self._suspect(group[0]) if len(group) == 1 else self._group(group) for group in groups)
 
     def congested(self, faults: Sequence[FaultyPart]) -> dict[str, float]:
-        """Series of which all that is slow was so beside others on the same cable, with what is normal, Gb/s."""
+        """Return the probes of series that were slow only beside others on the same cable, with their normal, Gb/s."""
         beside, slow, rows = self._search.congested(faults), self._search.matrix.slow, self._made.rows
         by_part = {series_key(rows[i].probe) for i in np.flatnonzero(slow & ~beside).tolist()}
         found = {series_key(rows[i].probe) for i in np.flatnonzero(beside).tolist()} - by_part
@@ -183,7 +184,7 @@ class _FaultReport(NamedParts):
         return {one.probe.probe_id: float(level[one.of_class]) for one in rows if series_key(one.probe) in found}
 
     def left_over(self, faults: Sequence[FaultyPart], results: Mapping[str, ProbeResult]) -> list[Suspect]:
-        """Of what measured nothing and no fault explains: the host that it failed on, or those that it was between."""
+        """Return suspects for samples of nothing that no fault explains: the host that failed, or all of the probe."""
         explained = {i for one in faults for i in self._all(one)}
         explained.update(np.flatnonzero(self._search.congested(faults)).tolist())
         where: dict[tuple[str, ...], list[int]] = {}
@@ -213,7 +214,7 @@ class _FaultReport(NamedParts):
         )
 
     def _alike(self, fault: FaultyPart, faults: Sequence[FaultyPart]) -> Hashable:
-        """What a fault shares with others: the same part of enough other hosts that loses about as much."""
+        """Return a key that is equal for faults of the same part of enough hosts that lose about as much."""
         mine, loss = self._within(fault), fault.loss
         same = [one for one in faults if self._within(one) == mine and abs(one.loss - loss) < SAME_LOSS]
         hosts = len({Part.of(self._columns[one.part].name).host for one in same})
@@ -222,7 +223,7 @@ class _FaultReport(NamedParts):
         return (mine, min(one.part for one in same)) if enough and mine is not None else fault.part
 
     def _within(self, fault: FaultyPart) -> tuple[str, str] | None:
-        """Kind and name within its host; None of what is no part of one host, or that was not measured at all."""
+        """Return the kind of a part and its name within its host; None if of no single host, or not measured at all."""
         column = self._columns[fault.part]
         part = Part.of(column.name)
         if column.kind in ("leaf", "group", "pair") or fault.loss > DEAD:
@@ -231,9 +232,10 @@ class _FaultReport(NamedParts):
 
     def _named(self, fault: FaultyPart) -> tuple[Component, tuple[str, ...]]:
         """
-        What a fault is called, and its rivals.
+        Return the component that a fault is named by, and its rivals.
 
-        Where several alike would do just as well (two hosts that were measured only together), what they are together.
+        Where several like hosts explain it equally well (they were measured only together), that is what they are
+        together.
         """
         mine = self._columns[fault.part]
         if mine.kind == "host" and fault.loss <= DEAD and self._is_of_gpus(fault):
@@ -247,7 +249,7 @@ class _FaultReport(NamedParts):
         return mine, self._rivals(fault)
 
     def _is_of_gpus(self, fault: FaultyPart) -> bool:
-        """Whether only what GPUs do with each other shows it."""
+        """Return whether only probes of GPUs with each other show a fault."""
         return {self._made.rows[i].probe.kind for i in self._bad(fault)} == {AllToAllSpec.kind}
 
     def _suspect(self, fault: FaultyPart) -> Suspect:
@@ -277,7 +279,7 @@ class _FaultReport(NamedParts):
 
     @staticmethod
     def _hosts(column: Component, bad: Sequence[Probe]) -> tuple[str, ...]:
-        """Whose part it is; of what hosts share, and of several hosts, those of the bad probes."""
+        """Return the hosts whose part it is; for what hosts share, and for several hosts, those of the bad probes."""
         every = tuple(sorted({host for probe in bad for host in probe.hosts}))
         own = tuple(one.host for one in Part.of(column.name).members)
         return own if set(own) <= set(every) else every
@@ -286,7 +288,7 @@ class _FaultReport(NamedParts):
         return sorted(samples, key=lambda i: float(self._search.matrix.y[i]))
 
     def _seen(self, sample: int) -> ProbeVerdict:
-        """The verdict of a sample with what is normal for it, where that and not the limit was missed."""
+        """Return the verdict of a sample, with what is normal for it if it missed that and not the limit."""
         row = self._made.rows[sample]
         verdict = self._verdicts[row.probe.probe_id]
         if verdict.value_gbps is None or self._outcome is not Outcome.FAIL:
@@ -303,14 +305,14 @@ class _FaultReport(NamedParts):
         return f", from {fault.since_s / 3600:.1f} h{until} on; before that it was good{after}"
 
     def _routes(self, fault: FaultyPart) -> list[str]:
-        """Whose routes take the faulty one of a bundle."""
+        """Return in words whose routes take the faulty thing of a bundle."""
         if fault.ways is None:
             return []
         ends = fold(sorted(self._columns[way].name.partition(":")[0] for way in fault.ways))
         return [f"the routes of {ends} have it in common; those of the other RNICs under the leaf do well"]
 
     def _group(self, faults: Sequence[FaultyPart]) -> Suspect:
-        """The same part of many hosts, with the same loss: what they share."""
+        """Return the same part of many hosts, with the same loss, as one suspect: what they share."""
         each = sorted(map(self._suspect, faults), key=lambda one: one.component)
         first, hosts = each[0], tuple(Part.of(one.component).host for one in each)
         inside = Part.of(first.component).inside
@@ -332,14 +334,14 @@ class _FaultReport(NamedParts):
 
 
 def shown_name(column: Component) -> str:
-    """The name as shown; the way to one RNIC over cables above a leaf is one of these: ``su0-leaf3:uplinks``."""
+    """Return the name as shown; the way to one RNIC over cables above a leaf is shown as these: ``leaf3:uplinks``."""
     leaf, above, _ = column.name.partition(":uplinks")
     return leaf + above
 
 
 def restates(best: Component, other: Component) -> bool:
     """
-    Another name for the same evidence: the host for one of its parts, its parts for a host, the pair for one of it.
+    Return whether *other* is another name for the same evidence: a host for its part (or back), a pair for its host.
 
     An RNIC and its cable are two things to whoever repairs them, and so are a leaf and all cables above it.
     """
@@ -359,7 +361,7 @@ def restates(best: Component, other: Component) -> bool:
 
 def evidence_lines(bad: Sequence[tuple[str, ProbeVerdict]]) -> list[str]:
     """
-    Numbers as ranges per kind and limit with the worst probe, each reason of a tool once with its count.
+    Return numbers as ranges per kind and limit with the worst probe, and each reason of a tool once with its count.
 
     *bad* holds (kind, verdict) of each bad probe.
     """

@@ -1,8 +1,8 @@
 """
-Pair samples against absolute limits: what is uniformly slow has no outlier, and must fail all the same.
+Pair samples against absolute limits: a fabric that is slow as a whole has no outlier, and must fail all the same.
 
-Classes of pairs come first, then hosts that are near their peers and below the limit, then single pairs. A sample that
-was low once, and that nothing explains, is measured again before anybody is blamed.
+Classes of pairs are judged first, then hosts that are near their peers but below the limit, then single pairs. A sample
+that was low once, and that nothing explains, is measured again before anybody is blamed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.text import fold, gbps_text
 from fabric.model.verdict import Suspect
 
-_LEAST_HOSTS = 3  # of a class among others
+_LEAST_HOSTS = 3  # least hosts of a class among others
 _NEXT_PAIR = "measure it again before anybody is drained, and each of the two with another partner"
 _NEXT_LEAF = (
     "look at the leaf switch first: its ports, configuration and firmware; then at what all RNICs of this rail share"
@@ -37,9 +37,10 @@ _NEXT_GROUP = (
 @dataclass(frozen=True)
 class Below:
     """
-    *classes* (numbers) are below the limit as a whole, *near* says which are too near to tell, *hosts* are suspects.
+    What is below the limit: *classes* (numbers) as a whole, and *hosts* as suspects.
 
-    *whole*: no class reaches the limit. *explained*: the samples of these.
+    *near* says which classes are too near to tell. *whole*: every class is below. *explained*: the samples of all
+    these.
     """
 
     classes: tuple[int, ...]
@@ -50,7 +51,7 @@ class Below:
 
 
 def below_limit(fitted: Fitted) -> Below:
-    """Classes, then hosts, whose level is below the limit; what is called bad is left out."""
+    """Return the classes, then the hosts, whose level is below the limit; samples of bad parts are left out."""
     samples, limits = fitted.samples, fitted.samples.limits_gbps
     good = (fitted.explained == 0) & ~fitted.together & ~np.isnan(limits)
     failed, reached, near = list[int](), list[int](), list[str]()
@@ -74,9 +75,9 @@ def below_limit(fitted: Fitted) -> Below:
 
 def _is_class(fitted: Fitted, mine: Bools) -> bool:
     """
-    Whether some samples are a class; of several, one of few hosts is none.
+    Return whether some samples make a class; where there are several classes, one of few hosts is none.
 
-    Pairs with one host in common are none: that host stands out, though no other pair was measured beside it.
+    Pairs that all have one host in common are none: that host stands out, though no other pair was measured beside it.
     """
     hosts = len(fitted.samples.hosts)
     one, other = np.divmod(np.unique(fitted.samples.pair[mine]), hosts)
@@ -90,11 +91,12 @@ def as_a_whole(
     fitted: Fitted, below: Below, others: Sequence[Sequence[str]] = (), *, one_leaf: bool = False
 ) -> Suspect:
     """
-    Classes of a plane that are below the limit: their hosts, or the leaf that is theirs alone.
+    Return the classes of a plane that are below the limit as a suspect: their hosts, or the leaf that is theirs alone.
 
-    *others* are the hosts of each plane that is not slow as a whole: those of a leaf are good on another rail. With
-    *one_leaf* all planes that are share it: the leaf, or what all hosts share, where they are farther below than places
-    differ. No leaf under which any pair reaches its limit: a slow switch holds every pair down.
+    *others* are the hosts of each plane that is not slow as a whole: they show that the hosts of a leaf are good on
+    another rail. *one_leaf*: all planes that are slow as a whole share one leaf. Then it is this leaf, or what all its
+    hosts share, if these are farther below the limit than places differ. A leaf under which any pair reaches its limit
+    is no suspect: a slow switch holds every pair down.
     """
     samples = fitted.samples
     mine = np.isin(fitted.of_class, below.classes)
@@ -136,7 +138,7 @@ def as_a_whole(
 
 
 def _hosts(fitted: Fitted, use: Bools) -> list[Suspect]:
-    """Hosts near their peers, which reach the limit, yet below it: with two different partners at least."""
+    """Return hosts near their peers, which reach the limit, but below it: with two different partners at least."""
     samples, limits = fitted.samples, fitted.samples.limits_gbps
     use = use & ~unexplained(fitted)
     low = use & (samples.gbps < limits)
@@ -165,7 +167,7 @@ def _hosts(fitted: Fitted, use: Bools) -> list[Suspect]:
 
 @dataclass(frozen=True)
 class LowPairs:
-    """*suspects*: pairs below the limit, whose samples are *low*; *once*: samples below it beside good ones."""
+    """Pairs below the limit (*suspects*), whose samples are *low*, and samples *once* below it beside good ones."""
 
     suspects: tuple[Suspect, ...]
     low: Bools
@@ -174,13 +176,13 @@ class LowPairs:
 
 def low_pairs(fitted: Fitted, suspects: Sequence[Suspect], *, named_parts: bool) -> LowPairs:
     """
-    Pairs below the limit that no host or class of *suspects* explains, lowest first, and samples once below it.
+    Return pairs below the limit that no host or class of *suspects* explains, lowest first, and samples once below it.
 
-    At once, without a second sample; the pair is named, no host. Of several samples of a pair the median counts (of two
-    the higher: one bad sample that was measured again is a dip), each direction for itself where it is known. Of a
-    direction with a single sample, one good sample the other way is enough for it to be a dip until it is measured
-    again; a pair that was low once each way may be so by chance. *named_parts*: bad parts are suspects already, and
-    what they explain is theirs; of too few hosts none is named.
+    Such a pair is a suspect at once, without a second sample; the pair is named, no host. Of several samples of a pair
+    the median counts (of two the higher: one bad sample that was measured again is a dip), each direction for itself
+    where it is known. If a direction has a single sample, one good sample the other way makes it a dip until it is
+    measured again; a pair that was low once each way may be so by chance. *named_parts*: bad parts are suspects
+    already, and their samples are left out; with too few hosts no part is named.
     """
     samples, limits = fitted.samples, fitted.samples.limits_gbps
     named = [suspect.hosts for suspect in suspects if suspect.kind in ("host", "rnic", "group", "pair")]
@@ -217,7 +219,7 @@ def low_pairs(fitted: Fitted, suspects: Sequence[Suspect], *, named_parts: bool)
 
 
 def single_low_lines(fitted: Fitted, once: Bools) -> list[tuple[Outcome, str]]:
-    """In a line, the single samples below the limit of pairs that reached it else, lowest first; none: nothing."""
+    """Return in a line the single samples below the limit of pairs that otherwise reached it, lowest first."""
     samples, which = fitted.samples, np.flatnonzero(once)
     if not len(which):
         return []

@@ -1,14 +1,14 @@
 """
-Which components every sample passes through.
+The components that every pair sample passes through.
 
-Between two hosts: both host sides (PCIe path, RNIC, cable and leaf port are one component to a pair test; loopback and
-port counters tell them apart), their leaves, and when they are on different leaves either the two uplinks and the
-spine (the path is known), or all uplinks of each leaf together (adaptive routing, ECMP: the path is not known). With a
+A sample passes both host sides (PCIe path, RNIC, cable and leaf port are one component to a pair test; loopback and
+port counters tell them apart) and their leaves. If these are two, it also passes either the two uplinks and the spine
+(the path is known), or all uplinks of each leaf together (adaptive routing, ECMP: the path is not known). With a
 wrongly assumed path precision falls to 0.83-0.87 (simulated, 150 runs), so an unknown path is never guessed. Where the
-leaves are not known and the spines are, the spine alone is on the way.
+spines are known and the leaves are not, the spine alone is on the way.
 
-A cable has two directions, which can fail apart: where samples say which end sent, a host side, an uplink and all
-uplinks of a leaf are there three times, as a whole and once for each direction. Those are one part to whoever repairs
+A cable has two directions, which can fail apart. Where samples say which end sent, a host side, an uplink and all
+uplinks of a leaf are there three times: as a whole and once for each direction. These are one part to whoever repairs
 it, so they are never rivals.
 """
 
@@ -26,10 +26,10 @@ from fabric.judge.locate.pairs.samples import PairSamples
 from fabric.judge.locate.structure import UNKNOWN, Ints
 
 FAMILY = {"host": 0, "link": 1, "uplinks": 2, "leaf": 3, "spine": 4, "core": 4, SPINES: 4, CORES: 4, "path": 6}
-"""By kind of a part that of all that are alike."""
+"""By kind of a part: the number of its family, all parts that are alike."""
 
 WHOLE_HOST = 5
-"""The family of hosts as a whole, of all their rails."""
+"""The family of whole hosts, over all their rails."""
 
 EXTRA = {"host": 0.0, "link": 1.0} | dict.fromkeys(("uplinks", "leaf", "spine", "core", SPINES, CORES, "path"), 2.0)
 """Nats by which a kind is rarer than a bad host: a cable between switches, a switch, what is between two hosts."""
@@ -40,10 +40,10 @@ ONE_WAY = 1.6
 NO_PAIRS: Ints = np.empty(0, dtype=np.int64)
 
 BUNDLES = ("uplinks", "uplinks_up", "uplinks_down", SPINES, CORES)
-"""Of several things one is crossed, and which is not known."""
+"""Kinds that stand for several things, of which a sample crosses one, not known which."""
 
 LINKS = frozenset({"link", "link_up", "link_down"})
-"""An uplink as a whole, from the leaf to the spine, and from the spine to the leaf."""
+"""The kinds of an uplink: as a whole, from the leaf to the spine, and from the spine to the leaf."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ class Components:
     """
     Component *c* is called *names[c]*; row *i* of *paths* lists the components of sample *i*, filled up with UNKNOWN.
 
-    *hosts[c]* is the host (an index) a host side belongs to, *leaf[c]* the leaf of a leaf or its uplinks; UNKNOWN
-    otherwise. *part[c]* is the component that is both directions of *c*, *c* itself where it is no single direction.
-    One direction of an uplink is called as the uplink is; its kind tells. *way* gives the rows of paths of samples that
-    were not measured, from hosts *a* to hosts *b* over spines *via*.
+    *hosts[c]* is the host (an index) that a host side belongs to, *leaf[c]* the leaf of a leaf or of its uplinks;
+    UNKNOWN otherwise. *part[c]* is the component that is both directions of *c*, or *c* itself if it is no single
+    direction. One direction of an uplink has the name of the uplink; its kind tells which. *way* returns the rows of
+    paths of samples that were not measured, from hosts *a* to hosts *b* over spines *via*.
     """
 
     names: tuple[str, ...]
@@ -72,7 +72,7 @@ class Components:
 
 
 class _Made:
-    """Components as they are numbered."""
+    """Components in the making, numbered as they are added."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, str, int, int, int]] = []
@@ -83,16 +83,16 @@ class _Made:
         return number
 
     def direction(self, whole: int, mark: str, kind: str) -> int:
-        """One direction of a component; *mark* is added to its name."""
+        """Add one direction of a component, with *mark* added to its name, and return its number."""
         name, _, host, leaf, _ = self.rows[whole]
         return self.add(f"{name}{mark}", kind, host, leaf, whole)
 
 
 def components_of(samples: PairSamples, pairs: Ints = NO_PAIRS) -> Components:
     """
-    Every component that the samples may speak of, with the way of each sample through them.
+    Return every component that the samples may tell of, with the way of each sample through them.
 
-    What is between two hosts alone is one for each of *pairs* (numbers, ascending): there are too many of them all.
+    What is between two hosts alone is a component only for *pairs* (numbers, ascending): all pairs would be too many.
     """
     made = _Made()
     parts = [_sides(samples, made)]
@@ -116,11 +116,11 @@ def components_of(samples: PairSamples, pairs: Ints = NO_PAIRS) -> Components:
 
 
 _Columns = Callable[[Ints, Ints, Ints], list[Ints]]
-"""The components of some kinds on the ways from hosts to hosts over spines."""
+"""Returns the components of some kinds on the ways from hosts to hosts over spines."""
 
 
 def _sides(samples: PairSamples, made: _Made) -> _Columns:
-    """Both hosts, and what the first sends and the second receives."""
+    """Add both hosts, and what the first sends and the second receives."""
     at = f"/{samples.rail}" if samples.rail else ""
     host = [made.add(f"{name}{at}", "host", number) for number, name in enumerate(samples.hosts)]
     whole = np.array(host, dtype=np.int64)
@@ -132,7 +132,7 @@ def _sides(samples: PairSamples, made: _Made) -> _Columns:
 
 
 def _between(samples: PairSamples, made: _Made, pairs: Ints) -> _Columns:
-    """What is between the two hosts of each of *pairs* alone."""
+    """Add what is between the two hosts of each of *pairs* alone."""
     ends = [
         (samples.hosts[a], samples.hosts[b]) for a, b in (divmod(pair, len(samples.hosts)) for pair in pairs.tolist())
     ]
@@ -148,9 +148,9 @@ def _between(samples: PairSamples, made: _Made, pairs: Ints) -> _Columns:
 
 def _leaves(samples: PairSamples, made: _Made) -> _Columns:
     """
-    Leaves; and where it is not known what is crossed between them, all uplinks of each and all that is above.
+    Add the leaves and, where ways between them are not known, all uplinks of each leaf and all that is above.
 
-    With two levels these are the spines; with three, the spines of each pod and the cores between pods.
+    With two levels the latter is the spines; with three, the spines of each pod and the cores between pods.
     """
     names = samples.leaves
     leaf = np.array([*(made.add(name, "leaf", leaf=n) for n, name in enumerate(names)), UNKNOWN], dtype=np.int64)
@@ -178,7 +178,7 @@ def _leaves(samples: PairSamples, made: _Made) -> _Columns:
 
 
 def _above(samples: PairSamples, made: _Made) -> _Columns:
-    """What is above the leaves where it is known: switches, the cables between them, and those of the leaves."""
+    """Add what is known above the leaves: switches, the cables between them, and the cables of the leaves."""
     links: dict[tuple[str, str], tuple[int, int, int]] = {}
 
     def link(lower: str, upper: str, leaf: int = UNKNOWN) -> tuple[int, int, int]:
@@ -219,7 +219,7 @@ def _above(samples: PairSamples, made: _Made) -> _Columns:
 
 def _steps(samples: PairSamples, ends: Ints, *, down: bool) -> list[tuple[int, int]]:
     """
-    Every leaf and the spines over which it sends, or *down* to it, as far as samples and routes say.
+    Return every leaf with each spine over which it sends, or receives (*down*), as far as samples and routes say.
 
     *ends* are the hosts of the samples that are under the leaves; without routes any leaf has any spine.
     """

@@ -23,15 +23,15 @@ from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect
 
 MOST_HOSTS = 24
-"""Of more hosts, those that are blamed and as many of their peers are shown."""
+"""The most hosts that a matrix shows: of more hosts, those that are blamed and as many of their peers."""
 
 EIGHTH = 1 / 8
-"""Of a number in Gb/s the same in GB/s."""
+"""The factor from a number in Gb/s to the same in GB/s."""
 
-_NEAR_EIGHTH, _LEAST_EIGHTHS = 0.1, 2  # as a share of it; a single one is a bad sample like another (choices)
+_NEAR_EIGHTH, _LEAST_EIGHTHS = 0.1, 2  # share of an eighth; least samples, as one may be just a bad one (choices)
 _NEXT_MOST = 32
 _MATRICES_MOST = 4
-_RAIL_LOSS = 0.05  # of a whole rail, from which it is reported: wider than what rails of one make differ
+_RAIL_LOSS = 0.05  # loss from which a whole rail is reported: more than rails of one make differ
 
 
 def diagnose(
@@ -47,7 +47,7 @@ def diagnose(
 
     FAIL: a part is bad (which one may be ambiguous), or what was measured is below the limit. INCONCLUSIVE: nothing to
     compare with, too few or too noisy samples for the effect floor, a trouble that nothing explains, or failed tests.
-    MARGINAL: good, but for single slow samples. PASS: everybody measured was cleared.
+    MARGINAL: good, except for single slow samples. PASS: every host that was measured was cleared.
     """
     failed = failed_tests(failures, rows, topology)
     lines = list(failed.judged)
@@ -61,7 +61,7 @@ def diagnose(
     planes = [one for alike in kinds.values() for one in fit_together(alike, floor=floor)]
     found = judged(planes, limit_alone=True, more=[one for one, _ in failed.suspects])
     lines += [*found.open, *_no_peers(planes, limit_gbps)]
-    if limit_gbps is None:  # with one, each rail is judged by it
+    if limit_gbps is None:  # with a limit, each rail is judged by that
         lines += slow_rails(planes, topology)
     of_failed = {one.component: text for one, text in failed.suspects}
     lines += [(one.outcome, of_failed.get(one.component) or _reason(one)) for one in found.suspects]
@@ -73,7 +73,7 @@ def diagnose(
     tests = [test for one, low in zip(planes, found.pairs, strict=True) for test in _next_tests(one, low, len(planes))]
     used = {host for test in tests for host in (test.a, test.b)}
     for test in failed.next_tests:
-        if used.isdisjoint((test.a, test.b)):  # a host is in a round once
+        if used.isdisjoint((test.a, test.b)):  # a host takes part once in a round
             tests.append(test)
             used |= {test.a, test.b}
     slow = [one for one in planes if one.blamed] or planes[:1]
@@ -91,7 +91,7 @@ def diagnose(
 
 
 def _reason(suspect: Suspect) -> str:
-    """A suspect in a line; two that cannot be told apart are never both blamed."""
+    """Return a suspect in a line; two that cannot be told apart are never both blamed."""
     text = "is bad" if suspect.outcome is Outcome.FAIL else "may be bad: more samples are needed"
     if suspect.ambiguous_with:
         others = ", ".join(suspect.ambiguous_with[:NAMES_MOST])
@@ -110,7 +110,7 @@ def _reason(suspect: Suspect) -> str:
 
 
 def _no_peers(planes: Sequence[Fitted], limit_gbps: float | None) -> list[VerdictLine]:
-    """Of planes with too few hosts."""
+    """Return a line for each plane with too few hosts to compare."""
     if limit_gbps is None:
         outcome, more = Outcome.INCONCLUSIVE, f"measure {LEAST_HOSTS} or more, or give a limit"
     else:
@@ -120,7 +120,7 @@ def _no_peers(planes: Sequence[Fitted], limit_gbps: float | None) -> list[Verdic
 
 
 def _next_tests(fitted: Fitted, low: LowPairs, planes: int) -> list[PairTest]:
-    """Tests that would settle what is open, then parts that slow samples share, then what is slow again."""
+    """Return tests that would settle what is open, then of parts that slow samples share, then of slow pairs again."""
     samples = fitted.samples
     tests = targeted(fitted)
     used = {host for test in tests for host in (test.a, test.b)}
@@ -143,7 +143,7 @@ def _next_tests(fitted: Fitted, low: LowPairs, planes: int) -> list[PairTest]:
 
 
 def matrix_of(fitted: Fitted, not_measured: Sequence[str] = ()) -> PairMatrix:
-    """Mean ratios between at most ``MOST_HOSTS`` hosts, and half as many of those that were *not_measured*."""
+    """Return mean ratios between at most ``MOST_HOSTS`` hosts, and half as many of those that were *not_measured*."""
     samples = fitted.samples
     shown = _shown(fitted)
     if not_measured:
@@ -175,7 +175,7 @@ def _shown(fitted: Fitted) -> list[str]:
 def _notes(planes: Sequence[Fitted], topology: Topology | None) -> tuple[str, ...]:
     notes = []
     eighths = sum(int((np.abs(one.ratio - EIGHTH) <= _NEAR_EIGHTH * EIGHTH).sum()) for one in planes)
-    if eighths >= _LEAST_EIGHTHS:  # it judges nothing: a link may have lost as much
+    if eighths >= _LEAST_EIGHTHS:  # only a note: a link may really have lost as much
         question = "results are about an eighth of what good pairs reach: are they in GB/s, and the others in Gb/s?"
         notes.append(f"{eighths} {question}")
     spines = any(one.samples.spines for one in planes)
@@ -191,7 +191,7 @@ def _notes(planes: Sequence[Fitted], topology: Topology | None) -> tuple[str, ..
 
 def slow_rails(planes: Sequence[Fitted], topology: Topology | None) -> list[VerdictLine]:
     """
-    One INCONCLUSIVE line for each rail behind the others of its kind, line rate and link class.
+    Return an INCONCLUSIVE line for each rail that is slower than the others of its kind, line rate and link class.
 
     It is no FAIL: without a limit nobody knows whether such a rail is bad, or of other hardware by design.
     """

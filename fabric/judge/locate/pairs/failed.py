@@ -1,11 +1,12 @@
 """
-Pair tests that failed: whose fault they are, from what the tools say and from who else could be measured.
+Failed pair tests: who is to blame, by what the tools say and by who else could be measured.
 
-Not to be measured is no bandwidth, so failed tests are no samples of the decoder. A host is named when the tool itself
-says that a part of it is bad, or when no test with it gave a result, while two partners of it at least were measured
-with others. It is FAIL only by the tool's own words (port down, retries exceeded, wrong results). Where a connection
-could not be made, or a tool gave up for reasons of its own, it is INCONCLUSIVE: nothing was measured, and whether the
-network or the test's own set-up is to blame is not known. Never ERROR: here nothing is measured by us.
+A failed test is not a bandwidth of 0, so failed tests are no samples of the decoder. A host is named when the tool
+itself says that a part of it is bad, or when no test with it gave a result while at least two of its partners were
+measured with others. It is FAIL only by the tool's own words (port down, retries exceeded, wrong results). Where a
+connection could not be made, or a tool gave up for reasons of its own, it is INCONCLUSIVE: nothing was measured, and it
+is not known whether the network or the test's own set-up is to blame. It is never ERROR: here nothing is measured by
+us.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect
 
 LEAST_PARTNERS = 2
-"""So many partners must have been measured with others: with one alone it may be that one, or what is between them."""
+"""How many partners must have been measured with others: a single one, or what is between the two, may be bad."""
 
 _TEXTS_MOST = 4
 _NEXT = "what the tool names first; then loopback on this host and its port counters"
@@ -36,9 +37,9 @@ _NEXT_PATH = "measure the two again, and each with another partner; read the cou
 @dataclass(frozen=True, slots=True)
 class FailedPairs:
     """
-    What failed tests say: *suspects*, each with its line, and *judged* beside them.
+    What failed tests say: *suspects*, each with its line, and other lines of the verdict in *judged*.
 
-    *hosts* are all that a test failed with, *next_tests* those to be made again.
+    *hosts* are all that a test failed with, *next_tests* are the tests to make again.
     """
 
     suspects: tuple[tuple[Suspect, str], ...] = ()
@@ -48,7 +49,7 @@ class FailedPairs:
 
 
 def failed_tests(failures: Sequence[PairFailure], rows: Sequence[PairRow], topology: Topology | None) -> FailedPairs:
-    """Judge *failures* beside *rows*, what was measured; one that was measured later all the same is settled."""
+    """Judge *failures* beside *rows*, what was measured; a failed test that was measured all the same is settled."""
     open_ = _unsettled(failures, rows, topology) if failures else []
     if not open_:
         return FailedPairs()
@@ -85,7 +86,7 @@ def failed_tests(failures: Sequence[PairFailure], rows: Sequence[PairRow], topol
 def _unsettled(
     failures: Sequence[PairFailure], rows: Sequence[PairRow], topology: Topology | None
 ) -> list[PairFailure]:
-    """Failures that count: the same test measured all the same settles one, unless the tool blames the fabric."""
+    """Return the failures that count: a measurement of the same test settles one, unless the tool blames the fabric."""
     measured: dict[tuple[str, str], set[tuple[str, str | None]]] = {}
     for row in rows:
         for a, b in ((row.a, row.b), (row.b, row.a))[: 1 if row.directed else 2]:
@@ -100,7 +101,7 @@ def _unsettled(
 
 
 _Met = dict[tuple[str, str | None], set[str]]
-"""By host and rail, and by host and None for all its rails: whom it was measured with."""
+"""By host and rail, and by host and None for all its rails: the hosts that it was measured with."""
 
 
 def _met(rows: Sequence[PairRow], topology: Topology | None) -> _Met:
@@ -115,7 +116,7 @@ def _met(rows: Sequence[PairRow], topology: Topology | None) -> _Met:
 def _by_rail(
     host: str, failures: Sequence[PairFailure], topology: Topology | None
 ) -> dict[str | None, list[PairFailure]]:
-    """The failures with a host by rail; all together where one does not say its rail."""
+    """Return the failures with a host by rail; all under None if any does not say its rail."""
     mine = [one for one in failures if host in (one.a, one.b)]
     known = all(one.rail is not None for one in mine)
     return grouped(mine, lambda one: rail_name(one.rail, (host,), topology) if known else None)
@@ -124,7 +125,7 @@ def _by_rail(
 def _host(
     host: str, rail: str | None, mine: Sequence[PairFailure], met: _Met
 ) -> tuple[Suspect, str, str | None] | None:
-    """A host side that failed tests speak against, the text for it, and a partner to test it with."""
+    """Return a host side that failed tests speak against, the text for it, and a partner to test it with; or None."""
     named = [one for one in mine if one.at == host]
     partners = sorted({one.b if one.a == host else one.a for one in mine})
     well = [other for other in partners if met.get((other, rail), set()) - {host}]
@@ -153,7 +154,7 @@ def _host(
 
 
 def _texts(failures: Sequence[PairFailure]) -> list[str]:
-    """What the tools said, the most frequent first, each with one pair."""
+    """Return what the tools said, the most frequent first, each with one pair."""
     count = Counter(one.text for one in failures)
     first = {one.text: one for one in reversed(failures)}
     return [
@@ -162,7 +163,7 @@ def _texts(failures: Sequence[PairFailure]) -> list[str]:
 
 
 def _paths(failures: Sequence[PairFailure]) -> list[tuple[Suspect, str]]:
-    """Pairs whose tool blames the fabric, and nothing says which of the two, or what between them."""
+    """Return suspects for pairs whose tool blames the fabric, where nothing says which host or what between them."""
     pairs = grouped(failures, lambda one: (min(one.a, one.b), max(one.a, one.b)))
     found = []
     for (a, b), mine in list(pairs.items())[:MOST_NAMED]:

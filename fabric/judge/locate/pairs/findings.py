@@ -57,23 +57,23 @@ _NEXT = {
 }
 
 FAR = 5.0
-"""Sigmas: chance alone makes one sample in three million so slow where tails are light."""
+"""Sigmas from which a sample is far too slow: with light tails, chance makes one sample in three million so slow."""
 
 FAR_HEAVY = 8.0
 """The same where tails are heavy (one in a thousand, Student's t with 4 degrees of freedom)."""
 
 NAMES_MOST = 6
-"""Names in a line."""
+"""The most names in a line."""
 
 some = partial(first_of, most=NAMES_MOST)
-"""The first of names, and how many more there are."""
+"""The first names as text, with how many more there are."""
 
 _TELLS = 3.0  # sigmas between two losses that one sample tells apart
-_ODDS_LEAST, _ODDS_MOST = 1.5, 1e6  # what odds are written as a number (choices)
+_ODDS_LEAST, _ODDS_MOST = 1.5, 1e6  # odds between these are written as a number (choices)
 
 
 def _words(texts: Mapping[str, str], component: int, components: Components) -> str:
-    """The text for a component: cables above the spines are called one level higher."""
+    """Return the text for a component; for cables above the spines it names the switches one level higher."""
     kind = components.kinds[component]
     text = texts[kind]
     if kind in LINKS and components.leaf[component] == UNKNOWN:
@@ -82,7 +82,7 @@ def _words(texts: Mapping[str, str], component: int, components: Components) -> 
 
 
 def suspects_of(fitted: Fitted) -> list[Suspect]:
-    """Every blamed component of one plane, each with its slow probes."""
+    """Return every blamed component of one plane as a suspect, each with its slow probes."""
     return [_suspect(blamed, fitted) for blamed in fitted.blamed]
 
 
@@ -90,7 +90,7 @@ _SHARED = "its slow samples may be dips of many parts: measure it again"
 
 
 def possible(component: int, slow: Ints, fitted: Fitted) -> Suspect:
-    """A component that *slow* samples share by more than chance, though its fault is no likelier than dips are."""
+    """Return a suspect for a component that *slow* samples share beyond chance; its fault is no likelier than dips."""
     loss = 1 - float(np.median(fitted.ratio[slow]))
     return _suspect(Blamed(component, loss, 0.0, DOUBTFUL, (), 0.0, _SHARED), fitted)
 
@@ -99,9 +99,9 @@ def pair_suspect(
     a: str, b: str, count: int, *, evidence: Sequence[str], next_step: str, doubts: Sequence[str] = ()
 ) -> Suspect:
     """
-    Two hosts that are bad with each other alone in all of *count* samples.
+    Return a suspect for two hosts that are bad only with each other, in all of *count* samples.
 
-    INCONCLUSIVE where *doubts* say why they may be good.
+    It is INCONCLUSIVE where *doubts* say why they may be good.
     """
     return Suspect(
         component=f"{a}--{b}",
@@ -115,7 +115,7 @@ def pair_suspect(
 
 
 def unexplained(fitted: Fitted) -> Bools:
-    """Samples that are far too slow and that neither a blamed component nor others on the same cable explain."""
+    """Return which samples are far too slow with no blamed component, or others on the same cable, to explain it."""
     noise = np.array([one.noise for one in fitted.classes])[fitted.of_class]
     far = np.maximum((FAR if fitted.degrees > HEAVY else FAR_HEAVY) * noise, fitted.floor)
     odd: Bools = (fitted.ratio < 1 - fitted.explained - far) & ~fitted.together
@@ -158,7 +158,7 @@ def _suspect(blamed: Blamed, fitted: Fitted) -> Suspect:
 
 
 def _hosts(blamed: Blamed, host: int, fitted: Fitted) -> tuple[str, ...]:
-    """The *host* that it is of; of a path both ends."""
+    """Return the *host* that a component belongs to; for a path both ends."""
     samples = fitted.samples
     if fitted.components.kinds[blamed.component] == "path":
         one = fitted.through(blamed.component)[0]
@@ -168,10 +168,10 @@ def _hosts(blamed: Blamed, host: int, fitted: Fitted) -> tuple[str, ...]:
 
 def _through(blamed: Blamed, component: int, fitted: Fitted) -> tuple[Ints, Bools, Bools]:
     """
-    The samples through a component, which of them tell of *blamed*, and which are slow as it makes them.
+    Return the samples through a component, which of them tell of *blamed*, and which are slow as it makes them.
 
-    Those that other suspects hold down as far, or nearly, tell nothing of it (unless there are no others). Of the rest
-    one is slow when it is nearer to the loss of *blamed* than to what the others explain.
+    Samples that other suspects hold down as far, or nearly, tell nothing of it (unless there are no others). Of the
+    rest, a sample is slow when it is nearer to the loss of *blamed* than to what the others explain.
     """
     part, of_it = fitted.components.part, fitted.through(component)
     others = np.zeros(len(fitted.ratio))
@@ -186,7 +186,7 @@ def _through(blamed: Blamed, component: int, fitted: Fitted) -> tuple[Ints, Bool
 
 
 def _level(blamed: Blamed, fitted: Fitted, of_it: Ints, tells: Bools) -> str:
-    """What samples through a part reach, of what good ones do: each class of links against its own level."""
+    """Return in words what samples through a part reach of what good ones do, each class against its own level."""
     samples = fitted.samples
     if not samples.gbps[of_it].all():
         return f"about {1 - blamed.loss:.0%} of what others reach"
@@ -207,7 +207,7 @@ def _level(blamed: Blamed, fitted: Fitted, of_it: Ints, tells: Bools) -> str:
 
 
 def _by_direction(blamed: Blamed, fitted: Fitted) -> list[str]:
-    """How many samples were slow in each direction of a part, where the directions can be told apart."""
+    """Return in a line how many samples were slow in each direction of a part, where directions can be told apart."""
     components, texts = fitted.components, []
     for one in np.flatnonzero(components.part == components.part[blamed.component]).tolist():
         kind, name = components.kinds[one], components.names[one]
@@ -227,7 +227,7 @@ def _by_direction(blamed: Blamed, fitted: Fitted) -> list[str]:
 
 
 def likelier(margin: float) -> str:
-    """How far a part leads, in *margin* nats (the natural logarithm of the odds, priors included), as odds."""
+    """Return in words how far a part leads, from *margin* nats (the natural logarithm of the odds, priors included)."""
     odds = exp(min(max(margin, 0.0), log(_ODDS_MOST)))
     if odds < _ODDS_LEAST:
         odds_text = "hardly likelier than the next explanation"

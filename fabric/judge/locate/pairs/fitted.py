@@ -1,5 +1,5 @@
 """
-One kind and rail of pair measurements with the best description of them: what is normal, and which parts are bad.
+Planes of pair measurements with their best description: what is normal, and which parts are bad.
 
 The structures of what is normal (``levels``) are tried side by side; the one whose description is the shortest wins.
 """
@@ -47,61 +47,61 @@ from fabric.judge.locate.structure import (
 from fabric.model.diagnosis import LinkClass
 
 DOUBTFUL = 0.5
-"""Confidence is never more where it may be no fault at all."""
+"""The highest confidence of a part that may be no fault at all."""
 
 ELSEWHERE = "hosts that stand elsewhere are as much slower on real clusters"
-"""Why hosts that are a little slower may be no fault, or the leaf of a fifth of them where one rail was measured."""
+"""Why slightly slower hosts may be no fault, or, where one rail was measured, the leaf of a fifth of the hosts."""
 
 DRAWN = "it is slow over ways alone that each test draws: measure it under its leaf"
-"""Why a host or a leaf may be no fault although all across its leaf is slow."""
+"""Why a host or a leaf may be no fault although all its samples across its leaf are slow."""
 
 NEARLY = "pairs that reach less by chance or by place explain it nearly as well: measure it again"
-"""Why nobody may be at fault where levels of what is normal explain as much."""
+"""Why no part may be at fault where levels of what is normal explain as much."""
 
 SELDOM = "less than half of its samples are slow"
-"""Why a part may be no fault that some pairs through it do not show."""
+"""Why a part may be no fault if most pairs through it do not show it."""
 
 TWICE = "two slow tests may be chance: measure it again"
-"""Why a part that fewer than three samples show may be no fault."""
+"""Why a part may be no fault if fewer than three samples show it."""
 
 MEASURED_AGAIN = frozenset({DRAWN, NEARLY, SELDOM, TWICE})
 """Doubts that further tests through the part may end."""
 
-_LEAST_SLOW = 3  # slow samples without which nothing is called bad: a healthy host of a real run had two
+_LEAST_SLOW = 3  # with fewer slow samples nothing is called bad: a healthy host of a real run had two
 _MOST_SURE = {"": SURE, TWICE: 0.8}  # by doubt: nine of the ten parts that real runs had measured slow twice were bad
 
 CLASS_HOSTS = 32
-"""Among fewer hosts one may be the only one of its class."""
+"""Among fewer hosts than this, a host may be the only one of its class."""
 
-_OFTEN = 0.5  # of its samples a part must hold down
-_ALIKE = 0.05  # spread of a loss (natural log) that is the same each time
-_OF_FLOOR = 2 / 3  # a fault of just the floor is then found, not missed every other time
+_OFTEN = 0.5  # share of its samples that a part must hold down
+_ALIKE = 0.05  # largest spread (natural log) of a loss that is the same each time
+_OF_FLOOR = 2 / 3  # share of the floor: so a fault of just the floor is found, not missed every other time
 _PLACES = log(1 / (1 - PLACED))
 _MOST_BETWEEN = log(1 / 0.6)  # real clusters spread what is between groups of hosts over 40 %
 _NEAR_GAP, _MOST_GAP = 0.008, 0.08  # between classes by placement (real clusters: 4 to 6 %)
-_LOST = log(NOTHING) / 2  # natural log, of a level: nearer to nothing than to others
-_SAME_LEVEL = 0.01  # levels of planes so near are one
-_MOST_TURNS = 4  # that seek what is normal again
-_MAY_GAIN = 50.0  # nats, by that: 184 in a description of simulated pairs that was 28 behind another
+_LOST = log(NOTHING) / 2  # natural log: a level that is lower by more is nearer to nothing than to others
+_SAME_LEVEL = 0.01  # natural log: levels of planes that differ by less are one
+_MOST_TURNS = 4  # most times that what is normal is sought again
+_MAY_GAIN = 50.0  # nats that this may gain: 184 in a description of simulated pairs that was 28 behind another
 
 
 ALL = "all pairs"
 
 _Levelled = tuple[Floats, Description]
-"""The levels of planes, and the best description with them."""
+"""The level of each plane, and the best description with these levels."""
 
 
 _Tried = dict[tuple[bool, bool], _Levelled]
-"""By whether a part is blamed, and whether hosts stand in groups: the best description."""
+"""The best description by whether it blames a part, and by whether hosts stand in groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blamed:
     """
-    A component called bad: *loss* 0..1 of what is normal; *rivals* would explain the same nearly as well.
+    A component called bad: it loses *loss* (0..1) of what is normal; *rivals* would explain the same nearly as well.
 
-    *gain*: nats over nobody being bad; *margin*: over the best other explanation. *doubt* says why it may be no fault:
-    a class of hosts, a placement that no file mentions.
+    *gain*: nats over the hypothesis that nobody is bad; *margin*: nats over the best other explanation. *doubt* says
+    why it may be no fault: a class of hosts, or a placement that no file mentions.
     """
 
     component: int
@@ -114,7 +114,7 @@ class Blamed:
 
     @property
     def certain(self) -> bool:
-        """Whether it is called bad, not only possibly so."""
+        """Whether the component is called bad, not only possibly so."""
         return not self.doubt and self.gain >= CERTAIN
 
 
@@ -123,10 +123,10 @@ class Fitted:
     """
     Samples of one plane with what was estimated, and the components found bad with it.
 
-    *blamed*, most certain first; *open* components may be bad; *explained* is the expected loss of each sample, *ratio*
-    of each to what is expected of it, *noise* of one sample, *of_class* its class. *floor*: a smaller loss is not worth
-    naming, however certain it is. *degrees* of freedom of the noise. *together*: slow because of others on
-    the same cable.
+    *blamed*: the most certain first; *open* components may be bad. By sample: *explained* is the expected loss, *ratio*
+    what it reached of what a good one should reach, *of_class* its class. *noise* is that of one sample. *floor*: a
+    smaller loss is not worth naming, however certain it is. *degrees* of freedom of the noise. *together*: samples that
+    are slow because of others on the same cable.
     """
 
     samples: PairSamples
@@ -143,20 +143,20 @@ class Fitted:
     together: Bools
 
     def through(self, component: int) -> Ints:
-        """The samples that pass through a component, slowest first."""
+        """Return the samples that pass through a component, slowest first."""
         mine = np.flatnonzero((self.components.paths == component).any(axis=1))
         found: Ints = mine[np.argsort(self.ratio[mine], kind="stable")]
         return found
 
     @property
     def good(self) -> Ints:
-        """By host how many of its samples nothing bad explains."""
+        """By host: how many of its samples are not explained by a bad part."""
         good, samples = self.explained == 0, self.samples
         return np.bincount(np.concatenate([samples.a[good], samples.b[good]]), minlength=len(samples.hosts))
 
     @property
     def needed(self) -> int:
-        """So many good samples of a host rule out that it is slow by the floor: three times the error of their mean."""
+        """How many good samples rule out that a host is slow by the floor: three times the error of their mean."""
         return int(np.ceil((SIGMAS * self.noise / self.floor) ** 2))
 
 
@@ -167,7 +167,7 @@ def fit(samples: PairSamples, *, floor: float = FLOOR) -> Fitted:
 
 def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list[Fitted]:
     """
-    Decode planes of one kind and line rate, which say of each other what is normal and who is bad.
+    Decode planes of one kind and line rate together: each tells the others what is normal and who is bad.
 
     *floor* is the effect floor, a share of what is normal. Each plane has a sample above 0.
     """
@@ -180,7 +180,7 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list
     blames = score.get(True, -inf) > score.get(False, -inf) - CERTAIN
     nearly = False
     if blames and False in tried and not settled[False].effects:
-        # That nobody is bad is not reported where it is hardly likelier, nor who is, where it may be the hosts' places.
+        # "Nobody is bad" is reported only if much likelier; a part is in doubt if the hosts' places may explain it.
         nearly = score[False] > score[True] - (CERTAIN if settled[False].normal.groups is not None else 0.0)
     own = tried[blames][0]
     return _split(joint, own, joint.y - own[joint.plane], settled[blames], floor, NEARLY if nearly else "")
@@ -188,16 +188,16 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list
 
 def _tried(joint: Joint, levels: Sequence[Floats], least: float) -> dict[bool, _Levelled]:
     """
-    The best description that blames a part, and the best that blames none.
+    Return the best description that blames a part (key True), and the best that blames none (key False).
 
-    What lost more than places differ is a fault, and hides what is normal and where the hosts stand that it slowed:
-    both are sought again in what is left, until nothing is better. Or what is faulty of some hosts is where they stand.
-    They are sought beside the best description with groups of hosts, and beside the best without.
+    Samples that lost more than places differ were slowed by a fault. It hides what is normal and where their hosts
+    stand: both are sought again in the other samples, until nothing is better. Or hosts that seem faulty just stand
+    elsewhere. Both are sought beside the best description with groups of hosts, and beside the best without.
     """
     y, left = joint.y - levels[-1][joint.plane], np.ones(len(joint.y), dtype=np.bool_)
     groups = groupings(y, joint.a, joint.b, len(joint.hosts))
     tried = _best_of_each(_described(joint, levels, groups, least, left))
-    begun = {False: -inf, True: -inf}  # by whether hosts stand in groups: the score of what was begun with
+    begun = {False: -inf, True: -inf}  # by whether hosts stand in groups: the score of the last start
     for _ in range(_MOST_TURNS):
         best = _best(tried.values())[1].score
         every = {of_groups: _best([tried[key] for key in tried if key[1] == of_groups]) for _, of_groups in tried}
@@ -228,7 +228,7 @@ def _best(of: Iterable[_Levelled]) -> _Levelled:
 
 
 def _settled(joint: Joint, own: Floats, found: Description, least: float) -> Description:
-    """With what is normal as the healthy samples tell it, and rivals."""
+    """Return the description with what is normal as its healthy samples tell it, and with rivals."""
     y = joint.y - own[joint.plane]
     again = refitted(found.normal, y, found.explained == 0)
     return describe(y, again, joint.cells, floor=least, known=found, beside=joint.beside_of(own))
@@ -238,9 +238,9 @@ def _described(
     joint: Joint, levels: Sequence[Floats], groups: Sequence[Groups], least: float, telling: Bools, best: float = -inf
 ) -> Iterator[_Levelled]:
     """
-    By each structure of what is normal, also of these *groups*: the levels of the planes, and the faulty parts.
+    Yield for each structure of what is normal, also of these *groups*, the levels of the planes and the description.
 
-    The *telling* samples say what is normal. *best*: what others scored.
+    The *telling* samples say what is normal. *best* is the score of other descriptions.
     """
     for own in levels:
         y = joint.y - own[joint.plane]
@@ -256,7 +256,7 @@ def _described(
 
 
 def _own_levels(joint: Joint) -> list[Floats]:
-    """By plane, how far its level is from the usual one: nowhere; and, where they differ, as it seems."""
+    """Return by plane how far its level may be from the usual one: not at all and, where planes differ, as measured."""
     seen = np.array([log(level_and_noise(one.gbps[one.gbps > 0])[0]) for one in joint.planes])
     apart = seen - np.median(seen)
     apart[np.abs(apart) < _SAME_LEVEL] = 0.0
@@ -264,7 +264,7 @@ def _own_levels(joint: Joint) -> list[Floats]:
 
 
 def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: float, doubt: str) -> list[Fitted]:
-    """What was found, plane by plane; *doubt* is of all that is blamed."""
+    """Return what was found, plane by plane; *doubt* holds for all that is blamed."""
     normal = found.normal
     blamed = _blamed(joint, found, [doubt or one for one in _doubts(joint, found, y)])
     noise = float(np.median(normal.noise[normal.of_class]))
@@ -277,7 +277,7 @@ def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: floa
             replace(one, component=component, rivals=_rivals(one, joint, place))
             for one in blamed
             for component in joint.components_of(one.component, place)
-            if (components.paths == component).any()  # a core of all planes, which none of this one crossed
+            if (components.paths == component).any()  # skip a core of all planes that no sample of this one crossed
         ]
         here.sort(key=lambda one: (-one.margin, one.component))
         present, of_class = np.unique(normal.of_class[mine], return_inverse=True)
@@ -304,7 +304,7 @@ def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: floa
 
 
 def _link_class(normal: Normal, number: int, own: float, joint: Joint, samples: PairSamples, count: int) -> LinkClass:
-    """A class of the structure, with the hosts of a plane by group where it is of groups."""
+    """Return a class of the structure, with the hosts of a plane by group if it has groups."""
     name = normal.names[number] if len(normal.names) > 1 else ALL
     groups: tuple[tuple[str, ...], ...] = ()
     if normal.groups is not None:
@@ -316,7 +316,7 @@ def _link_class(normal: Normal, number: int, own: float, joint: Joint, samples: 
 
 
 def _rivals(blamed: Blamed, joint: Joint, place: int) -> tuple[int, ...]:
-    """The rivals in one plane, in its own numbers."""
+    """Return the rivals in one plane, as component numbers of that plane."""
     own = joint.components_of(blamed.component, place)
     found = (component for part in blamed.rivals for component in joint.components_of(part, place))
     return tuple(component for component in found if component not in own)
@@ -344,9 +344,9 @@ def _blamed(joint: Joint, found: Description, doubts: Sequence[str]) -> list[Bla
 
 def _named(effect: FaultyPart, joint: Joint) -> tuple[int, tuple[int, ...]]:
     """
-    The part to name, and what cannot be told from it.
+    Return the part to name, and what cannot be told from it.
 
-    Of two leaves what one sends up is what the other receives: one cable of either is named as what is between them.
+    With two leaves, what one sends up is what the other receives: one cable of either is named as what is between them.
     Where all samples are slow it is not one cable.
     """
     part, rivals = effect.part, tuple(part for part, _ in effect.rivals)
@@ -360,9 +360,9 @@ def _named(effect: FaultyPart, joint: Joint) -> tuple[int, tuple[int, ...]]:
 
 def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
     """
-    Why each effect may be no fault, empty where it is one.
+    Return by effect why it may be no fault, empty where it is one.
 
-    Faults are few and differ; classes are many and agree. A host that is little slower than all others may stand
+    Faults are few and differ; classes are many and agree. A host that is a little slower than all others may stand
     elsewhere, where no file says who stands where.
     """
     cells, hosts = joint.cells, len(joint.hosts)
@@ -401,25 +401,25 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
 
 
 def _is_large_leaf(effect: FaultyPart, joint: Joint) -> bool:
-    """Whether it is a leaf of a fifth of all hosts or more, of which no other rail tells."""
+    """Return whether the part is a leaf, of five or fewer, that no other rail tells about."""
     large = FIFTH * joint.things(effect.part) <= 1
     return joint.family[effect.part] == FAMILY["leaf"] and large and len(joint.planes) == 1
 
 
 def _varies(effect: FaultyPart) -> bool:
-    """Whether it always loses, each time another part, and no more than others' traffic between places takes."""
+    """Return whether a part always loses, a varying amount, and no more than others' traffic between places takes."""
     (loss,) = effect.losses
     return loss.rho >= OFTEN and loss.spread >= _ALIKE and loss.loss < _MOST_BETWEEN
 
 
 def _is_one_way(effect: FaultyPart, joint: Joint) -> bool:
-    """Whether it is one of several ways that samples draw: those that do are few, and all as slow as each other."""
+    """Return whether the part is one of several ways that samples draw: few samples take it, all equally slow."""
     (loss,) = effect.losses
     return bool(joint.cells.entries.drawn[effect.part]) and loss.spread <= _ALIKE
 
 
 def _may_be_drawn(effect: FaultyPart, joint: Joint, behind: Floats) -> bool:
-    """Whether all that a host or a leaf seems to hold down left the leaf over a way that may be what is bad."""
+    """Return whether all slow samples of a host or a leaf left the leaf over a drawn way that may be what is bad."""
     if joint.family[effect.part] not in _UNDER_A_LEAF or joint.cells.entries.drawn[effect.part]:
         return False
     mine = joint.cells.of(effect.part)

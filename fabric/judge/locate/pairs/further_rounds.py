@@ -1,4 +1,4 @@
-"""A phase that localises: after its planned rounds of pairs, further ones until every suspect is certain."""
+"""A phase that localises: after its planned rounds of pairs come further ones, until every suspect is certain."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from fabric.probes.pairwise import NO_LEAF, PairwiseSpec, Plane, across_leaves, 
 from fabric.probes.routes import RouteAsker
 
 ASKERS_MOST = 3
-"""Hosts that are asked for the same table (a choice: what three hosts cannot read is not the host's trouble)."""
+"""The most hosts that are asked for the same table (a choice: what three cannot read is not a host's trouble)."""
 
 ROUTE_ROUNDS = 2 * ASKERS_MOST
-"""Before the first further round: who is where, then the tables of the leaves."""
+"""Rounds that read routes before the first further round: who is where, then the tables of the leaves."""
 
 
 def route_probes(phase: str, measured: Measured, topology: Topology, settings: ChangeSettings) -> list[Probe]:
     """
-    Who is where, for each plane; once that is known, the table of each leaf of which the LID is known.
+    Return probes that read who is where in each plane; once that is known, the table of each switch with a known LID.
 
-    What could not be read is asked for on another host: ``via`` before all others, then one of each leaf. None: all is
+    What could not be read is asked for on another host: ``via`` before all others, then one of each leaf. Empty: all is
     read, or nobody is left to ask.
     """
     asked: list[Probe] = []
@@ -45,7 +45,7 @@ def route_probes(phase: str, measured: Measured, topology: Topology, settings: C
             continue
         lids = lids_of(measured, plane.name)
         ends = [lid for name, lid in lids.items() if "/" in name]
-        # Who could say who is where is asked first for the tables too.
+        # A host that could say who is where is asked first for the tables, too.
         askers = sorted(askers, key=lambda host: (host, True) not in links)
         switches = sorted((name for name in lids if "/" not in name), key=lambda name: name not in plane.leaves)
         for leaf in switches:
@@ -58,7 +58,7 @@ def route_probes(phase: str, measured: Measured, topology: Topology, settings: C
 
 
 def _planes(measured: Measured, topology: Topology) -> list[Plane]:
-    """Planes of InfiniBand hosts under two leaves or more, each with the hosts that measured something on its rail."""
+    """Return planes of InfiniBand hosts under two leaves or more, each with the hosts measured on its rail."""
     rails: dict[int, set[str]] = {}
     for probe, result in measured:
         if probe.kind == pairwise.KIND and result.outcome is None:
@@ -74,7 +74,7 @@ def _planes(measured: Measured, topology: Topology) -> list[Plane]:
 
 
 def _asked(measured: Measured, plane: Plane, lid: int) -> list[tuple[Probe, bool]]:
-    """What was asked of a plane for one LID (0: who is where), and whether it was read."""
+    """Return the probes that asked a plane for one LID (0: who is where), and whether each could read it."""
     return [
         (probe, result.outcome is Outcome.PASS)
         for probe, result in measured
@@ -83,7 +83,7 @@ def _asked(measured: Measured, plane: Plane, lid: int) -> list[tuple[Probe, bool
 
 
 def _askers(plane: Plane, first: str | None, topology: Topology) -> list[str]:
-    """The one that the inventory names, if it has an RNIC on this rail, then hosts of one leaf after the other."""
+    """Return the hosts to ask: *first*, if it has an RNIC on this rail, then one host of each leaf, then all others."""
     via = topology.hosts.get(first or "")
     named = [via.name] if via is not None and plane.rail in via.platform.rnic_by_rail else []
     return list(dict.fromkeys([*named, *(hosts[0] for hosts in plane.leaves.values()), *plane.hosts]))
@@ -97,30 +97,30 @@ def _next(askers: Sequence[str], tried: Sequence[str]) -> str | None:
 
 DRAWS = 7
 """
-The least ways that ECMP draws from each leaf, and to it, before all its uplinks count as crossed.
+The fewest ways that ECMP draws from each leaf, and to it, before all its uplinks count as crossed.
 
-A choice: of two uplinks one stays undrawn in 1 of 128. In the box of twelve hosts, where the first rounds draw four a
-leaf, one direction of an uplink stayed unseen in 1 of 16, and the run passed. Of more uplinks it takes more.
+A choice: of two uplinks one stays undrawn in 1 of 128. In the box of twelve hosts, where the first rounds draw four per
+leaf, one direction of an uplink stayed unseen in 1 of 16, and the run passed. More uplinks take more draws.
 """
 
 
 def draws_of(plane: Plane, topology: Topology) -> int:
-    """How many ways are drawn from each leaf: after as many, any one of its uplinks was crossed with 95 %."""
+    """Return how many ways to draw from each leaf: after as many, any one of its uplinks was crossed with 95 %."""
     leaves = set(plane.leaves)
     uplinks = max((len(up.upper) * up.count for up in topology.uplinks if leaves & set(up.lower)), default=1)
     return max(DRAWS, tests_that_tell(1 / uplinks)) if uplinks > 1 else DRAWS
 
 
 PROBES_MOST = 100_000
-"""In all further rounds of a phase (a choice: eight rounds of 2,048 hosts with 8 RNICs are 65,536)."""
+"""The most probes in all further rounds of a phase (a choice: eight rounds of 2,048 hosts with 8 RNICs are 65,536)."""
 
 
 @dataclass(frozen=True, slots=True)
 class FurtherRounds:
     """
-    Asks the scheduler of pair tests for the next round of every plane.
+    The follow-up that asks the scheduler of pair tests for the next round of every plane.
 
-    Tables of switches are read on ``via`` of *changes* if it was measured, else on others that were.
+    Tables of switches are read on ``via`` of *changes* if it was measured, else on other hosts that were.
     """
 
     topology: Topology
@@ -128,18 +128,18 @@ class FurtherRounds:
 
     @property
     def name(self) -> str:
-        """As it stands in the run's history."""
+        """Its name in the run's history."""
         return "localise"
 
     def limits(self, phase_plan: PhasePlan) -> FollowUpLimits | None:
-        """As the phase says; None where it does not localise."""
+        """Return the limits that the phase sets; None where it does not localise."""
         settings = phase_plan.phase.localise
         if settings is None:
             return None
         return FollowUpLimits(settings.rounds + ROUTE_ROUNDS, PROBES_MOST, settings.budget_s)
 
     def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
-        """First what the routes are, where they are static; then a round for each plane that is not settled."""
+        """Return probes that read the routes, if these are static; then a round for each plane that is not settled."""
         phase, settings = phase_plan.phase, phase_plan.phase.localise
         if settings is None:
             return ()
@@ -162,9 +162,9 @@ class FurtherRounds:
 
     def _draws(self, found: RunPlane, planes: Sequence[RunPlane]) -> int:
         """
-        So many ways are to be drawn where switches draw one per connection; adaptive routing takes every way.
+        Return how many ways to draw if switches draw one per connection; else 0: adaptive routing takes them all.
 
-        Rails that hang on the same leaves draw from the same ways.
+        Rails that hang on the same leaves draw from the same ways, so they divide the number.
         """
         if not self.topology.draws_ways:
             return 0
@@ -173,10 +173,10 @@ class FurtherRounds:
 
     def _probes(self, test: PairTest, found: RunPlane, spec: PairwiseSpec) -> Iterator[Probe]:
         """
-        One test as probes.
+        Return one test as probes.
 
-        Of the first rounds the direction is ours to choose under a leaf; across leaves it decides the path, and of
-        those after them the first host is to send.
+        In the first rounds the direction under a leaf is ours to choose; across leaves it decides the path. In later
+        rounds the first host is to send.
         """
         leaf = {host: leaf for leaf, hosts in found.plane.leaves.items() for host in hosts}
         number = found.rounds
@@ -188,10 +188,10 @@ class FurtherRounds:
 
 def _tests(found: RunPlane, fitted: Fitted | None, settings: LocaliseSettings, draws: int) -> Sequence[PairTest]:
     """
-    The next round of a plane; at the end those that are blamed once more. The last round is kept for that.
+    Return the next round of a plane; at the end, tests of blamed parts once more. The last round is kept for that.
 
-    What that round brought up, or left open, is gone after while rounds are left; and in the last round what is open,
-    where nobody is blamed.
+    If that round finds something or leaves it open, tests go on while rounds are left. If nobody is blamed, the last
+    round tests what is open.
     """
     if found.rounds >= settings.rounds:
         return ()

@@ -1,4 +1,4 @@
-"""What the pair tests of a run say of it: suspects, the probes that they explain, and what stays open."""
+"""The pair tests of a run in its verdict: suspects, the probes that they explain, and what stays open."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
 from fabric.probes import pairwise
 
-_MOST_CLASSES = 8  # in a line
+_MOST_CLASSES = 8  # classes in a line
 _LEAST_PEERS = 4  # loopbacks of one link class that say what is normal; a choice
 _BLIND = (
     "which uplinks and spine a pair crossed is not known (adaptive routing or ECMP, or the tables were not read): "
@@ -38,10 +38,12 @@ _BLIND = (
 @dataclass(frozen=True, slots=True)
 class PairFindings:
     """
-    *suspects* are FAIL, or INCONCLUSIVE where a cable is not up and no pair shows it. *verdicts* replace those of
-    probes that they explain, or that were measured too little. *open* is what else was found, with what it does to the
-    outcome of the run; *notes* do nothing to it. *lost*: probes without a number that are judged here alone. *to_read*:
-    the ports to read where nobody looked at both ends of every cable.
+    What the pair tests of a run say of it.
+
+    *suspects* are FAIL, or INCONCLUSIVE where more samples are needed, or where a cable is not up and no pair shows it.
+    *verdicts* replace those of probes that suspects explain, or that were measured too little. *open* is what else was
+    found, with its effect on the outcome of the run; *notes* have no effect. *lost*: probes without a number that are
+    judged only here. *to_read*: the ports to read where nobody looked at both ends of every cable.
     """
 
     suspects: tuple[Suspect, ...]
@@ -52,7 +54,7 @@ class PairFindings:
     to_read: tuple[str, ...] = ()
 
     def lines(self, *, looked: bool) -> tuple[Reason, ...]:
-        """What is open and the notes, as reasons of a verdict; *looked*: both ends of every cable were seen."""
+        """Return what is open and the notes as reasons of a verdict; *looked*: both ends of every cable were seen."""
         reasons = (Reason(f"{outcome.name}: pairs: {text}") for outcome, text in self.open)
         return (*reasons, *(note(f"pairs: {text}") for text in (*self.notes, *(() if looked else self.to_read))))
 
@@ -68,7 +70,7 @@ def pair_findings(
     """
     Decode every plane of every phase with pair tests.
 
-    *inside* are the suspects of probes that stay within a host: a part of a host that they name explains what pairs
+    *inside* are the suspects of probes that stay within a host. If they name a part of a host, it explains what pairs
     say of this host's side.
     """
     phases = dict.fromkeys(probe.phase for probe in probes if probe.kind == pairwise.KIND)
@@ -112,7 +114,7 @@ def pair_findings(
 
 
 def _judged_by(fitted: Fitted, verdicts: Mapping[str, ProbeVerdict]) -> Fitted:
-    """With the limits of its probes; what was judged by a record has none."""
+    """Return *fitted* with the limits of its probes; a probe that was judged by a record has none."""
     own = [verdicts[name] for name in fitted.samples.probe_ids]
     limits = np.array([np.nan if one.limit_gbps is None or one.against else one.limit_gbps for one in own])
     return replace(fitted, samples=replace(fitted.samples, limit_gbps=limits))
@@ -120,9 +122,9 @@ def _judged_by(fitted: Fitted, verdicts: Mapping[str, ProbeVerdict]) -> Fitted:
 
 def class_lines(planes: Sequence[Fitted]) -> tuple[str, ...]:
     """
-    The classes with what a good pair of them reaches (Gb/s, the median over rails) and their samples.
+    Return in a line the classes, what a good pair of each reaches (Gb/s, the median over rails), and their samples.
 
-    Nothing where all is one class.
+    Nothing where all samples are of one class.
     """
     every = (one for plane in planes for one in plane.classes)
     found = grouped(every, lambda one: one.test if one.name == ALL else f"{one.test}, {one.name}")
@@ -151,7 +153,7 @@ class Inside:
         self._ratios = _loopback_ratios(probes, results, topology)
 
     def explains(self, suspect: Suspect) -> bool:
-        """Whether a part of this very host's side was found bad inside the host."""
+        """Return whether a part of this very host's side was found bad inside the host."""
         if suspect.kind == "host" and len(suspect.hosts) == 1:
             host = suspect.hosts[0]
             return any(Part.of(name).host == host for name in self._named)
@@ -160,9 +162,9 @@ class Inside:
 
     def refined(self, suspect: Suspect, loss: float) -> Suspect:
         """
-        A host's side whose loopback is as fast as others': what is left is the port, the cable or the leaf port.
+        Narrow a host's side whose loopback is as fast as others' to what is left: the port, the cable or the leaf port.
 
-        *loss* is what pairs lose on it, 0 where that is not known: a loopback tells only if it would show half of it.
+        *loss* is what pairs lose on it, 0 where not known: a loopback tells only if it would show half of that.
         """
         end = _end(suspect)
         ratio = None if end is None else self._ratios.get(end)
@@ -182,7 +184,7 @@ class Inside:
 
 
 def _end(suspect: Suspect) -> tuple[str, str] | None:
-    """Host and device of a suspect that is one host's side on one rail."""
+    """Return host and device of a suspect that is one host's side on one rail; else None."""
     part = Part.of(suspect.component)
     return part.place if part.item and suspect.kind == "rnic" else None
 
@@ -190,7 +192,7 @@ def _end(suspect: Suspect) -> tuple[str, str] | None:
 def _loopback_ratios(
     probes: Sequence[Probe], results: Mapping[str, ProbeResult], topology: Topology
 ) -> dict[tuple[str, str], float]:
-    """By host and RNIC: the median of its loopbacks, each over the median of its link class on hosts of its make."""
+    """Return by host and RNIC the median of its loopbacks, each over the median of its link class on like hosts."""
 
     def alike(one: tuple[Probe, float]) -> tuple[object, ...]:
         params = one[0].params
@@ -211,7 +213,7 @@ def _loopback_ratios(
 
 
 def _lost(fitted: Fitted) -> list[str]:
-    """Probes that measured nothing and that a blamed part explains, or whose way is not known: no host is to blame."""
+    """Return probes of nothing that a blamed part explains, or whose way is not known: no host is to blame."""
     samples = fitted.samples
     excused = (samples.gbps == 0) & ((fitted.explained > 0) | samples.drawn)
     return [samples.probe_ids[i] for i in np.flatnonzero(excused).tolist()]
@@ -219,11 +221,11 @@ def _lost(fitted: Fitted) -> list[str]:
 
 def _verdicts(fitted: Fitted, below: Below, verdicts: Mapping[str, ProbeVerdict]) -> dict[str, ProbeVerdict]:
     """
-    Of the probes that missed their limit, or that are slow because of a part that is certainly bad.
+    Return new verdicts of probes that missed their limit, or that a part slows which is certainly bad.
 
-    These FAIL, against what the other pairs reach. Where nothing bad explains one it is INCONCLUSIVE, to be measured
-    again: one low sample says nothing of who is bad, for every part on its way would explain it, and so would a dip of
-    nobody.
+    The latter FAIL, against what the other pairs reach. A miss that nothing bad explains is INCONCLUSIVE, to be
+    measured again: one low sample does not tell who is bad, as every part on its way would explain it, and so would a
+    dip of no part.
     """
     samples = fitted.samples
     sure = [blamed.component for blamed in fitted.blamed if blamed.certain]
@@ -257,7 +259,7 @@ def _verdicts(fitted: Fitted, below: Below, verdicts: Mapping[str, ProbeVerdict]
 
 
 def _not_crossed(fitted: Fitted) -> list[VerdictLine]:
-    """Uplinks that are in use and that no good pair crossed, in one direction or both."""
+    """Return a line for uplinks that are in use and that no good pair crossed, in one direction or both."""
     components = fitted.components
     missing = [c for c in not_crossed(fitted) if components.kinds[c] in LINKS]
     if not missing:
@@ -268,7 +270,7 @@ def _not_crossed(fitted: Fitted) -> list[VerdictLine]:
 
 
 def _with_deciding_test(suspect: Suspect, planes: Sequence[Fitted]) -> Suspect:
-    """Where others explain as much, with the test that would tell them apart."""
+    """Return the suspect with the test that would tell it from others that explain as much, if there are any."""
     names = {suspect.component, *suspect.ambiguous_with}
     for fitted in planes if suspect.ambiguous_with else ():
         tests = targeted(fitted) if names & {fitted.components.names[b.component] for b in fitted.blamed} else []

@@ -1,7 +1,7 @@
 """
-Several planes of pair samples as one: one numbering of hosts and parts, so that evidence adds up over rails.
+Several planes of pair samples joined: one numbering of hosts and parts, so that evidence adds up over rails.
 
-A host as a whole is one part, and so is a spine that several planes share; all else is of its plane.
+A host as a whole is one part, and so is a spine that several planes share; every other part belongs to one plane.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from fabric.judge.locate.pairs.components import (
 from fabric.judge.locate.pairs.samples import PairSamples
 from fabric.judge.locate.structure import UNKNOWN, Bools, Description, Floats, Ints
 
-_TWICE = 2  # slow samples of two hosts: then what is between them alone may be faulty
+_TWICE = 2  # slow samples between two hosts from which what is between them alone may be faulty
 
 NOTHING = 1e-3
-"""Of the highest: what a sample of nothing counts as."""
+"""What a sample of 0 Gb/s counts as, as a share of the highest sample."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Joint:
     """
     Planes of one kind and line rate, with the samples of all one after the other.
 
-    *places* says of each part which component of which planes it is. *a* and *b* are the hosts of each sample, *plane*
-    is that of each.
+    By sample: *a* and *b* are its hosts, *plane* is its plane, *y* the log of its Gb/s. *places* says of each part
+    which component of which planes it is.
     """
 
     planes: tuple[PairSamples, ...]
@@ -60,7 +60,7 @@ class Joint:
 
     @classmethod
     def of(cls, planes: Sequence[PairSamples], pairs: Sequence[Ints] = ()) -> Joint:
-        """*planes* have a sample above 0 each; *pairs*, by plane: the hosts between which something is a part, too."""
+        """Join *planes*, each with a sample above 0; between two hosts of *pairs* (by plane) there is a part, too."""
         components = tuple(components_of(*both) for both in zip(planes, pairs or repeat(NO_PAIRS), strict=False))
         at = {host: n for n, host in enumerate(dict.fromkeys(host for one in planes for host in one.hosts))}
         ends = [np.array([at[host] for host in one.hosts], dtype=np.int64) for one in planes]
@@ -84,9 +84,9 @@ class Joint:
 
     def with_paths(self, found: Description) -> Joint:
         """
-        With what is between two hosts alone as a part, for those that were slow with each other twice or more.
+        Return the same with a part between every two hosts that were slow with each other twice or more.
 
-        Where that are a fifth of all, that is a class.
+        If these are more than a fifth of all pairs, they are a class, and no part is added.
         """
         every, pairs = sum(len(np.unique(one.pair)) for one in self.planes), []
         for place, one in enumerate(self.planes):
@@ -103,19 +103,19 @@ class Joint:
 
     @cached_property
     def drawn(self) -> Bools:
-        """Which samples took one of several ways between leaves, nobody knows which."""
+        """Which samples took one of several ways between leaves, not known which."""
         return np.concatenate([one.drawn for one in self.planes])
 
     def beside_of(self, own: Floats) -> Floats | float:
-        """What those in the way of each sample reached, as its *y* is where planes have their *own* levels."""
+        """Return what samples in the way of each reached, on the scale of *y* where planes have their *own* levels."""
         return inf if self.beside is None else self.beside - own[self.plane]
 
     def grouped(self, faulty: Sequence[int], y: Floats, known: Ints | None) -> list[Groups]:
         """
-        Where the hosts of which parts are said to be *faulty* may just stand: in a group of their own, or another one.
+        Return groups that hosts of *faulty* parts may just stand in: one of their own, or another known one.
 
-        *known*: the group of each host that they were compared in. What passes through *faulty* parts that are of no
-        host says nothing of that.
+        *known* is the group of each host in the comparison so far. Samples through *faulty* parts that belong to no
+        host say nothing of groups.
         """
         hosts, tells = np.zeros(len(self.hosts), dtype=np.bool_), np.ones(len(y), dtype=np.bool_)
         for part in faulty:
@@ -133,28 +133,28 @@ class Joint:
         return found
 
     def things(self, part: int) -> int:
-        """Of how many of its family a part is one; both directions of a thing are one."""
+        """Return the number of things in the family of a part; both directions of a thing are one."""
         things = self.cells.entries.things
         return int(things[part]) if things is not None else 1
 
     def samples_of(self, place: int) -> slice:
-        """Where the samples of a plane are among all."""
+        """Return where the samples of a plane are among all."""
         first, last = np.searchsorted(self.plane, [place, place + 1]).tolist()
         return slice(first, last)
 
     def components_of(self, part: int, place: int) -> list[int]:
-        """What a part is in one plane."""
+        """Return the components that a part is in one plane."""
         return [component for where, component in self.places[part] if where == place]
 
 
 def _beside(planes: Sequence[PairSamples]) -> Floats | None:
-    """The natural logarithm of what those in the way of each sample reached; None where that is not known."""
+    """Return the natural logarithm of what samples in the way of each reached; None where that is not known."""
     known = [one.beside for one in planes if one.beside is not None]
     return as_shares(np.concatenate(known), 1.0) if len(known) == len(planes) else None
 
 
 class _Numbers:
-    """Parts as they are numbered, plane by plane."""
+    """Parts in the making, numbered plane by plane."""
 
     def __init__(self, planes: Sequence[PairSamples], *, pairs: int) -> None:
         self._pairs = pairs
@@ -173,13 +173,13 @@ class _Numbers:
         return self._number[key]
 
     def block(self, place: int, samples: PairSamples, mine: Components) -> Ints:
-        """The parts on the way of each sample of one plane."""
+        """Add the parts of one plane, and return those on the way of each of its samples."""
         number = np.full(len(mine.names) + 1, UNKNOWN, dtype=np.int64)  # the last: no part
         for component in np.argsort(mine.part != np.arange(len(mine.part)), kind="stable").tolist():
             kind, whole = mine.kinds[component], int(mine.part[component])
             thing, apart = mine.kinds[whole], whole != component
             extra, of = (EXTRA[thing] + ONE_WAY, int(number[whole])) if apart else (EXTRA[thing], UNKNOWN)
-            # What is above the same leaves is the same.
+            # In all planes, what is above the same leaves is the same part.
             name = f"{mine.names[component]}{samples.where if kind == 'path' else ''}"
             if name in (SPINES, CORES):
                 name += f" above {sorted(set(samples.pods.values())) or samples.leaves}"
@@ -202,7 +202,7 @@ class _Numbers:
         return np.column_stack([found, np.where((mine.paths == spines).any(axis=1), every, UNKNOWN)])
 
     def cells(self, paths: Ints) -> tuple[Cells, Ints]:
-        """For the locator, with the family of each part."""
+        """Return the cells for the locator, with the family of each part."""
         family, extra, whole, bundle, share = (np.array(column) for column in zip(*self._rows, strict=True))
         many = {FAMILY["path"]: self._pairs}
         return Cells(Entries.of_paths(paths, family, extra, whole, bundle, share, many)), family

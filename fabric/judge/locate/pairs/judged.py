@@ -27,27 +27,27 @@ from fabric.model.part import Part
 from fabric.model.verdict import Suspect
 
 LEAST_HOSTS = 4
-"""With fewer, nobody has peers to be compared with: then only a limit can judge."""
+"""The fewest hosts that have peers to be compared with: among fewer only a limit can judge."""
 
 DIPS = 0.01
 """Share of single slow samples that is normal (transient dips); more is a trouble that was not localised."""
 
 DRAW_AGAIN = "measure more rounds: each draws other ways"
-"""What tells of samples over ways that are not known."""
+"""What to do about samples over ways that are not known."""
 
 _EVIDENCE_MOST = 8
 _LEAST_RAILS = 2
 
 VerdictLine = tuple[Outcome, str]
-"""A line of the verdict with what it does to the outcome."""
+"""A line of the verdict, and its effect on the outcome."""
 
 
 @dataclass(frozen=True)
 class Judged:
     """
-    *suspects* of all planes; *open*: what else was found; by plane what is *below* its limits.
+    What planes say together: *suspects* of all planes; *open*, what else was found; *below* its limits, by plane.
 
-    *pairs*, by plane: those below it, where no sample was judged by its limit before.
+    *pairs*, by plane: pairs below the limit, if no sample was judged by its limit before.
     """
 
     suspects: tuple[Suspect, ...]
@@ -58,10 +58,10 @@ class Judged:
 
 def judged(planes: Sequence[Fitted], *, limit_alone: bool, more: Sequence[Suspect] = ()) -> Judged:
     """
-    Suspects of every plane: parts, always slow pairs, and what is below the limit.
+    Return the suspects of every plane: bad parts, pairs that are always slow, and what is below the limit.
 
-    *limit_alone*: no sample was judged by its limit before. Then one pair below it is a suspect at once. *more*: those
-    that are known.
+    *limit_alone*: no sample was judged by its limit before, so one pair below it is a suspect at once. *more*: suspects
+    that are known already.
     """
     below = tuple(below_limit(one) for one in planes)
     well = [one.samples.hosts for one, low in zip(planes, below, strict=True) if not low.classes]
@@ -88,7 +88,7 @@ def judged(planes: Sequence[Fitted], *, limit_alone: bool, more: Sequence[Suspec
 
 
 def rails_of(planes: Sequence[Fitted]) -> dict[str, int]:
-    """On how many rails each host was measured."""
+    """Return on how many rails each host was measured."""
     rails: dict[str, set[str]] = {}
     for samples in (one.samples for one in planes):
         for host in samples.hosts if samples.rail is not None else ():
@@ -98,10 +98,10 @@ def rails_of(planes: Sequence[Fitted]) -> dict[str, int]:
 
 def merged(suspects: Sequence[Suspect], rails: Mapping[str, int]) -> list[Suspect]:
     """
-    The same part is named once, and a host of which every measured rail is bad (two at least) for all of them.
+    Name the same part once, and a host of which every measured rail is bad (two at least) for all of them.
 
-    FAIL first, then by confidence; of equal ones as they come, the most evident of a plane first. *rails* says on how
-    many rails each host was measured.
+    FAIL comes first, then higher confidence; equal ones stay in order, the most evident of a plane first. *rails* says
+    on how many rails each host was measured.
     """
     by_name: dict[str, Suspect] = {}
     for suspect in suspects:
@@ -116,7 +116,7 @@ def merged(suspects: Sequence[Suspect], rails: Mapping[str, int]) -> list[Suspec
 
 
 def _joined(first: Suspect, second: Suspect) -> Suspect:
-    """The same part in two kinds of test: the surer verdict, the evidence of both, only rivals that both allow."""
+    """Join the same part of two kinds of test: the surer verdict, the evidence of both, only rivals that both allow."""
     surer, other = (first, second) if first.confidence >= second.confidence else (second, first)
     rivals = tuple(name for name in surer.ambiguous_with if name in other.ambiguous_with or not other.ambiguous_with)
     return replace(
@@ -143,7 +143,7 @@ def _host(host: str, parts: Sequence[Suspect]) -> Suspect:
 
 
 def doubts(fitted: Fitted, shared: Iterable[Ints], reported: Bools) -> list[VerdictLine]:
-    """What keeps a plane from being clean beside suspects and slow samples that *shared* a part, or are *reported*."""
+    """Return what keeps a plane from being clean besides suspects and samples that *shared* parts or are *reported*."""
     samples, where, found = fitted.samples, fitted.samples.where, list[VerdictLine]()
     count, slow = len(samples.a), slow_alone(fitted)
     for mine in shared:
@@ -164,7 +164,7 @@ def doubts(fitted: Fitted, shared: Iterable[Ints], reported: Bools) -> list[Verd
 
 
 def _not_cleared(fitted: Fitted) -> list[VerdictLine]:
-    """Hosts with too few good samples, or with none."""
+    """Return lines for hosts with too few good samples, or with none."""
     samples, found, count, needed = fitted.samples, list[VerdictLine](), fitted.good, fitted.needed
     blamed = {int(fitted.components.hosts[one.component]) for one in fitted.blamed}
     weak = [samples.hosts[host] for host in np.flatnonzero((count > 0) & (count < needed))]
@@ -180,10 +180,10 @@ def _not_cleared(fitted: Fitted) -> list[VerdictLine]:
 
 
 def slow_alone(fitted: Fitted) -> Bools:
-    """Slow samples that nothing explains, not through a part that is bad for certain."""
+    """Return which slow samples nothing explains and pass no part that is bad for certain."""
     components = fitted.components
     certain = [int(components.part[one.component]) for one in fitted.blamed if one.certain]
-    bad = np.append(np.isin(components.part, certain), False)  # the last: of no component
+    bad = np.append(np.isin(components.part, certain), False)  # the last place stands for no component
     return unexplained(fitted) & ~bad[components.paths].any(axis=1)
 
 
@@ -193,9 +193,10 @@ _PARTS_MOST = 4
 
 def shared_parts(fitted: Fitted, odd: Bools, planes: int = 1) -> dict[int, Ints]:
     """
-    The components that *odd* samples share beyond chance, the least likely first, each with the indexes of these.
+    Return the components that *odd* samples share beyond chance, the least likely first, with these samples.
 
-    A sample counts for one of them only. *planes* is how many are looked at for one verdict, this one among them.
+    A sample (an index) counts for one of them only. *planes* is how many are judged for one verdict, this one among
+    them.
     """
     components, left = fitted.components, odd.copy()
     least = log(len(set(components.part.tolist())) * planes / CHANCE)
@@ -214,7 +215,7 @@ def shared_parts(fitted: Fitted, odd: Bools, planes: int = 1) -> dict[int, Ints]
 
 
 def _through(paths: Ints, which: Bools, components: int) -> Ints:
-    """How many of some samples pass through each component."""
+    """Return how many of some samples pass through each component."""
     crossed = paths[which].ravel()
     found: Ints = np.bincount(crossed[crossed != UNKNOWN], minlength=components)
     return found

@@ -2,11 +2,11 @@
 Which pairs to measure next, round by round, until the bad part is named or no more can be learnt.
 
 ``further_round`` is a pure function: whoever measures (an engine, a person, the benchmark) runs the tests that it
-returns, and asks again with all that was measured. No tests: it is over.
+returns, and asks again with all that was measured. When it returns no tests, the search is over.
 
 After the first rounds each suspect is tested with another partner that is cleared, over parts that are cleared. The
 first host of a test sends. What a test would pass through is known before it is made, from the same components that
-samples have: of all tests that go through a suspect the one is made on which the least else is in doubt.
+samples have. Of all tests through a suspect, the one with the least doubt about the rest of its way is made.
 """
 
 from __future__ import annotations
@@ -24,53 +24,53 @@ from fabric.judge.locate.structure import UNKNOWN, Bools, Ints
 from fabric.model.diagnosis import PairTest
 
 FIRST_ROUNDS = 3
-"""One under the leaves, two across them; the rest goes after suspects."""
+"""Rounds without a suspect in mind: one under the leaves, two across them. All later rounds go after suspects."""
 
 VERIFY = "once more"
-"""Why the tests of the last round are made."""
+"""The reason of the tests of the last round."""
 
-_CLEARED = 2  # good samples that clear a host of each dip: what is slow in half of its samples is not
-_ENOUGH = 6  # samples of a blamed part, which two that others disturb do not outweigh (a choice)
+_CLEARED = 2  # good samples for each dip that clear a host: one that is slow in half of its samples is not cleared
+_ENOUGH = 6  # samples of a blamed part: two among them that others disturb do not outweigh the rest (a choice)
 _ODD = 4.0  # sigmas below what is expected
-_SAME_WAY = 3  # samples of one way, all slow: others' traffic, in a quarter of all at most, was it in 1 of 64
+_SAME_WAY = 3  # slow samples of one way: others' traffic slows a quarter of all at most, three of three in 1 of 64
 _AMONG = 2  # tests of each blamed host with others (a choice)
-_TESTS_A_SWITCH = 2  # of an uplink, leaf or spine in one round: it has many hosts, a suspected host only itself
-_HOSTS_A_LEAF = 2  # from which tests through a switch are sought: more say the same
-_MOST = 1 << 16  # tests that are looked at for one switch
+_TESTS_A_SWITCH = 2  # tests per round of an uplink, leaf or spine: it has many hosts, a suspected host only itself
+_HOSTS_A_LEAF = 2  # hosts per leaf from which tests through a switch are sought: more say the same
+_MOST = 1 << 16  # most tests that are considered for one switch
 _NEVER = 1 << 20  # a count that no path reaches
 
 
 def further_round(fitted: Fitted, *, left: int, draws: int) -> list[PairTest]:
     """
-    The host-disjoint tests of the next of the rounds that are *left*; none when the verdict stands.
+    Return the host-disjoint tests of the next of the rounds that are *left*; none when the verdict stands.
 
-    Until everything was measured no verdict stands: a direction that no test went through is not cleared. *draws*: so
+    No verdict stands until everything was measured: a direction that no test went through is not cleared. *draws*: how
     many ways are drawn from each leaf, and to it, before its uplinks count as crossed.
     """
     return _Round(fitted).covering(draws, left) if left > 0 else []
 
 
 def targeted(fitted: Fitted) -> list[PairTest]:
-    """One host-disjoint round for all that is to be settled; empty when no cleared partner is left to test with."""
+    """Return one host-disjoint round for all that is to be settled; empty when no cleared partner is left."""
     suspects = to_settle(fitted)
     return _Round(fitted).of(suspects) if suspects else []
 
 
 def verifying(fitted: Fitted) -> list[PairTest]:
-    """Every blamed part once more with good partners, and the good hosts once more among themselves; one round."""
+    """Return one round: every blamed part once more with good partners, and good hosts once more among themselves."""
     return _Round(fitted).verifying()
 
 
 @dataclass
 class _Round:
-    """A round in the making: who is taken, who may be a partner."""
+    """A round in the making: its tests, which hosts are free, and which may be partners."""
 
     fitted: Fitted
     _found: list[PairTest] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         fitted, samples, components = self.fitted, self.fitted.samples, self.fitted.components
-        parts = len(components.names) + 1  # the last: of no component
+        parts = len(components.names) + 1  # the last place stands for no component
         self._doubtful = np.zeros(parts, dtype=np.bool_)
         self._doubtful[[*to_settle(fitted), *(blamed.component for blamed in fitted.blamed)]] = True
         self._open, self._bad = np.zeros((2, parts), dtype=np.bool_)
@@ -91,7 +91,7 @@ class _Round:
         self._received = np.bincount(samples.b, minlength=len(samples.hosts))
 
     def of(self, suspects: list[int]) -> list[PairTest]:
-        """A round for these components, the likeliest first; what this round's tests cross anyway needs no other."""
+        """Return a round for these components, the likeliest first; those that its tests cross anyway need no other."""
         for component in suspects:
             for turn in range(1 if self._is_host(component) else _TESTS_A_SWITCH):
                 if self._crossed[component] <= turn:
@@ -100,12 +100,12 @@ class _Round:
 
     def covering(self, draws: int, left: int) -> list[PairTest]:
         """
-        What is to be settled, then what no good sample has gone through: what is free is enough for many.
+        Return a round for what is to be settled, then, with the free hosts, for what no good sample has gone through.
 
-        Before both, blamed hosts with each other, and what was slow over the same way. What nothing has gone through is
-        a direction of a host side, and of an uplink where routes say that it is in use; where ways are drawn, the
-        uplinks of each leaf, as often as *draws* says. Last, hosts with fewer good samples than it takes to clear them,
-        where the rounds that are *left* can.
+        Before both come blamed hosts with each other, and what was slow over the same way. What no good sample has gone
+        through is a direction of a host side or, where routes say that it is in use, of an uplink; where ways are
+        drawn, it is the uplinks of each leaf, until *draws* ways were drawn. Last come hosts with fewer good samples
+        than it takes to clear them, if the rounds that are *left* can clear them.
         """
         self._among_blamed()
         self._same_ways()
@@ -127,9 +127,9 @@ class _Round:
 
     def _among_blamed(self) -> None:
         """
-        Blamed hosts, as many as a class has, with each other: there those of a class reach what is usual.
+        Test blamed hosts with each other, if they are enough for a class: hosts of one class reach there what is usual.
 
-        Faults are few and differ, classes are many and agree; who tests blamed hosts with good ones alone cannot tell.
+        Faults are few and differ, classes are many and agree; tests of blamed hosts with good ones alone cannot tell.
         """
         samples, host = self.fitted.samples, self.fitted.components.hosts
         blamed = np.unique([host[one.component] for one in self.fitted.blamed if self._is_host(one.component)])
@@ -145,9 +145,9 @@ class _Round:
 
     def _same_ways(self) -> None:
         """
-        What was slow between leaves, over the very same way: a part on it is slow again, what was in the way is gone.
+        Repeat slow tests between leaves over the very same way: a bad part on it is slow again, congestion is gone.
 
-        Each until it was once as it must be, or so often that chance does not explain it.
+        Each is repeated until it was once as fast as it must be, or slow so often that chance does not explain it.
         """
         samples, fitted = self.fitted.samples, self.fitted
         mine = samples.crosses & ((samples.labels > 0) | ~samples.drawn)
@@ -162,9 +162,9 @@ class _Round:
 
     def _meanwhile(self) -> None:
         """
-        What is blamed for certain by a few samples, by whoever is free: that takes no time.
+        Test parts that few samples blame for certain with whoever is free: that takes no time.
 
-        Not more of it: samples of a bad part that are many look like a class of their own.
+        No more tests than that: many samples of a bad part look like a class of their own.
         """
         certain = [one.component for one in self.fitted.blamed if one.certain]
         for component in self._hosts_first(certain):
@@ -172,7 +172,7 @@ class _Round:
                 self._test(component, 0)
 
     def verifying(self) -> list[PairTest]:
-        """Blamed hosts, then blamed switches and cables, then neighbours of whom nothing bad is known."""
+        """Return tests of blamed hosts, then of blamed switches and cables, then of neighbours not known as bad."""
         components = self.fitted.components
         for component in self._hosts_first([one.component for one in self.fitted.blamed]):
             cable = components.kinds[component] in LINKS
@@ -193,9 +193,9 @@ class _Round:
 
     def _test(self, component: int, turn: int) -> bool:
         """
-        Make the best test through a component; False: there is none.
+        Make the best test through a component; return False if there is none.
 
-        Of a whole uplink even turns go up and odd ones down.
+        For a whole uplink even turns go up and odd ones down.
         """
         components, host = self.fitted.components, int(self.fitted.components.hosts[component])
         if components.kinds[component] == "path":
@@ -212,7 +212,7 @@ class _Round:
         return any(self._best(one, *self._ends(one)) for one in (*ways[turn % 2 :], *ways[: turn % 2], component))
 
     def _once_more(self, path: int) -> bool:
-        """The two hosts of a path with each other: nobody else crosses it. False: one of them is busy."""
+        """Test the two hosts of a path with each other: nobody else crosses it. Return False if one is busy."""
         samples, one = self.fitted.samples, int(self.fitted.through(path)[0])
         a, b = int(samples.a[one]), int(samples.b[one])
         if not (self._free[a] and self._free[b]):
@@ -222,14 +222,14 @@ class _Round:
         return True
 
     def _sends(self, component: int) -> bool:
-        """Whether a host side is to send: as its direction is, else what it did less."""
+        """Return whether a host side is to send: as its direction says, else what it did less."""
         kind, host = self.fitted.components.kinds[component], int(self.fitted.components.hosts[component])
         if kind == "host":
             return bool(self._sent[host] <= self._received[host])
         return kind == "host_tx"
 
     def _ends(self, component: int) -> tuple[Ints, Ints]:
-        """From whom to whom a test through a switch or a cable may go."""
+        """Return from whom to whom a test through a switch or a cable may go."""
         leaf, kind = int(self.fitted.components.leaf[component]), self.fitted.components.kinds[component]
         free = np.flatnonzero(self._free & self._partner)
         free = free[np.argsort(~self._cleared[free], kind="stable")]
@@ -250,17 +250,18 @@ class _Round:
         return a.ravel(), b.ravel()
 
     def _ends_of(self, a: Ints, b: Ints) -> Ints:
-        """The number of each two hosts; where samples say which end sent, each way has its own."""
+        """Return the number of each two hosts; where samples say which end sent, each direction has its own."""
         samples = self.fitted.samples
         found: Ints = a * len(samples.hosts) + b if samples.directed else samples.pairs_of(a, b)
         return found
 
     def _best(self, component: int, a: Ints, b: Ints) -> bool:
         """
-        Make the test of these through the component on which the least else is in doubt; False: there is none.
+        Make the test through the component with the least doubt about the rest; return False if there is none.
 
-        What was measured once, the same end sending, tells nothing new, unless its way was drawn: then the next draw
-        may take another one. Of what is bad for certain that tells nothing either: its rivals are on the same ways.
+        *a* and *b* are the possible ends. A pair that was measured once, the same end sending, tells nothing new,
+        unless its way was drawn: then the next draw may take another way. For a component that is certainly bad that
+        tells nothing new either: its rivals are on the same ways.
         """
         ends = self._ends_of(a, b)
         new = (a != b) & ~np.isin(ends, self._met)
@@ -277,12 +278,12 @@ class _Round:
         on = np.bincount(paths.ravel() + 1, minlength=len(part))[1:]
         avoidable = np.append(on < len(a), False) & self._doubtful
         doubts = (avoidable[paths] & (part[paths] != part[component])).sum(axis=1)
-        if self._is_host(component):  # it has many partners: it waits for one that is not accused itself
+        if self._is_host(component):  # a host has many partners: it waits for one that is not accused itself
             doubts[(avoidable & self._bad)[paths].any(axis=1)] = _NEVER
         opens = self._open[paths].sum(axis=1)
         length = (paths != UNKNOWN).sum(axis=1)
         unsure = 2 - self._cleared[a].astype(np.int64) - self._cleared[b]
-        again = np.isin(self.fitted.samples.pairs_of(a, b), self.fitted.samples.pair)  # be it the other way
+        again = np.isin(self.fitted.samples.pairs_of(a, b), self.fitted.samples.pair)  # in either direction
         best = int(np.lexsort((np.abs(a - b), unsure, length, -opens, again, doubts))[0])
         if doubts[best] == _NEVER:
             return False
@@ -295,10 +296,10 @@ class _Round:
 
     def _tested_parts(self, component: int, path: Ints) -> Ints:
         """
-        What a test through a component tells of: of what is drawn only the component itself.
+        Return what a test through a component tells of: of drawn parts only the component itself.
 
-        All that is above the leaves is on the way to the uplinks of each: who would tell them apart needs tests that
-        leave those uplinks out. Between two leaves there are none.
+        All that is above the leaves is on the way to the uplinks of each leaf: to tell them apart takes tests that
+        leave those uplinks out. Between two leaves there are no such tests.
         """
         if len(self.fitted.samples.leaves) == 2:
             return path
@@ -307,7 +308,7 @@ class _Round:
         return found
 
     def _over(self, a: Ints, b: Ints) -> tuple[Ints, Ints, Ints]:
-        """With the spine that each test would cross: as routes say, else any that can be chosen."""
+        """Return the tests with the spine that each would cross: as routes say, else each that can be chosen."""
         samples = self.fitted.samples
         across = samples.apart(a, b)
         if samples.routes or not samples.spines:
@@ -328,12 +329,12 @@ class _Round:
 
 
 def to_settle(fitted: Fitted) -> list[int]:
-    """Components that another test would say more about: blamed but not certain, their rivals, and open ones."""
+    """Return components that another test would tell about: blamed but not certain, their rivals, and open ones."""
     return list(dict.fromkeys([*_accused(fitted, certain=False), *fitted.open, *_unexplained_hosts(fitted)]))
 
 
 def _accused(fitted: Fitted, *, certain: bool = True) -> list[int]:
-    """Components that are blamed, with their rivals; without those that are certain, where they are not asked for."""
+    """Return the components that are blamed, with their rivals; without those that are certain if not *certain*."""
     return [
         component
         for one in fitted.blamed
@@ -343,16 +344,16 @@ def _accused(fitted: Fitted, *, certain: bool = True) -> list[int]:
 
 
 def _odd(fitted: Fitted) -> Bools:
-    """Slow samples that nothing explains."""
+    """Return which samples are slow without anything that explains them."""
     odd: Bools = (fitted.explained == 0) & (fitted.ratio < 1 - _ODD * fitted.noise)
     return odd
 
 
 def _unexplained_hosts(fitted: Fitted) -> list[int]:
     """
-    Host sides that are not cleared: a dip, or a partner that is bad anyway, may hide a fault of theirs.
+    Return host sides that are not cleared: a dip, or a partner that is bad anyway, may hide a fault of theirs.
 
-    Those are hosts with fewer than two good samples for each slow one that nothing explains, and hosts that were never
+    These are hosts with fewer than two good samples for each slow one that nothing explains, and hosts that were never
     measured with anything good; under a bad leaf it is enough that the partner is good with others.
     """
     samples, components = fitted.samples, fitted.components
@@ -377,10 +378,10 @@ def _unexplained_hosts(fitted: Fitted) -> list[int]:
 
 def not_crossed(fitted: Fitted) -> list[int]:
     """
-    Directions that no good sample has gone through, uplinks first: nothing cleared them, though nothing accuses them.
+    Return directions that no good sample has gone through, uplinks first: nothing cleared them, nothing accuses them.
 
-    Of an uplink only those that a route leads over, to a host that is not bad; none beside a part that is bad, which
-    would hide them anyway. None at all where samples do not tell which end sent.
+    An uplink counts only where a route leads over it to a host that is not bad. Directions beside a bad part do not
+    count, as that would hide them anyway. Empty where samples do not tell which end sent.
     """
     components = fitted.components
     good = (fitted.explained == 0) & ~_odd(fitted)
@@ -398,7 +399,7 @@ def not_crossed(fitted: Fitted) -> list[int]:
 
 
 def seldom_good(fitted: Fitted, left: int) -> list[int]:
-    """Sides of hosts, nothing bad known of them, that up to *left* samples more clear; those with the fewest first."""
+    """Return host sides, nothing bad known, that up to *left* samples more clear; the fewest good samples first."""
     components, count, needed = fitted.components, fitted.good, fitted.needed
     blamed = {int(components.part[one.component]) for one in fitted.blamed}
     short = np.flatnonzero((count > 0) & (count < needed) & (count + left >= needed))
@@ -407,7 +408,7 @@ def seldom_good(fitted: Fitted, left: int) -> list[int]:
 
 
 def _draws(fitted: Fitted) -> tuple[Ints, Ints]:
-    """By leaf: how many ways were drawn from it and to it."""
+    """Return by leaf how many ways were drawn from it and to it."""
     samples = fitted.samples
     drawn = samples.drawn & (samples.same_way == np.arange(len(samples.a)))
     count = len(samples.leaves) or 1
@@ -416,7 +417,7 @@ def _draws(fitted: Fitted) -> tuple[Ints, Ints]:
 
 
 def _uplinks(fitted: Fitted) -> list[tuple[int, int]]:
-    """The uplinks of each leaf that is not bad, and the leaf."""
+    """Return the uplinks of each leaf that is not bad, with the leaf."""
     components = fitted.components
     bad = {int(components.leaf[one.component]) for one in fitted.blamed if components.hosts[one.component] == UNKNOWN}
     uplinks = [(c, int(components.leaf[c])) for c, kind in enumerate(components.kinds) if kind == "uplinks"]
@@ -424,9 +425,9 @@ def _uplinks(fitted: Fitted) -> list[tuple[int, int]]:
 
 
 def _usable(fitted: Fitted, bad: Bools) -> Bools:
-    """Components on the routes from a good host of each leaf to each host, on which nothing is bad."""
+    """Return which components are on a route without bad parts, from a good host of each leaf to each host."""
     samples, components = fitted.samples, fitted.components
-    found = np.zeros(len(bad) + 1, dtype=np.bool_)  # the last: of no component
+    found = np.zeros(len(bad) + 1, dtype=np.bool_)  # the last place stands for no component
     well = np.flatnonzero(~bad[components.host_sides])
     leaves, first = np.unique(samples.leaf[well], return_index=True)
     leaf, b = np.nonzero(samples.route[leaves] != UNKNOWN)

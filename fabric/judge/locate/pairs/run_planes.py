@@ -1,4 +1,4 @@
-"""The pair tests of a run by plane, and the routes that were read of its switches."""
+"""The pair tests of a run by plane, and the routes that were read from its switches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fabric.probes.pairwise import Plane, planes_of
 from fabric.probes.perftest_pair import FLOW_LABEL
 from fabric.probes.shapes import int_param
 
-_HIGHEST = 2  # switches on the way up from a leaf: three levels
+_HIGHEST = 2  # most switches on the way up from a leaf: three levels
 
 Measured = Sequence[tuple[Probe, ProbeResult]]
 """Probes that have a result, in planned order."""
@@ -33,8 +33,8 @@ class RunPlane:
     """
     The tests of one name on one plane of one phase.
 
-    *samples* are those that measured something, and with 0 Gb/s those whose packets were lost. So many *rounds* were
-    run; *verified*: the last one, too.
+    *samples* are the tests that measured something and, with 0 Gb/s, those whose packets were lost. *rounds* is how
+    many rounds were run; *verified*: the verifying round at the end was, too.
     """
 
     phase: str
@@ -46,7 +46,7 @@ class RunPlane:
 
 
 def measured_in(phase: str, probes: Iterable[Probe], results: Mapping[str, ProbeResult]) -> Measured:
-    """What of the pair tests and routes of a phase has a result; not what was run because one part had dipped."""
+    """Return the pair tests and routes of a phase that have a result, without those run because one part had dipped."""
     kinds = (pairwise.KIND, routes.KIND)
     return [
         (probe, results[probe.probe_id])
@@ -56,7 +56,7 @@ def measured_in(phase: str, probes: Iterable[Probe], results: Mapping[str, Probe
 
 
 def run_planes(phase: str, measured: Measured, topology: Topology) -> list[RunPlane]:
-    """Every plane of every pairwise probe of a phase of which something was measured, with the hosts of that."""
+    """Return every plane of every pairwise probe of a phase on which something was measured, with the hosts of that."""
     pairs = [(probe, result) for probe, result in measured if probe.kind == pairwise.KIND]
     known = routes_of(measured, topology)
     planes = planes_of(dict.fromkeys(host for probe, _ in pairs for host in probe.hosts), topology)
@@ -96,7 +96,7 @@ def run_planes(phase: str, measured: Measured, topology: Topology) -> list[RunPl
 
 
 def fitted_planes(planes: Sequence[RunPlane]) -> list[Fitted]:
-    """What each plane says beside those of its kind of test and line rate."""
+    """Return the fit of each plane, made together with the planes of its phase, kind of test and line rate."""
     alike = grouped(enumerate(planes), lambda each: (each[1].phase, each[1].name, each[1].plane.line_rate_gbps))
     found = {
         number: fitted
@@ -107,7 +107,7 @@ def fitted_planes(planes: Sequence[RunPlane]) -> list[Fitted]:
 
 
 def _switches(probe: Probe, plane: Plane, known: Mapping[str, Routes]) -> tuple[str, ...]:
-    """All switches on the way of a pair across leaves, in order; empty where tables do not say it."""
+    """Return all switches on the way of a pair across leaves, in order; empty where tables do not say it."""
     up, down = (next((leaf for leaf, hosts in plane.leaves.items() if host in hosts), "") for host in probe.hosts)
     via = known.get(plane.name, {}).get((up, probe.hosts[1])) if up != down else None
     return (up, *via.split(OVER), down) if via else ()
@@ -128,7 +128,7 @@ def _plane(
     plane = plane.only(host for probe, _ in good for host in probe.hosts)
     vias = (OVER.join(ways.get(probe.probe_id, ())[1:-1]) or None for probe, _ in good)
     tests = [PairTest(probe.hosts[0], probe.hosts[-1], via) for (probe, _), via in zip(good, vias, strict=True)]
-    # What several queue pairs reach beside each other over ways that differ tells of no one way.
+    # Several queue pairs take different ways at once, so what they reach tells nothing of a single way.
     one_way = all(probe.params.get("queue_pairs") == 1 for probe, _ in measured)
     samples = replace(
         samples_under(plane.leaves, tuple(sorted(set(known.values()))), tests, [gbps for _, gbps in good]),
@@ -149,17 +149,17 @@ def _plane(
 
 
 def _gbps(result: ProbeResult) -> float:
-    """What was measured; 0 where nothing was, or where the tool says that it is not to be judged as a number."""
+    """Return what was measured, Gb/s; 0 where nothing was, or where the tool says not to judge it as a number."""
     return result.measurements[0].value if result.outcome is None and result.measurements else 0.0
 
 
 def is_lost(result: ProbeResult) -> bool:
-    """Whether packets vanished on the way, and no tool says which part is bad: a sample of nothing."""
+    """Return whether packets vanished on the way and no tool says which part is bad: a sample of 0 Gb/s."""
     return result.failure is FailureKind.RETRIES_EXCEEDED and result.named is None
 
 
 def lids_of(measured: Measured, plane: str) -> dict[str, int]:
-    """The LIDs of switches and RNICs (``gpu001/mlx5_0``) of a plane, as far as they were read."""
+    """Return the LIDs of switches and RNICs (``gpu001/mlx5_0``) of a plane, as far as they were read."""
     return {
         m.metric.split(" ", 1)[1]: int(m.value)
         for probe, result in measured
@@ -171,9 +171,9 @@ def lids_of(measured: Measured, plane: str) -> dict[str, int]:
 
 def routes_of(measured: Measured, topology: Topology) -> dict[str, dict[tuple[str, str], str]]:
     """
-    By plane: over which spine (or switches, of three levels) a leaf sends to a host, as far as tables were read.
+    Return by plane over which spine (or switches, with three levels) a leaf sends to a host.
 
-    Where a hash draws the way of each connection (ECMP) tables do not say it.
+    Tables that were not read are missing. Where a hash draws the way of each connection (ECMP), tables do not say it.
     """
     found: dict[str, dict[tuple[str, str], str]] = {}
     read = measured if topology.routing != "ecmp" else ()
@@ -201,9 +201,10 @@ def _way(
     leaf: str, host: str, there: str, sends: Mapping[tuple[str, str], str], above: Mapping[str, set[str]]
 ) -> tuple[str, ...]:
     """
-    The switches above the leaves from one to a host under another; empty where they are not known to the end.
+    Return the switches above the leaves on the way from *leaf* to a host; empty where they are not known to the end.
 
-    Up as the tables say, and down over the one switch that joins the highest with the leaf *there*.
+    The way goes up as the tables say, and down over the one switch that joins the highest with *there*, the host's
+    leaf.
     """
     way: tuple[str, ...] = ()
     while (leaf, host) in sends and len(way) < _HIGHEST:
@@ -216,7 +217,7 @@ def _way(
 
 
 def peers_of(measured: Measured, plane: str) -> dict[tuple[str, int], str]:
-    """The switch above each port of each switch."""
+    """Return the switch above each port of each switch."""
     found = {}
     for probe, result in measured:
         if probe.kind == routes.KIND and probe.params["plane"] == plane:

@@ -1,4 +1,4 @@
-"""Pair measurements of one kind and one rail, as arrays; and those arrays from rows of pair results."""
+"""Pair measurements of one kind and one rail as arrays, and how rows of pair results become these arrays."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from fabric.model.text import fold
 from fabric.model.topology import Host, Topology
 
 Routes = Mapping[tuple[str, str], str]
-"""By leaf and host: the spine over which the leaf sends to the host. Empty: a spine can be chosen, or is not known."""
+"""By leaf and host: the spine over which the leaf sends to the host. Empty: it can be chosen, or is not known."""
 
 OVER = ">"
-"""Stands between the switches of a way of three levels: ``p0-spine0>core03>p1-spine0``."""
+"""Separates the switches of a way in a three-level fabric: ``p0-spine0>core03>p1-spine0``."""
 
 
 @dataclass(frozen=True)
 class PairSamples:
     """
-    What was measured between hosts: sample *i* is *gbps[i]* from host *a[i]* to host *b[i]* (indexes into *hosts*).
+    Measurements between hosts: sample *i* is *gbps[i]* from host *a[i]* to host *b[i]* (indexes into *hosts*).
 
     *leaf* holds the leaf switch of each host (an index into *leaves*), *via* the spine that each sample crossed (an
-    index into *spines*); UNKNOWN where it is not known. Of three levels a "spine" is all that is above the leaves on
-    one way, the names joined by ``OVER``. *routes* say which is crossed where that is static. *directed*: the samples
-    say which end sent. *one_way*: that is certain, for it is how we measured; the order of a file's two columns may be
-    nobody's intention. *rail* is the name of the RNIC or rail that was measured, None when the samples are of whole
-    hosts. *placed*: an inventory says where all hosts stand, be it under one leaf: *only_leaf*.
+    index into *spines*); UNKNOWN where not known. With three levels a "spine" is all switches above the leaves on one
+    way, their names joined by ``OVER``. *routes* say which spine is crossed where that is static. *directed*: the
+    samples say which end sent. *one_way*: that is certain, as we measured it so; the order of a file's two columns may
+    mean nothing. *rail* is the name of the RNIC or rail that was measured, None when the samples are of whole hosts.
+    *placed*: an inventory says where all hosts stand; if they are under a single leaf, *only_leaf* is that.
 
-    *kind* is the test as evidence calls it, *limit_gbps* the limit of each sample or of all (NaN: none), *probe_ids*
-    are the probes that took them, where there were any, *beside* what those that were in their way reached, Gb/s.
-    *shares* is what ``shares_above`` says, *pods* what ``pods_of`` does. *label* is the flow label of each or of all, 0
-    where it had none: samples of the same two ends and label took the same way, be it drawn by a hash.
+    *kind* is the name of the test in evidence, *limit_gbps* the limit of each sample or of all (NaN: none), *probe_ids*
+    are the probes that took the samples, if any, *beside* is what the samples in the way of each reached, Gb/s.
+    *shares* come from ``shares_above``, *pods* from ``pods_of``. *label* is the flow label of each sample or of all, 0
+    for none: samples of the same two ends and label took the same way, even if a hash drew it.
     """
 
     hosts: tuple[str, ...]
@@ -66,7 +66,7 @@ class PairSamples:
 
     @property
     def where(self) -> str:
-        """The kind of test and the rail in brackets, with a blank before; nothing when neither is known."""
+        """The kind of test and the rail in brackets, after a blank; empty when neither is known."""
         text = ", ".join(part for part in (self.kind, self.rail or "") if part)
         return f" ({text})" if text else ""
 
@@ -82,7 +82,7 @@ class PairSamples:
 
     @cached_property
     def route(self) -> Ints:
-        """The index of the spine over which each leaf (a row) sends to each host; the last row: of no leaf."""
+        """The index of the spine over which each leaf (a row) sends to each host; the last row is for no leaf."""
         found = np.full((len(self.leaves) + 1, len(self.hosts)), UNKNOWN, dtype=np.int64)
         leaf, host, spine = (
             {name: n for n, name in enumerate(all_)} for all_ in (self.leaves, self.hosts, self.spines)
@@ -98,24 +98,24 @@ class PairSamples:
         return self.apart(self.a, self.b)
 
     def apart(self, a: Ints, b: Ints) -> Bools:
-        """Which of the hosts *a* and *b* are known to be under two leaf switches."""
+        """Return which of the hosts *a* and *b* are known to be under two different leaf switches."""
         here, there = self.leaf[a], self.leaf[b]
         found: Bools = (here != there) & (here != UNKNOWN) & (there != UNKNOWN)
         return found
 
     def pairs_of(self, a: Ints, b: Ints) -> Ints:
-        """The number of each pair of hosts (indexes), whichever of the two sends."""
+        """Return the number of each pair of hosts (indexes), whichever of the two sends."""
         found: Ints = np.minimum(a, b) * len(self.hosts) + np.maximum(a, b)
         return found
 
     @cached_property
     def pair(self) -> Ints:
-        """The pair of each sample as a number: that of the first host, times how many there are, and of the other."""
+        """The pair of each sample as a number: the lower host index times the number of hosts, plus the higher."""
         return self.pairs_of(self.a, self.b)
 
     @cached_property
     def drawn(self) -> Bools:
-        """Which samples took one of several ways between leaves, nobody knows which: ECMP draws it per connection."""
+        """Which samples took one of several ways between leaves, not known which: ECMP draws a way per connection."""
         found: Bools = self.crosses & (self.via == UNKNOWN)
         return found
 
@@ -126,7 +126,7 @@ class PairSamples:
 
     @cached_property
     def same_way(self) -> Ints:
-        """Of each sample the first that took the same way; itself where no other is known to have taken it."""
+        """By sample: the first sample that took the same way; itself where no other is known to have taken it."""
         own = np.arange(len(self.a))
         ends = np.stack([self.a, self.b, self.labels, np.where(self.drawn & (self.labels == 0), own, UNKNOWN)])
         _, first, of = np.unique(ends, axis=1, return_index=True, return_inverse=True)
@@ -152,10 +152,10 @@ class PairSamples:
 
 def shares_above(leaves: Iterable[str], topology: Topology) -> dict[str, float]:
     """
-    Of samples that take one way each, the share that takes a given cable above each leaf, or (``SPINES``) one spine.
+    Return by leaf the share of one-way samples that takes a given cable above it, and for ``SPINES`` that of one spine.
 
-    Of those from pod to pod, the share that takes a given core (``CORES``). A hash is as likely to draw one way as
-    another. Empty where the inventory does not say what is above the leaves.
+    ``CORES`` has the share of the samples from pod to pod that takes a given core. A hash is as likely to draw one way
+    as another. Empty where the inventory does not say what is above the leaves.
     """
     above = {leaf: topology.above[leaf] for leaf in leaves if topology.above.get(leaf)}
     things = {leaf: sum(cables.values()) for leaf, cables in above.items()}
@@ -167,7 +167,7 @@ def shares_above(leaves: Iterable[str], topology: Topology) -> dict[str, float]:
 
 def pods_of(leaves: Collection[str], topology: Topology) -> dict[str, str]:
     """
-    By leaf the pod of three levels that it is in, named as its spines are, ``p0-spine[0-3]``.
+    Return by leaf the pod that it is in, in a three-level fabric, named as its spines are: ``p0-spine[0-3]``.
 
     Empty where a leaf has no cores above its spines.
     """
@@ -179,10 +179,10 @@ _NUMBERED = re.compile(r"(?:rail)?(\d{1,3})")
 
 def planes_of(rows: Sequence[PairRow], topology: Topology | None) -> list[PairSamples]:
     """
-    The samples of each plane, in order of appearance.
+    Return the samples of each plane, in order of appearance.
 
-    Of each kind only the largest message size counts: smaller ones are ruled by latency. Rails of different kinds, and
-    different kinds on a rail, are planes of their own, because a good pair reaches something else in each.
+    Of each kind only the largest message size counts: latency rules smaller ones. Each kind on each rail is a plane of
+    its own, because a good pair reaches something else in each.
     """
     largest: dict[str, int] = {}
     for kind, size_bytes in {(row.kind, row.size_bytes) for row in rows}:
@@ -195,7 +195,7 @@ def planes_of(rows: Sequence[PairRow], topology: Topology | None) -> list[PairSa
 
 
 def unknown_names(rows: Sequence[PairRow], topology: Topology) -> list[tuple[int, str]]:
-    """What the inventory does not have: the line, and the nearest name."""
+    """Return what the inventory does not have: the line of the row, and a text with the nearest name."""
     found: dict[str, tuple[int, str]] = {}
     for row in rows:
         for what, name, known in (
@@ -241,7 +241,7 @@ def _samples(rows: Sequence[PairRow], kind: str, rail: str | None, topology: Top
 def samples_under(
     leaves: Mapping[str, Sequence[str]], spines: tuple[str, ...], tests: Sequence[PairTest], gbps: Sequence[float]
 ) -> PairSamples:
-    """What *tests* between hosts of which all *leaves* are known measured; a leaf without a name is not known."""
+    """Return what *tests* measured between hosts whose *leaves* are all known; a leaf without a name is not known."""
     names, hosts = tuple(leaves), tuple(host for group in leaves.values() for host in group)
     return PairSamples(
         hosts=hosts,
@@ -258,14 +258,14 @@ def samples_under(
 
 
 def _numbers(known: Sequence[str], names: Sequence[str | None]) -> Ints:
-    """The place of each of *names* among those that are *known*."""
+    """Return the place of each of *names* in *known*; UNKNOWN for None."""
     number: dict[str | None, int] = {None: UNKNOWN}
     number.update({name: place for place, name in enumerate(known)})
     return np.fromiter(map(number.__getitem__, names), dtype=np.int64, count=len(names))
 
 
 def _leaves(hosts: Sequence[str], rail: str | None, topology: Topology | None) -> tuple[tuple[str, ...], Ints]:
-    """The leaf of each host on a rail; of whole hosts, all its leaves as one."""
+    """Return the leaf of each host on a rail; for whole hosts, all its leaves as one."""
     names = [_leaf(topology.hosts.get(host), rail) if topology else None for host in hosts]
     leaves = tuple(dict.fromkeys(name for name in names if name is not None))
     if len(leaves) < 2:  # one leaf under everything cannot be told from the fleet
@@ -281,7 +281,7 @@ def _leaf(host: Host | None, rail: str | None) -> str | None:
 
 
 def _rail(host: Host, rail: str) -> int | None:
-    """The number of a rail that is written ``3``, ``rail3`` or as the device, None when the host has none such."""
+    """Return the number of a rail that is written ``3``, ``rail3`` or as the device; None if the host has none such."""
     known = host.platform.rnic_by_device.get(rail)
     numbered = _NUMBERED.fullmatch(rail)
     number = known.rail if known is not None else int(numbered[1]) if numbered else None
@@ -289,7 +289,7 @@ def _rail(host: Host, rail: str) -> int | None:
 
 
 def rail_name(rail: str | None, hosts: Sequence[str], topology: Topology | None) -> str | None:
-    """What a rail is called: the device, where the inventory knows it; else as the file says, ``3`` as ``rail3``."""
+    """Return what a rail is called: the device, if the inventory has it; else as the file says, ``3`` as ``rail3``."""
     if rail is None:
         return None
     host = topology.hosts.get(hosts[0]) if topology else None
@@ -299,5 +299,5 @@ def rail_name(rail: str | None, hosts: Sequence[str], topology: Topology | None)
 
 
 def natural(name: str) -> list[tuple[int, str]]:
-    """A key that sorts gpu9 before gpu10."""
+    """Return a key that sorts gpu9 before gpu10."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]

@@ -1,7 +1,7 @@
 """
-Uplinks that the inventory lists and that no pair can speak of: those that are not up, and those that no route uses.
+Uplinks of the inventory that no pair can tell of: those that are not up, and those that no route uses.
 
-Routes go around what is dead, so every pair is as fast as before: only who looks at the cables themselves sees it.
+Routes go around what is dead, so every pair is as fast as before: only a look at the cables themselves shows it.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from fabric.model.verdict import Suspect
 from fabric.probes import routes
 
 CONFIDENCE = 0.9
-"""That a listed cable which is not up is broken, and the inventory is right (a choice)."""
+"""The confidence that a listed cable which is not up is broken, and that the inventory is right (a choice)."""
 
 Uplink = tuple[str, str]
-"""The leaf, and the switch above it."""
+"""A leaf, and the switch above it."""
 
 
 def down(measured: Measured, topology: Topology) -> tuple[list[str], list[Suspect]]:
     """
-    Uplinks of which iblinkinfo shows fewer cables that are up than the inventory lists: in words, and as suspects.
+    Return uplinks with fewer cables up, by iblinkinfo, than the inventory lists: in words, and as suspects.
 
-    Only leaves that iblinkinfo shows under the name of the inventory are looked at, and only where any cable to a
-    switch above them is shown so too: where switches are called otherwise, nothing can be said. Suspected is the switch
-    above where none of its two or more cables is up, else the cable: INCONCLUSIVE, for no byte was lost, and the
-    inventory may list what was never there. Where a leaf shows a switch above it that the inventory does not know, one
-    may have been renamed, and nobody is suspected.
+    Only leaves that iblinkinfo shows by their inventory name are looked at, and only where any cable to a switch above
+    them is shown so, too: if switches have other names, nothing can be said. The suspect is the switch above if all its
+    uplinks (two at least) lack cables, else the cable. It is INCONCLUSIVE, as no byte was lost, and the inventory may
+    list what was never there. Where a leaf shows a switch above it that the inventory does not know, one may have been
+    renamed, and nobody is suspected.
     """
     planes = dict.fromkeys(str(probe.params["plane"]) for probe, _ in measured if probe.kind == routes.KIND)
     leaves = {name for plane in planes for name in lids_of(measured, plane) if "/" not in name}
@@ -72,7 +72,7 @@ def _suspect(component: str, kind: str, reason: str) -> Suspect:
 
 
 def look_at(planes: Sequence[RunPlane], topology: Topology) -> list[str]:
-    """In words, which ports to read where no tables were: by leaves that have the same switches above them."""
+    """Return in words which ports to read where no tables were: by leaves that have the same switches above them."""
     above: dict[str, list[str]] = {}
     listed = _listed(topology, {leaf for one in planes for leaf in one.plane.leaves})
     for leaf in dict.fromkeys(lower for lower, _ in listed):
@@ -89,7 +89,7 @@ def look_at(planes: Sequence[RunPlane], topology: Topology) -> list[str]:
 
 
 def unused(planes: Sequence[RunPlane], topology: Topology) -> list[str]:
-    """In words, uplinks over which no route between these hosts leads; nothing where not every table was read."""
+    """Return in words the uplinks that no route between these hosts uses; nothing where not every table was read."""
     listed: dict[Uplink, int] = {}
     used: set[Uplink] = set()
     for one in planes:
@@ -114,7 +114,7 @@ def unused(planes: Sequence[RunPlane], topology: Topology) -> list[str]:
 
 
 def _listed(topology: Topology, leaves: Collection[str]) -> dict[Uplink, int]:
-    """Cables of each of *leaves* to each switch above it, as the inventory has them."""
+    """Return the number of cables from each of *leaves* to each switch above it, as the inventory has them."""
     return {
         (lower, upper): uplinks.count
         for uplinks in topology.uplinks
@@ -125,13 +125,13 @@ def _listed(topology: Topology, leaves: Collection[str]) -> dict[Uplink, int]:
 
 
 def _whole(uplinks: Iterable[Uplink], listed: Iterable[Uplink]) -> dict[str, int]:
-    """The switches above of which all uplinks (two at least) are among them, with their number."""
+    """Return the switches above of which all uplinks (two at least) are in *uplinks*, with their number."""
     below, among = Counter(upper for _, upper in listed), Counter(upper for _, upper in uplinks)
     return {upper: count for upper, count in among.items() if count == below[upper] > 1}
 
 
 def _named(uplinks: Sequence[Uplink], listed: Iterable[Uplink]) -> str:
-    """A switch above, where all its uplinks are among them; else one by one."""
+    """Return uplinks in words: the switch above, if all its uplinks are among them; else one by one."""
     whole = _whole(uplinks, listed)
     return some(
         [
