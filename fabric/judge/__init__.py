@@ -1,1 +1,1 @@
-"""Judging, from files only: what is normal, which part explains the rest, the verdict."""
+"""Judging, from files only: what is normal, which part explains what is not, and the verdict."""

@@ -1,16 +1,16 @@
 """
-Two runs of the same things: before and after a repair, a firmware, a setting.
+Comparing two runs of the same probes: before and after a repair, a firmware, a setting.
 
-Each probe is compared with itself. A probe that carried bytes before and that the fabric failed afterwards is a loss
-without a number, and counts for its components when most of their probes are like that. What changed is named by what
-the changed probes have in common: a median by component blames both ends of a bad cable, for each has but a few pairs.
-So the ratios are searched as a verdict's samples are (``locate/search.py``): one matrix of all kinds of probes, in
-which a probe that did not change speaks for every part that it passes through. Between leaves the uplinks and the spine
-are parts, too, where the switches' tables were read.
+Each probe is compared with itself. A probe that carried bytes in the first run and failed in the second is a loss
+without a number; a component is WORSE for it if most of its probes are like that. The part that changed is the one that
+the changed probes have in common. A median per component would not find it: it blames both ends of a bad cable, because
+each end has only a few pairs. So the ratios are searched like the samples of a verdict (``locate/search.py``): one
+matrix of all kinds of probes, in which a probe that did not change speaks for every part that it passes through.
+Between leaves, the uplinks are parts, and the spine too where the switches' tables were read.
 
 The number of a component is the median of the ratios of all probes through it, each paired with itself in the other
-run, so that link classes and partners cancel out, and a few probes that are slow for their partner's sake do not count
-(``interval.of_median``). Where ratios are few, the spread of all of that kind and size is taken for theirs.
+run. So link classes and partners cancel out, and a few probes that are slow because of their partner do not count
+(``interval.of_median``). If ratios are few, the spread of all ratios of that kind and size is taken.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ from fabric.model.verdict import Recurrence
 from fabric.probes import routes
 
 Group = tuple[str, int | None]
-"""What numbers must share to be alike: kind and message size."""
+"""What numbers must share to be compared: kind of probe and message size."""
 
 Spreads = Mapping[Group, float | None]
-"""Of one ratio, None where too few are there."""
+"""By group, the standard deviation of the logarithm of one ratio; None if there are too few ratios."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,9 @@ class Both:
     """
     One probe that both runs measured, or that the fabric failed in one of them.
 
-    *path* is what it is called where it is listed by itself. *logs* are the logarithms of its repetitions over
-    themselves in the other run, none where it carries nothing any more (*moved* is WORSE) or does again (BETTER).
-    *named*: what a tool reported of it while it carried nothing.
+    *path* is its name where it is listed by itself. *logs* are the logarithms of the ratios of its repetitions, second
+    run over first; empty if it carries nothing any more (*moved* is WORSE) or carries bytes again (BETTER). *named* is
+    the part that a tool reported while it carried nothing.
     """
 
     group: Group
@@ -82,12 +82,13 @@ def ways_of(
     runs: Iterable[tuple[Iterable[Probe], Results]], topology: Topology
 ) -> Callable[[Both], Iterator[Component]]:
     """
-    What a probe passes through, or what a tool named; none of hosts that are not known.
+    Return a function that yields the parts that a probe passes through, or that a tool named for it.
 
-    Between leaves it is the spine that tables say, as far as these were read, or all uplinks of both leaves.
+    It yields none if a host is not in the topology. Between leaves it yields the spine and its cables if the switches'
+    tables were read, else all uplinks of both leaves.
     """
     known: dict[str, dict[tuple[str, str], str]] = {}
-    for probes, results in runs:  # what the last run read counts: routes stay while nothing breaks
+    for probes, results in runs:  # the last run's tables win: routes stay the same while nothing breaks
         tables = [one for one in probes if one.kind == routes.KIND and one.probe_id in results]
         known.update(routes_of([(one, results[one.probe_id]) for one in tables], topology))
 
@@ -113,7 +114,7 @@ def _between(
         return
     receiver, device = ends[-1]
     target = receiver.platform.rnic_by_device[device]
-    # As ``probes/pairwise.py`` names a plane.
+    # The key is the name of a plane, as in ``probes/pairwise.py``.
     spine = known.get(f"rail{target.rail} {target.line_rate_gbps:g}G", {}).get((leaves[0], receiver.name))
     for leaf in leaves:
         if spine is None:
@@ -125,7 +126,11 @@ def _between(
 
 
 def _logs_of(one: Both, change: Difference) -> Iterator[float]:
-    """The logarithms of its ratios, of those that became better the other way round; nothing is a hundredth."""
+    """
+    Yield the logarithms of the ratios of a probe, negated if *change* is BETTER: then a gain looks like a loss.
+
+    ``NOTHING`` stands for a probe that carries nothing on one side.
+    """
     if one.moved is change:
         yield NOTHING
     for value in one.logs:
@@ -135,7 +140,7 @@ def _logs_of(one: Both, change: Difference) -> Iterator[float]:
 def _culprits(
     seen: Sequence[Both], ways: Callable[[Both], Iterator[Component]], change: Difference, spreads: Spreads
 ) -> Iterator[tuple[Compared, Sequence[Both]]]:
-    """The rows of the parts that explain what became worse (or better) among *seen*, the surest part first."""
+    """Yield rows of the parts that explain what became worse (or better) among *seen*, the surest part first."""
     pairs = [(one, value) for one in seen for value in _logs_of(one, change)]
     both: list[Both] = [one for one, _ in pairs]
     groups = {group: number for number, group in enumerate(dict.fromkeys(one.group for one in both))}
@@ -157,20 +162,24 @@ def _culprits(
         if search.matters(fault):
             through = [i for one in fault.losses for i in search.cells.samples_of(one.cell).tolist()]
             mine = list({id(both[i]): both[i] for i in through}.values())
-            dead = any(y[i] <= NOTHING for i in through)  # which the fabric's own word is, and no noise
+            dead = any(y[i] <= NOTHING for i in through)  # the fabric failed the probe: that is no noise
             certain = dead or fault.gain >= CERTAIN
             if certain or change is Difference.WORSE:
                 yield from _rows_of_culprit(*_named(fault, columns), mine, change, spreads, certain=certain)
 
 
 def _noise(y: Floats) -> float:
-    """Of one ratio, from those above 1, as nothing broken makes them larger; what is usual where these are few."""
+    """
+    Return the noise of one ratio from its logarithms *y*, or the usual noise if too few of them are above 0.
+
+    Only those above 0 count: a fault makes no ratio larger.
+    """
     above = y[y > 0]
     return max(SCALE * float(np.median(above)), LEAST_NOISE) if len(above) >= LEAST_PEERS else USUAL_CV
 
 
 def _named(fault: FaultyPart, columns: Sequence[Component]) -> tuple[str, list[str]]:
-    """A part and its rivals; of two ends that were measured only with each other, what they are together."""
+    """Return the name of a part and its rivals; two ends measured only with each other get the name of the pair."""
     mine, rivals = columns[fault.part], [(columns[part], gain) for part, gain in fault.rivals]
     other_end = any(one.kind == mine.kind and gain > fault.gain - EQUAL for one, gain in rivals)
     whole = next((one for one, _ in rivals if other_end and one.kind == "pair"), None)
@@ -178,7 +187,7 @@ def _named(fault: FaultyPart, columns: Sequence[Component]) -> tuple[str, list[s
     return str(Part.of((whole or mine).name).both_ways), list(dict.fromkeys(others))
 
 
-_Name = tuple[str, SampleKey]  # phase and what was measured in it
+_Name = tuple[str, SampleKey]  # the phase, and the key of the sample in it
 _Named = dict[_Name, tuple[Probe, list[Sample]]]
 """A probe and its repetitions in order."""
 
@@ -198,9 +207,9 @@ def compare_runs(
     topology: Topology,
 ) -> Comparison:
     """
-    The planned probes and results of both runs, by component.
+    Compare the planned probes and results of two runs, component by component.
 
-    *topology* says what lies between two hosts, as the second run knows it.
+    *topology* is that of the second run; it says what lies between two hosts.
     """
     a, b = (_by_name(*run) for run in (first, second))
     states = {name: (_state(a.get(name)), _state(b.get(name))) for name in dict.fromkeys((*a, *b))}
@@ -232,7 +241,7 @@ def _by_name(probes: Sequence[Probe], results: Results) -> _Named:
 
 
 def _state(found: tuple[Probe, Sequence[Sample]] | None) -> str:
-    """What became of the repetitions of one probe: a fault outweighs a number, a number outweighs none."""
+    """Return how the repetitions of one probe ended: one failure outweighs all numbers, one number is enough else."""
     if found is None:
         return _NOT_ASKED
     repetitions = found[1]
@@ -242,7 +251,7 @@ def _state(found: tuple[Probe, Sequence[Sample]] | None) -> str:
 
 
 def _seen(name: _Name, a: _Named, b: _Named, of_both: tuple[str, str]) -> Both | None:
-    """What both runs say of a probe; None where one of them says nothing."""
+    """Return what both runs measured of a probe; None if one of them says nothing of it."""
     if of_both not in _MOVED:
         return None
     (_, before), (probe, after) = a[name], b[name]
@@ -256,7 +265,7 @@ def _seen(name: _Name, a: _Named, b: _Named, of_both: tuple[str, str]) -> Both |
 
 
 def _path(probe: Probe) -> str:
-    """Two RNICs of two hosts by their names, whichever of them sent; else hosts and series."""
+    """Return a name for a probe: its two RNICs in sorted order, whichever sent; else its hosts and series."""
     if "peer_rnic" in probe.params and len(probe.hosts) > 1:
         return "+".join(sorted(rnics_of(probe)))
     return f"{'+'.join(probe.hosts)}/{probe.params.get('series')}"
@@ -269,7 +278,7 @@ def _worst_first(row: Compared) -> tuple[int, float, bool, str]:
 
 
 def _in_words(names: Sequence[_Name]) -> Iterator[str]:
-    """Counted by phase and kind, hosts folded."""
+    """Yield one text per phase and kind: how many measurements, on which hosts (folded)."""
     for (phase, kind), alike in grouped(names, lambda name: (name[0], name[1].kind)).items():
         yield f"{len(alike)} {kind} of {phase} on {fold(dict.fromkeys(host for _, key in alike for host in key.hosts))}"
 
@@ -280,10 +289,10 @@ _AGAIN = Recurrence.SEEN_ONCE.value
 
 def rows_of(seen: Sequence[Both], ways: Callable[[Both], Iterator[Component]]) -> list[Compared]:
     """
-    One row a component, kind and size, and those of the parts that changed.
+    Return one row per component, kind and size, and rows of the parts that changed.
 
-    A component is WORSE or BETTER where it explains what changed, or where everything did; whose numbers moved for
-    another's sake is judged by the others.
+    A component is WORSE or BETTER if it explains what changed, or if everything of that kind and size changed. Probes
+    that such a part explains are left out when the other components are judged.
     """
     groups = grouped(seen, lambda one: one.group)
     spreads = _spreads(groups)
@@ -307,7 +316,7 @@ def rows_of(seen: Sequence[Both], ways: Callable[[Both], Iterator[Component]]) -
 
 
 def _far_out(group: Group, left: Iterable[Both], spread: float | None) -> Iterator[Compared]:
-    """Single probes that changed as far as a dip is deep, where no part explains it; of 300,000 healthy ones none."""
+    """Yield single probes that changed by as much as a dip and that no part explains; of 300,000 healthy ones, none."""
     for one in left if spread is not None else ():
         middle = median(one.logs) if one.logs else 0.0
         if abs(exp(middle) - 1) >= floor_of(group[0]) and abs(middle) >= DIP_SIGMAS * (spread or 0.0):
@@ -315,7 +324,7 @@ def _far_out(group: Group, left: Iterable[Both], spread: float | None) -> Iterat
 
 
 def _spreads(groups: Mapping[Group, Sequence[Both]]) -> Spreads:
-    """Of one ratio, by kind and size; where those are few, of the kind."""
+    """Return the spread of one ratio by kind and size; if these have too few ratios, that of the whole kind."""
     of_kind = grouped((one for mine in groups.values() for one in mine), lambda one: one.group[0])
     return {group: spread_of(_logs(mine)) or spread_of(_logs(of_kind[group[0]])) for group, mine in groups.items()}
 
@@ -325,7 +334,7 @@ def _logs(mine: Iterable[Both]) -> list[float]:
 
 
 def _rows(group: Group, seen: Iterable[Both], spread: float | None) -> Iterator[Compared]:
-    """One row a component."""
+    """Yield one row per component of a group, and one for the whole."""
     through = gathered((part, one) for one in seen for part in (WHOLE, *taking_part(one.probe)))
     for part, mine in through.items():
         yield _row(part, group, mine, spread)
@@ -348,7 +357,7 @@ def _row(part: str, group: Group, mine: Sequence[Both], spread: float | None) ->
 
 
 def _change_of(bounds: tuple[float, float], floor: float) -> Difference:
-    """WORSE and BETTER when the whole interval is beyond the floor, SAME when it does not reach the lower one."""
+    """Return WORSE or BETTER if the whole interval is beyond the floor, SAME if it lies above the lower floor."""
     low, high = bounds
     if high < 1 - floor:
         return Difference.WORSE
@@ -358,7 +367,7 @@ def _change_of(bounds: tuple[float, float], floor: float) -> Difference:
 
 
 def _by_itself(row: Compared) -> Compared:
-    """A part that explains nothing of what changed."""
+    """Return the row of a part that explains no change: WORSE becomes INCONCLUSIVE, BETTER becomes SAME."""
     if row.component == WHOLE:
         return row
     if row.change is Difference.WORSE:
@@ -369,13 +378,17 @@ def _by_itself(row: Compared) -> Compared:
 def _rows_of_culprit(
     name: str, others: Sequence[str], explained: Sequence[Both], change: Difference, spreads: Spreads, *, certain: bool
 ) -> Sequence[tuple[Compared, Sequence[Both]]]:
-    """Its row for each kind and size, with the probes; where none shows it surely, the first, to be measured again."""
+    """
+    Return the rows of a part, one for each kind and size, each with the probes that it explains.
+
+    If no row shows the change for certain, return only the first, as INCONCLUSIVE: to be measured again.
+    """
     rivals = [f"or {some(others)}: nothing tells them apart"] if others else []
     sure, open_ = [], []
     for group, mine in grouped(explained, lambda one: one.group).items():
         row = _row(name, group, mine, spreads[group])
         notes = [row.note] if any(one.moved is not None for one in mine) else []
-        # What is certain for the search may be two dips: no part changed whose own interval does not leave the floor.
+        # What the search is certain of may be two dips: a part changed only if its own interval is beyond the floor.
         if certain and (notes or row.change is change):
             sure.append((replace(row, change=change, note="; ".join([*notes, *rivals])), mine))
         else:

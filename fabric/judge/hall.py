@@ -1,11 +1,12 @@
 """
-How a hall scales: collectives over 2, 4, 8 ... hosts beside what its lines and cables could carry at most.
+How a hall scales: collectives over 2, 4, 8 ... hosts, and the most that its lines and cables could carry.
 
-The bound is of the inventory alone, whatever the routing: the least over RNICs' lines and the cables between switches
-taken together, of line rate over load (headers and NCCL's own share are not taken off). A ring's bus bandwidth is that
-of all rails; of an all-to-all bytes for GPUs of the same host stay on NVLink. The bisection is what rings of two hosts
-carry that all run at once, one of each half: their bus bandwidths together cross the middle, each way. Nobody publishes
-a limit for such numbers, so they are shown; where the baseline has one, it judges (``verdict/probes.py``).
+The bound follows from the inventory alone, whatever the routing: the least ratio of line rate to load over all RNICs'
+lines and, taken together, the cables between switches (headers and NCCL's own overhead are not subtracted). The bus
+bandwidth of a ring is that of all rails. In an all-to-all, bytes between GPUs of one host stay on NVLink. The bisection
+is what rings of two hosts, one from each half, carry when all run at once: the sum of their bus bandwidths crosses the
+middle, each way. Nobody publishes a limit for such numbers, so they are only shown; if the baseline has a limit, it
+judges them (``verdict/probes.py``).
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ from fabric.sim.net.named_clos import net_from_topology
 from fabric.sim.net.route import pooled, resources, routes
 
 BISECTION = "bisection, one way"
-_BESIDE = ("rnic_to_rnic", "pairwise")  # kinds whose numbers belong beside the curve
+_BESIDE = ("rnic_to_rnic", "pairwise")  # kinds whose numbers are shown beside the curve
 
 
 def is_only_shown(probe: Probe, verdict: ProbeVerdict) -> bool:
-    """Whether its number stands in the curve and judges nothing, because there is no limit for it."""
+    """Return whether the number of a probe is only shown in the curve, because it has no limit to judge it."""
     judged = verdict.limit_gbps is not None or verdict.outcome is not Outcome.INCONCLUSIVE
     return CURVE in probe.params and verdict.value_gbps is not None and not judged
 
 
 def hall_of(probes: Sequence[Probe], verdicts: Verdicts, topology: Topology) -> Hall:
-    """The curve of a run that has one."""
+    """Return the curve of a run that has one, with the pairs that are shown beside it."""
     asked = [probe for probe in probes if CURVE in probe.params]
     try:
         bounds = HallBounds(topology)
     except ValueError:
-        bounds = None  # it cannot be worked out
+        bounds = None  # the network cannot be worked out
     halves = [probe for probe in asked if probe.kind == ConcurrentRingsSpec.kind]
     points = [_point(probe, verdicts[probe.probe_id], bounds) for probe in asked if probe not in halves]
     if pairs := [probe for probe in halves if len(probe.hosts) == 2]:
@@ -64,7 +65,7 @@ def _point(probe: Probe, verdict: ProbeVerdict, bounds: HallBounds | None) -> Ha
 
 
 def _bisection(pairs: Sequence[Probe], verdicts: Verdicts, bounds: HallBounds | None) -> HallPoint:
-    """What all pairs carry at once; nothing where one of them was not measured."""
+    """Return the sum of what all pairs carry at once; without a number if one of them was not measured."""
     values = [verdicts[probe.probe_id].value_gbps for probe in pairs]
     known = [value for value in values if value is not None]
     whole = len(known) == len(values)
@@ -94,8 +95,10 @@ ALL_TO_ALL = GroupAllToAllSpec.kind
 
 class HallBounds:
     """
-    What collectives could reach at most on the network of a topology; None where leaves are joined by what is not
-    described. ValueError where the network cannot be worked out.
+    The most that collectives could reach on the network of a topology.
+
+    Bounds are None if the inventory does not describe what joins the leaves. Raises ValueError if the network cannot
+    be worked out.
     """
 
     def __init__(self, topology: Topology) -> None:
@@ -104,7 +107,7 @@ class HallBounds:
         self._most = pooled(self._net.clos, self._net.clos.capacity_gbps, eta=1.0)
 
     def bus_gbps(self, probe: Probe) -> float | None:
-        """The most that its bus bandwidth can be."""
+        """Return the most that the bus bandwidth of a probe can be, Gb/s."""
         hosts = probe.hosts
         if probe.kind != ALL_TO_ALL:
             return self.rings_gbps([hosts])
@@ -115,7 +118,7 @@ class HallBounds:
         return self._least(self._every(self._nics(hosts, rails))) * rails / each * (gpus - 1) / (gpus - each)
 
     def rings_gbps(self, rings: Sequence[Sequence[str]]) -> float | None:
-        """The most that rings of as many hosts, all at once, can carry together."""
+        """Return the most that rings of equally many hosts, all at once, can carry together, Gb/s."""
         hosts = [name for ring in rings for name in ring]
         if not self._described(hosts):
             return None
@@ -143,7 +146,7 @@ class HallBounds:
         return float((self._most[busy] / load[:-1][busy]).min())
 
     def _every(self, nics: Ints) -> Floats:
-        """Load of [host, rail] where each sends to every other as much, one line rate in all."""
+        """Return the load by resource if each NIC, as [host, rail], sends one line rate evenly to all other hosts."""
         clos, hosts = self._net.clos, len(nics)
         load = np.zeros(resources(clos) + 1)
         load[nics], load[nics + clos.nics] = 1.0, 1.0

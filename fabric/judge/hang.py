@@ -1,10 +1,11 @@
 """
-Who a hung job waits for: the first collective of each group that not all ranks called alike and finished.
+Finding whom a hung job waits for: the first collective of each group that not all ranks called alike and finished.
 
-A rank that did not call what others wait in is the one that they wait for, unless it waits itself in another group:
-then it is a consequence. A rank that called something else is named where the others are more than it could be with
-all that are silent, or where the job's past calls tell which of two is the usual one. Whoever left no dump may be dead,
-stopped or only unheard: it may be the one, and is never more than that.
+A rank that did not call a collective in which others wait is the one they wait for, unless it waits itself in another
+group: then it is a consequence. A rank that called something else than most ranks is a suspect, a certain one if the
+majority outnumbers it together with all silent ranks, or if the job's past calls speak for the majority. Without a
+majority the past calls tell the usual call, but not for certain. A rank without a dump may be dead, stopped or only
+unheard: it may be the cause, but is never certain.
 """
 
 from __future__ import annotations
@@ -31,20 +32,22 @@ from fabric.model.hang import (
 from fabric.model.outcome import Outcome
 
 FROZEN_S = 60.0
-"""Two answers of NCCL RAS so far apart with the same counts: it stands still (so long RAS waits for a process)."""
+"""Two answers of NCCL RAS at least this far apart with equal counts: the job stands still (RAS waits as long for a
+process)."""
 
 ANOTHER_JOB_NS = 3600 * 10**9
-"""Ranks call one collective within the watchdog's time, mostly 10 or 30 minutes; further apart it is another job's."""
+"""Ranks call one collective within the watchdog's time, mostly 10 or 30 minutes; a call further off is of another
+job."""
 
 _REPEATED = 8
-"""Calls that are compared with those before (a choice: more than a layer has)."""
+"""How many of the last calls are compared with earlier ones (a choice: more than a layer has)."""
 
 _NAMED_MOST = 64
-"""Hosts to be tested, where nothing tells more (a choice: a scenario of some minutes)."""
+"""The most hosts that are proposed for tests (a choice: a scenario of some minutes)."""
 
 
 def judge_hang(evidence: JobEvidence) -> Hang:
-    """The verdict on all evidence together; each trace of a rank in a group is there once but for those of NCCL RAS."""
+    """Judge all evidence together; it holds one trace per rank and group, but several where NCCL RAS was asked."""
     evidence = replace(evidence, ranks=evidence.ranks.union(*(trace.members for trace in evidence.traces)))
     groups = grouped(evidence.traces, lambda trace: trace.group)
     notes = list(evidence.notes)
@@ -84,7 +87,7 @@ def judge_hang(evidence: JobEvidence) -> Hang:
 
 
 def _of_one_job(traces: Sequence[RankTrace]) -> list[RankTrace]:
-    """Those whose calls are near in time to the others' calls of the same number."""
+    """Return the traces whose calls are near in time to the other ranks' calls of the same number."""
 
     def timed(trace: RankTrace) -> list[tuple[int, int]]:
         return [(number, call.at_ns) for number, call in trace.calls.items() if call.at_ns is not None]
@@ -96,18 +99,18 @@ def _of_one_job(traces: Sequence[RankTrace]) -> list[RankTrace]:
     ]
 
 
-_StuckGroup = tuple[Standstill, list[HangSuspect]]  # where a group stands still, and who may be why
+_StuckGroup = tuple[Standstill, list[HangSuspect]]  # where a group stands still, and the ranks that may cause it
 
 
 def _standstill(group: str, traces: Sequence[RankTrace], members: frozenset[int]) -> _StuckGroup | None:
-    """The first collective with something wrong, and who is to blame; None where all ranks report that all is over."""
+    """Return the first collective with something wrong, and the suspects; None if all ranks report that all is over."""
     if not traces:
         return None
     silent = members - {trace.rank for trace in traces}
     first, last = min(min(one.open, one.called) for one in traces), max(one.called for one in traces)
     numbers = {number for one in traces for number in (one.called, one.called + 1, one.open, *one.calls)}
     before: list[object] = []
-    earlier = None  # a call that differs and is over all the same: it matters where the job stands still after it
+    earlier = None  # calls that differ and are over all the same: they matter if the job stands still after them
     for number in sorted(number for number in numbers if number <= last):
         calls = {one.rank: one.calls[number] for one in traces if number in one.calls}
         states = {one.rank: _state(one, number) for one in traces if one.called >= number}
@@ -125,7 +128,7 @@ def _standstill(group: str, traces: Sequence[RankTrace], members: frozenset[int]
             tuple(waiting),
             tuple(rank for rank in states if rank not in waiting),
             tuple(sorted(silent)),
-            # Where nobody waits in it and others went on, who did not call it left a dump of an earlier time.
+            # If nobody waits in it and others went on, a rank that did not call it left an older dump.
             certain=not absent or bool(waiting) or not any(_went_on(one, number) for one in traces),
         )
         if odd and earlier is None:
@@ -148,13 +151,13 @@ def _state(trace: RankTrace, number: int) -> CallState:
 
 def _odd(calls: Mapping[int, Call], before: Sequence[object], *, unknown: int) -> tuple[frozenset[int], bool]:
     """
-    The ranks whose call differs from what it should be, and whether that is certain; all where nobody can tell.
+    Return the ranks whose call differs from the right one, and whether that is certain; all if nothing tells.
 
-    It should be what most ranks call, and what came *before* after the same calls: training repeats itself.
+    The right call is what most ranks call, or what followed the same calls *before*: training repeats itself.
     """
     ways = Counter(call.alike for call in calls.values()).most_common()
     if len(ways) < 2 or all(call.state is CallState.COMPLETED for call in calls.values()):
-        return frozenset(), False  # ranks may well bring unequal parts to what is completed
+        return frozenset(), False  # ranks may bring unequal parts to a collective that completes
     followed = {way: _followed(way, before) for way, _ in ways}
     longest = [way for way in followed if followed[way] == max(followed.values())]
     repeats = longest[0] if len(longest) == 1 else None
@@ -165,7 +168,11 @@ def _odd(calls: Mapping[int, Call], before: Sequence[object], *, unknown: int) -
 
 
 def _followed(way: object, before: Sequence[object]) -> int:
-    """How many of the last calls once came before such a call, at most ``_REPEATED``; 0 where there was none such."""
+    """
+    Return how many of the last calls also came before an earlier call of the kind *way*.
+
+    One is added, so 0 means that there was no such call; at most ``_REPEATED`` + 1.
+    """
     most = 0
     for at in (at for at, one in enumerate(before) if one == way):
         same = 0
@@ -191,7 +198,7 @@ def _different(
 def _awaited(
     standing: Standstill, absent: Iterable[RankTrace], states: Mapping[int, CallState]
 ) -> Iterator[HangSuspect]:  # fmt: skip
-    """Who did not call it, who tells nothing; where all called it, who did not come as far as others."""
+    """Yield the absent ranks, then the silent ones; if all ranks called it, those that came less far than others."""
     outcome = Outcome.FAIL if standing.certain else Outcome.INCONCLUSIVE
     at = standing.group, standing.number
     for one in absent:
@@ -211,7 +218,7 @@ def _words(call: Call) -> str:
 
 
 def _counted(group: str, traces: Sequence[RankTrace], furthest: int) -> _StuckGroup | None:
-    """The same of what NCCL RAS counted; None where a later answer shows that the job goes on."""
+    """Do as ``_standstill`` for the counts of NCCL RAS; return None if a later answer shows that the job goes on."""
     times = sorted({trace.at_s for trace in traces if trace.at_s is not None})
     frozen = bool(times) and times[-1] - times[0] >= FROZEN_S
     latest = {trace.rank: trace for trace in sorted(traces, key=lambda one: one.at_s or 0.0)}
@@ -226,10 +233,10 @@ def _counted(group: str, traces: Sequence[RankTrace], furthest: int) -> _StuckGr
 
 def _causes(found: Sequence[_StuckGroup], evidence: JobEvidence, *, all_known: bool) -> list[HangSuspect]:
     """
-    Without ranks that are absent because they wait in another group, or because a peer of theirs went away.
+    Return the suspects without absent ranks that wait in another group, or that gave up because a peer went away.
 
-    All of them where each waits for another. While a rank of the job tells nothing, or there may be more ranks, an
-    absent one is not certain.
+    If each waits for another, return all of them. An absent rank is not certain while a rank of the job is silent, or
+    the job may have more ranks.
     """
     everyone = [one for _, suspects in found for one in suspects]
     unheard = not all_known or evidence.ranks - {trace.rank for trace in evidence.traces}
@@ -247,14 +254,14 @@ def _causes(found: Sequence[_StuckGroup], evidence: JobEvidence, *, all_known: b
 
 
 def _unreached(evidence: JobEvidence) -> list[HangSuspect]:
-    """What NCCL RAS says of processes that it does not reach."""
+    """Return suspects for the processes that NCCL RAS reports as dead, or that it does not reach."""
     dead = [HangSuspect(HangKind.DEAD, Outcome.FAIL, rank) for rank in sorted(evidence.dead)]
     lost = sorted(evidence.lost - evidence.dead)
     return dead + [HangSuspect(HangKind.SILENT, Outcome.INCONCLUSIVE, rank, said="its process") for rank in lost]
 
 
 def _placed(suspects: Iterable[HangSuspect], places: Mapping[int, Place]) -> list[HangSuspect]:
-    """Of each rank, or host, the worst that is said, certain ones first, with host and RNICs as far as known."""
+    """Keep the worst suspect of each rank or host, certain ones first; add host and RNICs as far as known."""
     kinds = list(HangKind)
     kept: dict[object, HangSuspect] = {}
     for one in sorted(suspects, key=lambda one: (-one.outcome.rank, kinds.index(one.kind), one.rank or 0)):
@@ -270,9 +277,9 @@ def _next(
     suspects: Sequence[HangSuspect], standing: Sequence[Standstill], evidence: JobEvidence
 ) -> tuple[tuple[str, ...], tuple[PairTest, ...]]:  # fmt: skip
     """
-    The hosts to test, and with whom: neighbours in the order of ranks, in which NCCL's rings go from host to host.
+    Return the hosts to test, and pair tests with their neighbours in rank order, as NCCL's rings go from host to host.
 
-    They are those of certain suspects, else of all suspects, else all that wait.
+    The hosts are those of certain suspects, else of all suspects, else all that wait.
     """
     sure = [one for one in suspects if one.outcome is Outcome.FAIL] or suspects
     ranks = standing[0].order if standing else sorted(evidence.places)

@@ -1,11 +1,11 @@
 """
-What the failures of a fleet mean for a training job: mean time to failure, time that counts, longer steps.
+What the failures of a fleet mean for a training job: mean time to failure, effective training time, longer steps.
 
-Formulas of Kokolis et al., "Revisiting Reliability in Large-Scale Machine Learning Research Clusters" (arXiv
-2410.21680, HPCA 2025). They claim 5 % of a Monte Carlo simulation up to about 8,000 GPUs.
+The formulas are those of Kokolis et al., "Revisiting Reliability in Large-Scale Machine Learning Research Clusters"
+(arXiv 2410.21680, HPCA 2025). They claim to be within 5 % of a Monte Carlo simulation up to about 8,000 GPUs.
 
-Nothing is made up: a rate is a count over a time in which somebody looked. Where no failure was seen, the rate is only
-known to be below a bound, and so is everything that follows from it.
+Nothing is assumed: a rate is a count divided by the time in which hosts were watched. If no failure was seen, only a
+bound of the rate is known, and so only a bound of everything that follows from it.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from fabric.runs.samples import End, LinkSamples
 DAY_S = 86_400.0
 
 RESTART_S, WRITE_S = 300.0, 300.0
-"""How long a job takes to start again, and to write a checkpoint: the paper's 5 minutes each."""
+"""How long a job takes to restart, and to write a checkpoint: the paper's 5 minutes each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """How often something happened to a fleet's hosts: *count* times in *host_days* of looking, to which *hosts*."""
+    """How often a fleet's hosts failed: *count* times in *host_days* of watching; *hosts* are those that failed."""
 
     count: int
     host_days: float
@@ -48,34 +48,34 @@ class Observed:
     @property
     def per_host_day(self) -> float:
         """
-        Events per host and day; with none seen, the rate that is not exceeded with 95 % confidence.
+        Return failures per host and day; if none was seen, the upper bound of the rate with 95 % confidence.
 
-        No event in T has probability exp(-rate T) (Poisson): at rate 3 / T that is 5 % ("rule of three", Hanley and
-        Lippman-Hand, JAMA 1983; exactly -ln 0.05 = 2.996).
+        The probability of no event in a time T is exp(-rate T) (Poisson): 5 % at rate 3 / T ("rule of three", Hanley
+        and Lippman-Hand, JAMA 1983; exactly -ln 0.05 = 2.996).
         """
         return self.count / self.host_days if self.count else -log(1 - CONFIDENCE) / self.host_days
 
     @property
     def is_bound(self) -> bool:
-        """Whether the rate is only known to be no more than that."""
+        """Return whether ``per_host_day`` is only an upper bound."""
         return self.count == 0
 
 
 def mttf_s(hosts: float, per_host_day: float) -> float:
-    """Mean time to failure of a job, seconds: 1 / (hosts x rate), for failures that are independent."""
+    """Return the mean time to failure of a job, seconds: 1 / (hosts x rate), for independent failures."""
     return DAY_S / (hosts * per_host_day)
 
 
 def best_interval_s(mttf: float, write_s: float) -> float:
-    """The checkpoint interval that loses least: sqrt(2 x write x MTTF) (Young 1974, Daly 2006)."""
+    """Return the checkpoint interval that loses least: sqrt(2 x write x MTTF) (Young 1974, Daly 2006), seconds."""
     return sqrt(2 * write_s * mttf)
 
 
 def expected_ettr(mttf: float, *, restart_s: float, every_s: float, write_s: float = 0.0) -> float:
     """
-    Expected effective training time ratio: (1 - (restart + interval / 2) / MTTF) / (1 + write / interval).
+    Return the expected effective training time ratio: (1 - (restart + interval / 2) / MTTF) / (1 + write / interval).
 
-    Each failure costs the restart and half an interval of work. 0 where the formula, a first-order one, falls below.
+    Each failure costs the restart and half an interval of work. The formula is of first order; below 0 it returns 0.
     """
     return max(0.0, (1 - (restart_s + every_s / 2) / mttf) / (1 + write_s / every_s))
 
@@ -84,9 +84,10 @@ def training_impact(
     gpus: int, hosts: int, failures: Observed | None, *, retained: float | None = None
 ) -> TrainingImpact:
     """
-    What follows for a job on so many GPUs and hosts from measured failures, and from what a fault left (*retained*).
+    Work out the impact on a job over *gpus* GPUs and *hosts* hosts from the failures that were measured.
 
-    It writes checkpoints as often as is best. Flaps that a job survives are no failures: they cost a stall.
+    *retained* is the share of bandwidth that the worst fault left, None if there was none. The job writes checkpoints
+    at the best interval. Flaps that a job survives are no failures: they cost a stall.
     """
     stretched = [] if retained is None else [_stretched(retained)]
     if failures is None or failures.host_days <= 0:
@@ -110,7 +111,11 @@ def training_impact(
 
 
 def _stretched(retained: float) -> str:
-    """How much of a step waits for the network is not known: from none of it to all of it (1 / retained)."""
+    """
+    Return a line about longer steps: up to 1 / *retained* times as long.
+
+    How much of a step waits for the network is not known: anything from none of it to all of it.
+    """
     text = f"the worst fault made here left {retained:.0%} of the bandwidth"
     if retained <= 0:
         return f"{text}: jobs that use it stand still"
@@ -128,10 +133,10 @@ def watched(
     shared: Mapping[str, Collection[str]],
 ) -> Observed | None:
     """
-    Failures of hosts while they were watched, from every phase that ran often enough and altered nothing.
+    Count the failures of hosts while they were watched, in every phase that ran often enough and altered nothing.
 
-    None where there is no such phase. *shared*: by parts that failed the hosts behind each. Of those that fail in one
-    round it is the part that failed.
+    Return None if there is no such phase. *shared* gives, by part that failed, the hosts behind it: if these fail in
+    one round, that counts as one failure, of the part.
     """
     phase_rounds = repeated((), phases)
     ran = begun((probe for probe in probes if probe.phase in phase_rounds), results)
@@ -152,9 +157,10 @@ def watched(
 
 def downs(samples: Samples, links: LinkSamples | None = None, changes: Changes = ()) -> dict[frozenset[End], int]:
     """
-    How often each link went down, but for changes of ours, by its ends as far as they were counted.
+    Return how often each link went down, without what our own changes explain, by the ends of the link.
 
-    Of ports of hosts and of cables between switches, each once: both ends count the same.
+    Links are ports of hosts and cables between switches. Each counts once: its ends see the same flaps, so the larger
+    count is taken.
     """
     links = links or LinkSamples()
     own, partners = windows_of(changes), dict(links.both_ways)
@@ -171,7 +177,11 @@ def downs(samples: Samples, links: LinkSamples | None = None, changes: Changes =
 def _watch(
     rounds: Sequence[Sequence[_Ran]], last_well: Mapping[str, float], shared: Mapping[str, Collection[str]]
 ) -> Iterator[tuple[str, float, tuple[float, str] | None]]:
-    """Hosts, for how long each was watched, and the failure that ended it: when its round ended, and the part."""
+    """
+    Yield, for each host and round, how long it was watched (seconds) and the failure that ended that, or None.
+
+    A failure is the time at which its round ended, and the part that failed.
+    """
     well_since: dict[str, float] = {}
     for ran in rounds:
         well = {host for probe, result in ran if result.outcome is None for host in probe.hosts}
@@ -190,7 +200,7 @@ def _watch(
 
 
 def _failed(bad: Iterable[_Ran], last_well: Mapping[str, float]) -> set[str]:
-    """The fewest hosts that explain what went badly: of several that explain as much the first by name."""
+    """Return the fewest hosts that explain the bad probes, found greedily; among equals the first by name wins."""
     open_ = [_accused(probe, result, last_well) for probe, result in bad]
     failed = {hosts[0] for hosts in open_ if len(hosts) == 1}
     while open_ := [hosts for hosts in open_ if hosts and failed.isdisjoint(hosts)]:
@@ -200,7 +210,7 @@ def _failed(bad: Iterable[_Ran], last_well: Mapping[str, float]) -> set[str]:
 
 
 def _accused(probe: Probe, result: ProbeResult, last_well: Mapping[str, float]) -> tuple[str, ...]:
-    """The hosts of which one failed; none where we could not measure for once."""
+    """Return the hosts of which one failed; none if the probe only could not be measured this once."""
     if result.outcome is Outcome.FAIL and result.named is not None:
         return (Part.of(result.named.component).host,)
     lost = result.error_host if result.outcome is Outcome.ERROR else None
@@ -219,7 +229,7 @@ def impact_of(
     changes: Changes,
     effects: Sequence[ChangeEffect],
 ) -> TrainingImpact | None:
-    """What a run means for a job over all GPUs of its hosts; None where they have none."""
+    """Work out what a run means for a job over all GPUs of its hosts; None if they have no GPUs."""
     gpus = sum(len(topology.hosts[host].platform.gpus) for host in seen.hosts)
     if not gpus:
         return None
@@ -231,11 +241,11 @@ def impact_of(
     if failures is None or impact.mttf_s is None:
         return impact
     found = downs(seen.samples, seen.links, changes)
-    # A host that fails takes its links with it.
+    # A host that fails takes its links down: do not count those flaps again.
     besides = sum(count for ends, count in found.items() if failures.hosts.isdisjoint(host for host, _ in ends))
     if not found:
         note = "links that went down were not counted: without sample:"
-    elif besides:  # no probe died of them; what they would cost a job that dies of each
+    elif besides:  # no probe died of these flaps: show what they cost a job that dies of each
         died = training_impact(gpus, len(seen.hosts), Observed(failures.count + besides, failures.host_days))
         many = f"{counted(besides, 'link')} went down besides and no probe died of it"
         note = f"{many}; a job that does: MTTF {(died.mttf_s or inf) / 3600:.1f} h, ETTR {died.ettr or 0.0:.2f}"

@@ -1,1 +1,1 @@
-"""What was measured while the fabric was changed on purpose."""
+"""Judging what was measured while the fabric was changed on purpose."""

@@ -1,9 +1,9 @@
 """
 What each change did to bandwidth, whether or not anything was expected of it.
 
-The course of a phase in time: its probes as levels, each relative to the median of its own key before any change. A
-probe is one level for all of its duration: what happens within it is averaged, so nothing is known more finely than
-the spacing of the probes.
+The course of a phase is its probes as levels over time, each relative to the median of its own key before any change.
+A probe is one level for its whole duration: it averages what happens within it, so the spacing of the probes is the
+resolution in time.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from fabric.model.scenario import Phase
 from fabric.model.verdict import ChangeEffect, WindowEffect
 
 KEPT = 1 - COLLECTIVE_FLOOR
-"""From this share of what was before on a bandwidth counts as kept: what is lost by less is not acted upon anywhere."""
+"""Bandwidth counts as kept from this share of the earlier bandwidth on: nobody acts upon a smaller loss."""
 
 
 @dataclass(frozen=True, slots=True)
 class CourseLevel:
-    """One probe: what it carried (0: the transport gave it up), and what was carried before; executor's seconds."""
+    """One probe: what it carried (0: the transport gave up), and its reference before; times in executor's seconds."""
 
     key: SampleKey
     started_s: float
@@ -37,17 +37,17 @@ class CourseLevel:
 
     @property
     def share(self) -> float:
-        """Of the bandwidth before."""
+        """Return the share of the earlier bandwidth that it carried."""
         return self.gbps / self.before_gbps
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseCourse:
     """
-    The levels of one phase, by time of ending; *before* counts those that ended before the first change.
+    The levels of one phase, ordered by end time; *before* counts those that ended before the first change.
 
-    *reference* names what the levels are relative to: "before it", or the phases used instead; empty: nothing was.
-    *spacing_s* is the median time from one end to the next of the same key; None with one sample a key.
+    *reference* names what the levels are relative to: "before it", or the phases used instead; empty if there are no
+    levels. *spacing_s* is the median time from one end to the next of the same key; None with one sample per key.
     """
 
     levels: tuple[CourseLevel, ...]
@@ -56,7 +56,7 @@ class PhaseCourse:
     spacing_s: float | None
 
     def during(self, windows: Sequence[Window]) -> list[CourseLevel]:
-        """Those of which some part was within a window."""
+        """Return the levels that overlap one of the windows."""
         return [
             level
             for level in self.levels
@@ -67,11 +67,11 @@ class PhaseCourse:
 @dataclass(frozen=True, slots=True)
 class WindowCourse:
     """
-    How one window showed, seconds; *lost_s* after its begin a sample was below, None: none was.
+    How bandwidth went in and after one window; times in seconds.
 
-    What is asked (back again, or felt at all) was seen *seen_s* after the moment from which it counts, at the end of
-    the sample that showed it; None: it was not. It was certainly not so *not_before_s* after it. *after* counts the
-    samples that began later.
+    *lost_s* after the window's begin the first sample with a loss ended; None if there was none. Bandwidth was seen
+    back *seen_s* after the moment from which time counts, at the end of the sample that showed it; None if it was not.
+    Until *not_before_s* after that moment it was certainly not back. *after* counts the samples that began later.
     """
 
     lost_s: float | None
@@ -84,9 +84,10 @@ def backs(
     course: PhaseCourse, windows: Sequence[Window], fraction: float, *, holds: bool = False
 ) -> list[WindowCourse]:
     """
-    What became of each window of one change: when every key that had lost was back, until the next one's begin.
+    Return for each window of one change when every key that had lost was back, until the next window begins.
 
-    It counts from a window's end; where the change *holds*, from its begin, while it is in force, and for good.
+    Time counts from the end of a window. If the change *holds*, it counts from the window's begin, and bandwidth must
+    then stay back while the change is in force.
     """
     ends = [*(window.began_s for window in windows[1:]), inf]
     found = []
@@ -96,7 +97,7 @@ def backs(
         of_keys = grouped(meanwhile, lambda level: level.key).values()
         courses = [_key_back(levels, window, from_s, fraction, holds=holds) for levels in of_keys]
         lost = [one.lost_s for one in courses if one.lost_s is not None]
-        # Keys that lost nothing (pairs elsewhere in the network) say nothing of how long the others took.
+        # Keys that lost nothing (pairs elsewhere in the network) say nothing of how long other keys took.
         telling = [one for one in courses if one.lost_s is not None or one.not_before_s > -inf] or courses
         seen = [one.seen_s for one in telling if one.seen_s is not None]
         found.append(
@@ -114,9 +115,9 @@ def _key_back(
     levels: Sequence[CourseLevel], window: Window, from_s: float, fraction: float, *, holds: bool
 ) -> WindowCourse:
     """
-    One key, until the first sample that shows it back: what comes later has other causes, unless the change *holds*.
+    Do as ``backs`` for one key and window, up to the first sample that shows it back.
 
-    *not_before_s* is minus infinity where it was never below.
+    Later losses have other causes, unless the change *holds*. *not_before_s* is minus infinity if the key never lost.
     """
     good = [level.started_s >= from_s and level.share >= fraction for level in levels]
     relevant = levels if holds or True not in good else levels[: good.index(True) + 1]
@@ -137,7 +138,7 @@ def _medians(samples: Iterable[Sample]) -> dict[SampleKey, float]:
 
 
 def _level(sample: Sample, reference_gbps: float | None) -> CourseLevel | None:
-    """None for what is no sample of the network: never run, an error of ours, or nothing to compare with."""
+    """Return the level of a sample; None if it never ran, was an error of ours, or has no reference."""
     result, gbps = sample.result, 0.0 if sample.gave_up else sample.value_gbps
     if result is None or gbps is None or reference_gbps is None:
         return None
@@ -146,14 +147,14 @@ def _level(sample: Sample, reference_gbps: float | None) -> CourseLevel | None:
 
 CLIFF = "7e-4", "2e-3"
 """
-Raw bit error ratio between which RS(544,514) ("KP4") goes from repairing nearly every codeword to none worth having.
+The raw bit error ratios up to which RS(544,514) ("KP4") repairs nearly every codeword, and from which too few to help.
 
-At 7e-4 a packet in 60,000 is lost, at 1e-3 one in 900, at 2e-3 half of them (binomial model, sim/phy/quality.py).
+At 7e-4 one packet in 60,000 is lost, at 1e-3 one in 900, at 2e-3 half of them (binomial model, sim/phy/quality.py).
 """
 
 
 def corrected(change: Change) -> str:
-    """What forward error correction makes of a ``ber`` change, in words; empty when it does not hide it."""
+    """Return a note that forward error correction hides a ``ber`` change; empty if it does not."""
     ber = change.spec.raw_ber
     if not ber or float(ber) >= float(CLIFF[0]):
         return ""
@@ -165,10 +166,10 @@ def windows_report(
     phases: Sequence[Phase], probes: Sequence[Probe], results: Results, changes: Changes
 ) -> tuple[ChangeEffect, ...]:
     """
-    One effect for each change, in the same order.
+    Return one effect for each change, in the same order.
 
-    Where a change holds from before the first probe there is nothing before it in its phase: then phases of the same
-    matrix values in which no fault was made are taken instead; not for a toggle, which holds in those as well.
+    A change that holds from before the first probe has nothing before it in its phase. Then phases of the same matrix
+    values without a fault are the reference. A toggle has no measured effect: it holds in those phases as well.
     """
     if not changes:
         return ()
@@ -179,9 +180,10 @@ def windows_report(
 
 def phase_course(name: str, phases: Sequence[Phase], listed: Sequence[Sample], changes: Changes) -> PhaseCourse:
     """
-    The course of one phase, relative to what was before its first fault (under the routing that it asks for).
+    Return the course of one phase, relative to what it measured before its first fault.
 
-    When nothing was measured before that, levels are relative to other phases under the same routing without a fault.
+    If it measured nothing before that, levels are relative to other phases of the same matrix values (such as routing)
+    without a fault.
     """
     faults = [one for one in changes if one.change.is_fault]
     windows = [window for one in faults if one.change.phase == name for window in one.windows]
@@ -205,9 +207,9 @@ def phase_course(name: str, phases: Sequence[Phase], listed: Sequence[Sample], c
 
 def _gbps(during: Sequence[CourseLevel]) -> tuple[float, float] | None:
     """
-    The median bandwidth during and before, Gb/s, of the samples that have a share.
+    Return the median bandwidth during and before, Gb/s, over the samples that carried something.
 
-    None where they are of different sizes or kinds, whose middle would say nothing.
+    Return None if they are of different sizes or kinds: their median would say nothing.
     """
     measured = [level for level in during if level.gbps]
     if not measured or len({(level.key.kind, level.key.name, level.key.size_bytes) for level in during}) > 1:

@@ -1,20 +1,20 @@
 """
-What a scenario expects of a fabric that is changed on purpose, against what was measured, and what its probes count.
+Judging expectations of a fabric that is changed on purpose, and how the probes of altered phases count.
 
-Ratios are judged in ``ratio.py``; here whether bandwidth came back in time after each change of a phase, or fell, and
-how a phase ended.
+``ratio.py`` judges ratios. This file judges whether bandwidth came back in time after each change of a phase, and
+whether a phase completed.
 
-A fault that we made is not the fabric's: while one was in force no limit applies, nobody is blamed, and a transport
-that gave up is an observation. What such a probe is worth only an expectation can say:
+A fault that we made is not the fabric's. While one was in force no limit applies, no part is blamed, and a transport
+that gave up is an observation. Only an expectation can judge such a probe:
 
-- covered by an expectation: PASS, "judged by what is expected"; the expectation has its own outcome, which counts for
-  the whole, so nothing bad is lost, and a run whose expectations all hold ends PASS;
-- covered by none: INCONCLUSIVE, "altered on purpose, and nothing says what to expect";
-- of a phase whose change was refused, failed or lost: ERROR, "not measured as asked", whatever it measured.
+- If an expectation covers it: PASS, "judged by what is expected". The expectation has its own outcome, which counts
+  for the run, so nothing bad is lost, and a run whose expectations all hold ends PASS.
+- If none covers it: INCONCLUSIVE, "altered on purpose, and nothing says what to expect".
+- If a change of its phase was refused, failed or lost: ERROR, "not measured as asked", whatever it measured.
 
-What a transport cannot explain (wrong results, a dead GPU, a host that is silent) stays what it is, without a suspect:
-with the fabric altered its cause cannot be told. Probes of healthy phases that are compared, and have no limit in any
-baseline, are covered too; where there is a limit it counts as always.
+A result that no transport explains (wrong results, a dead GPU, a silent host) keeps its outcome, but names no suspect:
+with the fabric altered its cause cannot be told. Probes of healthy phases that are compared and have no limit in any
+baseline are covered too; if they have a limit, it counts as always.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ NOT_AS_ASKED = ("refused", "failed", "lost")
 
 
 def state_text(result: ChangeResult) -> str:
-    """``degraded/ber.x refused: its host runs a job``."""
+    """Return a text such as ``degraded/ber.x refused: its host runs a job``."""
     return f"{result.change.change_id} {result.state}{f': {result.reason}' if result.reason else ''}"
 
 
 def not_in_force(phase: Phase, changes: Changes) -> str:
-    """Why a phase was not, or not surely, what was asked for; empty when all its changes were made and taken back."""
+    """Return why a phase was perhaps not as asked for; empty if all its changes were made and taken back."""
     own = [result for result in changes if result.change.phase == phase.name]
     for result in own:
         if result.state != "reverted":
             return state_text(result)
-    # Adaptive routing for the job alone is an environment variable: nothing is altered, and nothing written.
+    # Adaptive routing for one job alone is an environment variable: it alters nothing, so it has no result.
     altering = [spec for spec in phase.changes if spec.alters]
     return f"{phase.name} was not reached" if altering and not own else ""
 
@@ -61,10 +61,10 @@ UNEXPECTED = "altered on purpose, and nothing says what to expect"
 @dataclass(frozen=True, slots=True)
 class Alterations:
     """
-    Phases by what was done to them.
+    The phases that were altered.
 
-    *faulty*: a fault was in force; *troubled*: a change did not end as asked, or may still be live; *not_as_asked*:
-    those whose measurements are therefore worth nothing, and why.
+    *faulty*: a fault was in force. *troubled*: a change did not end as asked, or may still be live. *not_as_asked*: the
+    phases whose measurements are worth nothing because of that, each with the reason.
     """
 
     faulty: frozenset[str]
@@ -73,10 +73,10 @@ class Alterations:
 
 
 def alterations(changes: Changes) -> Alterations:
-    """What was changed in which phase."""
+    """Sort the phases by what the changes did to them."""
     bad = [result for result in changes if result.state in NOT_AS_ASKED]
     return Alterations(
-        # Seen in force, or nobody knows that it was not.
+        # The fault was seen in force, or nobody knows that it was not.
         faulty=frozenset(
             result.change.phase
             for result in changes
@@ -89,9 +89,9 @@ def alterations(changes: Changes) -> Alterations:
 
 def unblamed(probes: Sequence[Probe], verdicts: Verdicts, altered: Alterations) -> set[str]:
     """
-    The ids of the probes from which no suspect is made.
+    Return the ids of the probes from which no suspect is made.
 
-    Where only a toggle went wrong, what a tool itself calls bad is still the fabric's.
+    If only a toggle went wrong, a FAIL is still the fabric's.
     """
     return {
         probe.probe_id
@@ -104,7 +104,7 @@ def unblamed(probes: Sequence[Probe], verdicts: Verdicts, altered: Alterations) 
 def as_altered(
     probes: Sequence[Probe], verdicts: Verdicts, results: Results, altered: Alterations, covered: AbstractSet[str]
 ) -> dict[str, ProbeVerdict]:
-    """The verdicts, each as it counts when some phases were altered; the others unchanged."""
+    """Return the verdicts, with those of altered phases and of *covered* probes as they count for the run."""
     found = dict(verdicts)
     if not (altered.faulty or altered.not_as_asked or covered):
         return found
@@ -144,11 +144,11 @@ def judge_time(
     expected: ExpectedRecovery, phases: Sequence[Phase], samples: Sequence[Sample], changes: Changes
 ) -> ExpectationVerdict:
     """
-    The worst of all windows of all changes of the phase, in every round.
+    Judge whether bandwidth came back in time: the worst of all windows of all changes of the phase, in every round.
 
-    PASS when a sample that began after the window, and reached the share, had ended in time. FAIL when one that began
-    later than that still had not reached it (or the transport gave up later than that). INCONCLUSIVE when the samples
-    are too far apart to tell, or there are none before or after.
+    PASS if a sample that began after the window, and reached the share, ended in time. FAIL if a sample that began
+    after that time had still not reached it (or the transport gave up after it). INCONCLUSIVE if the samples are too
+    far apart to tell, or there are none before or after.
     """
     text = words(expected)
     names = [phase.name for phase in selected(expected.phase, phases)]
@@ -171,7 +171,7 @@ def judge_time(
 
 
 def _judged(expected: ExpectedRecovery, course: PhaseCourse, result: ChangeResult) -> Iterator[_Found]:
-    """Each time that one change was in force."""
+    """Yield a verdict for each window in which one change was in force."""
     who, fraction = result.change.change_id, expected.fraction
     if not result.windows or course.before == 0:
         late = "no sample before it: let it begin later (at:)"
@@ -206,9 +206,9 @@ def judge_expectations(
     expect: Sequence[Expectation], phases: Sequence[Phase], probes: Sequence[Probe], results: Results, changes: Changes
 ) -> tuple[ExpectationVerdict, ...]:
     """
-    One verdict each, in the order of *expect*.
+    Return one verdict per expectation, in the order of *expect*.
 
-    Where a change of a phase was not made as asked, or may still be live, nothing is concluded from that phase:
+    If a change of a phase was not made as asked, or may still be live, nothing is concluded from that phase:
     INCONCLUSIVE, never PASS or FAIL.
     """
     listed = list(samples(probes, results)) if expect else []
@@ -232,7 +232,7 @@ def judge_expectations(
 
 
 def covered(expect: Sequence[Expectation], phases: Sequence[Phase], probes: Sequence[Probe]) -> set[str]:
-    """The ids of the probes that some expectation judges, both sides of a comparison."""
+    """Return the ids of the probes that some expectation judges, on both sides of a comparison."""
     names = gathered(
         (phase.name, expected.probe if isinstance(expected, ExpectedRatio) else None)
         for expected in expect
@@ -247,9 +247,10 @@ def _judge_end(
     expected: ExpectedEnd, probes: Sequence[Probe], results: Results, altered: AbstractSet[str]
 ) -> ExpectationVerdict:
     """
-    Of what was not measured for another reason than the transport, nothing is concluded.
+    Judge whether a phase completed, or was given up by the transport.
 
-    Probes of hosts that were left out do not count, where everybody else and the *altered* hosts were measured.
+    No PASS is concluded if a probe was not measured for another reason. Probes of hosts that were left out do not
+    count, if all other hosts and the *altered* ones were measured.
     """
     probes, without = _asked_of(probes, results, altered)
     text, n = words(expected), len(probes)
@@ -275,9 +276,9 @@ def _judge_end(
 
 def _asked_of(probes: Sequence[Probe], results: Results, altered: AbstractSet[str]) -> tuple[Sequence[Probe], str]:
     """
-    The probes without those that were SKIPPED because a host was left out, and what is said of that.
+    Return the probes without those SKIPPED because a host was left out, and a text about them.
 
-    All of them, where somebody who could have been measured with another was not, or a host that was altered.
+    Return all probes if a host that was not left out took part in none of the others, or if an *altered* host did not.
     """
     kept = [p for p in probes if p.probe_id not in results or results[p.probe_id].outcome is not Outcome.SKIPPED]
     asked, taking_part = ({host for probe in some for host in probe.hosts} for some in (probes, kept))

@@ -1,21 +1,20 @@
 """
-Whether a statistic of one phase, or of one over another's, is what was expected, with a 95 % confidence interval.
+Judging a statistic of one phase, or the ratio of two phases' statistics, with a 95 % confidence interval.
 
-Of bandwidth **the number** is the ratio of geometric means: half and double cancel out, it is the same for every order
-of keys, and 1/ratio is the ratio the other way round.
+**The number** for bandwidth is the ratio of geometric means: half and double cancel out, the order of keys does not
+matter, and 1/ratio is the ratio the other way round.
 
-**cv, p5, slowest/median** are of the members of a phase (rings, pairs), each by its median in a round, and need three
-rounds. p5 and the slowest are of these very members. Whoever all rounds rank last was also unlucky in them, so that is
-too little; whoever all other rounds rank last need not be the last, so that is too much in this one: the interval's
-lower end is of the one, its upper end of the other. cv is without the rounds' own noise, and of the kind of members:
-others would have another.
+**cv, p5, slowest/median** are statistics over the members of a phase (rings, pairs), each by its median in a round.
+They need three rounds. p5 and the slowest are about these very members, ranked in two ways. The member that ranks last
+over all rounds was also unlucky in them, so its level is too low. The member that ranks last over all other rounds need
+not be the last, so its level in this round is too high. The first gives the lower end of the interval, the second the
+upper end. cv excludes the noise of rounds, and is about the kind of members: other members would have another cv.
 
-**The two sides** are alike: the same measurements in every pass of either. Of many measurements (the pairs of
-``concurrent_rings``, several sizes) those of one pass are no samples of each other: they are exactly the pairs that
-were asked about, and they share the network, so that what one gains another loses. 32 pairs measured once are one
-sample.
+**The two sides** hold the same measurements in every pass. Many measurements of one pass (the pairs of
+``concurrent_rings``, several sizes) are not independent samples: they are exactly the pairs that were asked about, and
+they share the network, so what one gains another loses. 32 pairs measured once are one sample.
 
-**The interval**: ``fabric/judge/normal/interval.py``.
+**The interval** is computed in ``fabric/judge/normal/interval.py``.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ from fabric.model.text import counted, size_text
 from fabric.model.verdict import ExpectationVerdict
 
 Pass = tuple[int, str, int]
-"""Round, phase and repetition: every key is measured once in it."""
+"""A pass through all keys, each measured once: round, phase and repetition."""
 
 _Passes = Mapping[Pass, Mapping[SampleKey, Sample]]
 
@@ -59,9 +58,9 @@ _Passes = Mapping[Pass, Mapping[SampleKey, Sample]]
 @dataclass(frozen=True, slots=True)
 class SampledSide:
     """
-    What one side measured, Gb/s, by pass and in the order of the *keys*; passes that have not all of them are left out.
+    What one side measured, Gb/s, by pass; *keys* is the number of values of each pass, incomplete ones are left out.
 
-    *gave_up*: the samples that the transport did not carry to the end.
+    *gave_up*: the samples that the transport gave up.
     """
 
     keys: int
@@ -69,37 +68,37 @@ class SampledSide:
     gave_up: tuple[Sample, ...]
 
     def means(self) -> dict[int, list[float]]:
-        """The geometric mean of each pass, by round."""
+        """Return the geometric mean of each pass, by round."""
         return gathered((number, geometric_mean(values)) for (number, _, _), values in self.passes.items())
 
     def levels(self, rounds: Sequence[int]) -> np.ndarray:
-        """The median of each measurement (columns) in each of these rounds (rows)."""
+        """Return the median of each measurement (columns) in each of these rounds (rows)."""
         rows = [[values for (one, _, _), values in self.passes.items() if one == number] for number in rounds]
         return np.array([np.median(passes, axis=0) for passes in rows])
 
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """One or two. *lost*: samples that are missing and were not given up."""
+    """The one or two sides of an expectation. *lost*: samples that are missing and were not given up."""
 
     all: tuple[SampledSide, ...]
     lost: tuple[Sample, ...]
 
     def rounds(self) -> list[int]:
-        """Those in which all sides were measured."""
+        """Return the rounds in which all sides were measured."""
         return sorted(set.intersection(*({number for number, _, _ in side.passes} for side in self.all)))
 
 
 def selected(ref: PhaseRef, phases: Sequence[Phase]) -> list[Phase]:
-    """The phases that a reference means, in every round."""
+    """Return the phases that a reference means, in every round."""
     return [phase for phase in phases if phase.written == ref.label and set(ref.where) <= set(phase.where)]
 
 
 def each_combination(expected: ExpectedRatio, phases: Sequence[Phase]) -> list[tuple[Where, ExpectedRatio]]:
     """
-    The comparison for every combination of matrix values that no side names: off with off, on with on.
+    Return one comparison for each combination of matrix values that no side names: off with off, on with on.
 
-    Each is a comparison of its own: pooled, a good one would hide a bad one.
+    They are not pooled: a good combination would hide a bad one.
     """
     sides = [selected(ref, phases) for ref in expected.refs]
     fixed = {name for ref in expected.refs for name, _ in ref.where}
@@ -114,10 +113,10 @@ def each_combination(expected: ExpectedRatio, phases: Sequence[Phase]) -> list[t
 
 def compared(expected: ExpectedRatio, phases: Sequence[Phase], samples: Sequence[Sample]) -> Sides:
     """
-    The sides, alike: a key with a sample missing anywhere is left out of every pass, or the means would not compare.
+    Return the sides with the same keys: one with a sample missing anywhere is left out, or means would not compare.
 
-    A pass that was not reached at all, and one that has fewer keys than others (a probe with fewer repetitions), is
-    left out whole.
+    A pass that was not reached at all is left out whole, and so is one that has fewer keys than others (a probe with
+    fewer repetitions).
     """
     wanted = [sample for sample in samples if _asked_for(sample, expected)]
     passes = [_passes(selected(ref, phases), wanted) for ref in expected.refs]
@@ -157,7 +156,7 @@ def _good(sample: Sample) -> bool:
 
 
 def words(expected: Expectation) -> str:
-    """``degraded / healthy at least 0.9, adaptive_routing=on``; ``flap[adaptive_routing=off]: completes``."""
+    """Return ``degraded / healthy at least 0.9, adaptive_routing=on`` or ``flap[adaptive_routing=off]: completes``."""
     if isinstance(expected, ExpectedRatio):
         return _ratio(expected)
     if isinstance(expected, ExpectedEnd):
@@ -167,7 +166,7 @@ def words(expected: Expectation) -> str:
 
 
 def bounds_words(expected: ExpectedRatio) -> str:
-    """``at least 0.9``, ``at most 1.1``, ``between 0.4 and 0.6``."""
+    """Return ``at least 0.9``, ``at most 1.1`` or ``between 0.4 and 0.6``."""
     low, high = expected.at_least, expected.at_most
     unit = " Gb/s" if expected.over is None and expected.statistic in (MEAN, P5) else ""
     if low is not None and high is not None:
@@ -191,34 +190,34 @@ def _ratio(expected: ExpectedRatio) -> str:
 
 
 def ref_words(ref: PhaseRef) -> str:
-    """``degraded[adaptive_routing=on]``."""
+    """Return a text such as ``degraded[adaptive_routing=on]``."""
     return f"{ref.label}[{where_words(ref.where)}]" if ref.where else ref.label
 
 
 def where_words(where: Where) -> str:
-    """``adaptive_routing=on, rate=1e-5``."""
+    """Return a text such as ``adaptive_routing=on, rate=1e-5``."""
     return ", ".join(f"{name}={value}" for name, value in where)
 
 
 MOST_ROUNDS = 1000
-"""More rounds than this are not suggested to anybody: no run has so many."""
+"""The most rounds that are suggested: no run has more."""
 
 LEAST_PASSES = 2
-"""Of a side: one has no spread."""
+"""The fewest passes of a side: a single one has no spread."""
 
 ROUNDING = 1e-9
-"""What logarithms may lose, relative: a ratio of exactly 1 is at least 1."""
+"""The relative rounding error of logarithms that is allowed for: a ratio of exactly 1 must count as at least 1."""
 
 
 def judge_ratio(
     expected: ExpectedRatio, phases: Sequence[Phase], samples: Sequence[Sample], changes: Sequence[Change]
 ) -> ExpectationVerdict:
     """
-    PASS when the whole interval is within the bounds, FAIL when all of it is outside, INCONCLUSIVE between.
+    Judge a ratio: PASS if its whole interval is within the bounds, FAIL if all of it is outside, else INCONCLUSIVE.
 
-    A side that did not complete has no bandwidth, and 0 Gb/s was not measured either: it FAILs what should be at least
-    something, or alike, and tells nothing of the rest. *changes* are those that were made, for what explains an
-    unchanged ratio. Of several matrix values that no side names each is judged, and the worst is the verdict.
+    A side that did not complete has no bandwidth, not 0 Gb/s: that is a FAIL if it is the first side and the bounds ask
+    only for a high number (cv: a low one), else INCONCLUSIVE. *changes* are those that were made; they may explain an
+    unchanged ratio. Every combination of matrix values that no side names is judged, and the worst is the verdict.
     """
     cases = each_combination(expected, phases)
     found = [(where, _judge_one(case, phases, samples, changes)) for where, case in cases]
@@ -228,7 +227,7 @@ def judge_ratio(
 
 
 def _margin(expected: ExpectedRatio, found: ExpectationVerdict) -> float:
-    """How far the interval is inside the bounds, in logarithms; negative outside, least where nothing was found."""
+    """Return how far the interval is inside the bounds, in logarithms; negative outside, -inf without an interval."""
     if found.low is None or found.high is None:
         return -inf
     low = log(max(found.low, LEAST_CV) / expected.at_least) if expected.at_least else inf
@@ -272,7 +271,7 @@ def _did_not_complete(expected: ExpectedRatio, sides: Sides) -> tuple[Outcome, s
 
 
 def _too_few(expected: ExpectedRatio, sides: Sides) -> tuple[Outcome, str] | None:
-    """What is missing for an interval; None: nothing."""
+    """Return the outcome and what is missing for an interval; None if nothing is."""
     few = min(len(side.passes) for side in sides.all) < LEAST_PASSES
     if not few and (expected.statistic == MEAN or sides.all[0].keys > 1):
         by_rounds = expected.statistic == MEAN and expected.over is not None
@@ -295,7 +294,7 @@ def _too_few(expected: ExpectedRatio, sides: Sides) -> tuple[Outcome, str] | Non
 
 
 def _measured(expected: ExpectedRatio, sides: Sides) -> tuple[Interval, str, int]:
-    """The interval, what it rests on in words, and how many samples those are."""
+    """Return the interval, a text that says what it rests on, and the number of samples."""
     rounds, keys = sides.rounds(), sides.all[0].keys
     of_each = f" of {keys} measurements" if keys > 1 else ""
     if len(rounds) >= LEAST_ROUNDS:
@@ -311,7 +310,7 @@ def _measured(expected: ExpectedRatio, sides: Sides) -> tuple[Interval, str, int
 
 
 def _of_rounds(expected: ExpectedRatio, sides: Sides, rounds: Sequence[int]) -> Interval:
-    """Of three rounds or more."""
+    """Return the interval over three rounds or more."""
     if expected.statistic == CV:
         found = [of_cv(side.levels(rounds)) for side in sides.all]
         return found[0] if len(found) == 1 else over(*found)
@@ -322,7 +321,7 @@ def _of_rounds(expected: ExpectedRatio, sides: Sides, rounds: Sequence[int]) -> 
 
 
 def _logs(side: SampledSide, statistic: str, rounds: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """The statistic of each round, as a logarithm: at the least, and at the most."""
+    """Return the logarithm of the statistic in each round: a lower and an upper estimate."""
     if statistic == MEAN:
         means = side.means()
         each = np.array([fmean(map(log, means[number])) for number in rounds])
@@ -337,7 +336,7 @@ def _logs(side: SampledSide, statistic: str, rounds: Sequence[int]) -> tuple[np.
 
 
 def _ranked(levels: np.ndarray, by: np.ndarray, share: float) -> np.ndarray:
-    """In each round (row) the level of the members that *by* ranks at this share of them."""
+    """Return for each round (row) the level of the member that *by* ranks at this share, interpolated linearly."""
     last = levels.shape[1] - 1
     below = int(share * last)
     ends = np.take_along_axis(levels, by.argsort(axis=1)[:, [below, min(below + 1, last)]], axis=1)
@@ -361,7 +360,7 @@ def _how_many_more(expected: ExpectedRatio, interval: Interval) -> str:
     inside = [bound for bound in bounds if bound is not None and low <= bound <= high]
     if expected.statistic == CV:
         return f"too near the bound ({bounds_words(expected)}) for so few members"
-    # The width of an interval goes with the root of the number of rounds.
+    # The width of an interval shrinks with the square root of the number of rounds.
     half, distance = log(interval.high / interval.low) / 2, min(abs(log(bound / interval.value)) for bound in inside)
     if distance * sqrt(MOST_ROUNDS / interval.rounds) < half:
         return f"too near the bound ({bounds_words(expected)}) to tell by repeating"
@@ -370,7 +369,7 @@ def _how_many_more(expected: ExpectedRatio, interval: Interval) -> str:
 
 
 def _unsteady(expected: ExpectedRatio, sides: Sides) -> list[str]:
-    """A side whose samples lie far apart: a change that came late into force shows like that, or a loose cable."""
+    """Return a note for each side whose samples lie far apart: a change came late into force, or a cable is loose."""
     found = []
     for ref, side in zip(expected.refs, sides.all, strict=True):
         values = list(chain.from_iterable(side.means().values()))

@@ -1,1 +1,1 @@
-"""Courses of many rounds, part by part: ``located.py`` is the way in."""
+"""The course of each part over many rounds; start at ``located.py``."""

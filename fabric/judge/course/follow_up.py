@@ -1,11 +1,11 @@
 """
 The follow-up ``dips``: an RNIC that dipped without an explanation is measured again right after the round, many times.
 
-A part that dips in one of fifty probes dips once in the rounds of a burn-in, and once is what chance does, too. So it
-gets pair tests of its own, as long as those of the plan (a shorter test may see a dip less often), with partners that
-are well: under its leaf, where nothing else is between them, or beyond it where too few are there. It goes on after
-later rounds until enough is measured. What is bounded: the time after the rounds, the tests of a part, and the parts.
-Time that earlier rounds did not need is kept, so that who dips in the last round is settled, too.
+A part that dips in one of fifty probes dips once in the rounds of a burn-in, and a single dip may be chance. So the
+part gets pair tests of its own, as long as those of the plan (a shorter test may see a dip less often). Their partners
+are well: under its leaf, where no other part is between them, or beyond the leaf if too few are there. Tests go on
+after later rounds until enough are measured. Bounds limit the time after the rounds, the tests per part, and the number
+of parts. Time that earlier rounds did not need is kept, so a part that dips in the last round is settled, too.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ from fabric.probes.pairwise import PairwiseSpec, Plane, planes_of
 from fabric.probes.perftest_pair import SETUP_S
 
 SHARE = 0.03
-"""Of the planned time of all rounds so far so much may be spent on it (a choice: a few minutes of a round of hours)."""
+"""The share of the planned time of all rounds so far that tests may take (a choice: minutes of a round of hours)."""
 
 FIRST_TESTS = tests_that_tell(1 / 50)
-"""So often a part is measured again for each probe in which it dipped: they find one that dips in one of fifty with
-95 % (a choice: what a burn-in of a day may well miss)."""
+"""How often a part is measured again for each probe in which it dipped: so many tests find a part that dips in one of
+fifty with 95 % (a choice: a burn-in of a day may well miss such a part)."""
 
 MOST_TESTS = 2 * FIRST_TESTS
-"""And so often at most where it dipped again, but not often enough to be sure."""
+"""The most tests of a part that dipped again, but not often enough to be sure."""
 
 ENOUGH_DIPS = 4
-"""With so many of them nothing more is asked of a part (a choice: among healthy ones that dip in 1 of 1,000 probes the
-chance of four in 240 is 1 in 8,000)."""
+"""A part that dipped so often again needs no more tests (a choice: for a healthy part that dips in 1 of 1,000 probes
+the chance of four dips in 240 is 1 in 8,000)."""
 
 BATCH = 10
-"""Tests of a part that are begun together (a choice): between batches the time is looked at."""
+"""How many tests of a part are begun together (a choice): the time is checked between batches."""
 
 MOST_DIPS = 16
-"""More probes that dip in one round, of which nothing is explained, are no single parts (a choice: a part that dips in
-one of fifty probes is seen once in ten rounds; sixteen such parts in one fleet at once are something in common)."""
+"""If more probes dip in one round without an explanation, they have a common cause, not single bad parts (a choice: a
+part that dips in one of fifty probes is seen once in ten rounds; sixteen such parts at once share something)."""
 
 MOST_PARTS = 4 * MOST_DIPS
-"""Parts that are measured again after one round: both ends of so many pairs, and as many of earlier rounds."""
+"""The most parts measured again after one round: both ends of ``MOST_DIPS`` pairs, and as many of earlier rounds."""
 
 MOST_UNANSWERED = 2
-"""With so many tests of a part in a round that measured nothing it gets no more there (a choice)."""
+"""A part gets no more tests in a round after so many that measured nothing (a choice)."""
 
 
 @dataclass(frozen=True, slots=True)
 class DipRecord:
-    """What is known of an RNIC that dipped: in how many planned probes, how often it was tested since, with dips."""
+    """An RNIC that dipped: *dips* in planned probes, further *tests* since then, and how many dipped *again*."""
 
     dips: int = 0
     tests: int = 0
@@ -65,7 +65,7 @@ class DipRecord:
 
     @property
     def wanted(self) -> int:
-        """How many tests it is still to get."""
+        """Return how many more tests it shall get."""
         if self.again >= ENOUGH_DIPS:
             return 0
         most = MOST_TESTS if self.again else min(MOST_TESTS, FIRST_TESTS * self.dips)
@@ -73,17 +73,17 @@ class DipRecord:
 
     @property
     def urgency(self) -> tuple[int, int, int]:
-        """Who dipped again comes first, then who dipped most, then who was begun with."""
+        """Return a sort key: first parts that dipped again, then those with most dips, then those with most tests."""
         return -self.again, -self.dips, -self.tests
 
     @property
     def cleared(self) -> bool:
-        """All its tests were well: it may be a partner of others again."""
+        """Return whether all its tests were good: then it may be a partner of other parts again."""
         return not self.again and not self.wanted
 
 
 class DippedAgain:
-    """Of phases that fill a time with rounds of pair tests; remembers what earlier rounds showed."""
+    """The follow-up, for phases that fill a time with rounds of pair tests; it remembers what earlier rounds showed."""
 
     name = "dips"
 
@@ -94,12 +94,12 @@ class DippedAgain:
         self._seen: tuple[str, int, RoundDips] | None = None
 
     def limits(self, phase_plan: PhasePlan) -> FollowUpLimits | None:
-        """As many tests of a part as fit into its share of the rounds so far; None where that is none."""
+        """Return limits that fit the share of the time of the rounds so far; None if not even one test fits."""
         count = self._tests(phase_plan)
         return FollowUpLimits(-(-count // BATCH), MOST_PARTS * count, self._share_s(phase_plan)) if count else None
 
     def ended(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> None:
-        """A round is over, in this session of the run or in one before it: the next rounds know of it."""
+        """Remember a finished round for the next ones, also one that ran in an earlier session of the run."""
         if _followed(phase_plan) is not None:
             repeated = phase_plan.phase.repeated
             further = {probe.probe_id for probe in added if AGAIN in probe.params}
@@ -109,7 +109,7 @@ class DippedAgain:
             self._kept_s[repeated] = max(0.0, self._share_s(phase_plan) - took_s)
 
     def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
-        """The next tests of each part that dipped in this round or an earlier one, and is not settled."""
+        """Return the next tests of each part that dipped in this round or an earlier one, and is not settled."""
         spec, most = _followed(phase_plan), self._tests(phase_plan)
         if spec is None:
             return ()
@@ -125,18 +125,18 @@ class DippedAgain:
         return further_tests(spec, phase_plan.phase.name, wanted, done=done, well=well, topology=self._topology)
 
     def _share_s(self, phase_plan: PhasePlan) -> float:
-        """What may be spent after this round: its own share, and what earlier ones left."""
+        """Return the time that may be spent after this round: its own share, and what earlier rounds left."""
         return self._kept_s[phase_plan.phase.repeated] + SHARE * phase_plan.schedule.makespan_s
 
     def _tests(self, phase_plan: PhasePlan) -> int:
-        """How many tests of one part fit after this round, one after the other; 0 where nothing is measured again."""
+        """Return how many tests of one part fit after this round, one by one; 0 if the phase has no such follow-up."""
         spec = _followed(phase_plan)
         return 0 if spec is None else min(MOST_TESTS, int(self._share_s(phase_plan) / (spec.duration_s + SETUP_S)))
 
     def _now(
         self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]
     ) -> tuple[dict[str, DipRecord], RoundDips]:
-        """What is known with this round; its planned probes have ended, and are looked at once."""
+        """Return the records including this round, and its dips; planned probes have ended, so they are judged once."""
         by_id = {result.probe_id: result for result in results}
         records = dict(self._known[phase_plan.phase.repeated])
         planned = [probe for probe in (*phase_plan.planned, *added) if AGAIN not in probe.params]
@@ -153,7 +153,7 @@ class DippedAgain:
 
 
 def dips_lines(plan: Plan) -> tuple[str, ...]:
-    """One line for each phase of a plan after whose rounds parts may be measured again: how long at most."""
+    """Return a line for each phase after whose rounds parts may be measured again: for how long at most."""
     within_s: defaultdict[str, float] = defaultdict(float)
     for one in plan.phases:
         if _followed(one) is not None:
@@ -167,9 +167,9 @@ def dips_lines(plan: Plan) -> tuple[str, ...]:
 
 def _followed(phase_plan: PhasePlan) -> PairwiseSpec | None:
     """
-    The pair tests whose like is measured again, the first of the phase that are not of a few hosts only.
+    Return the pair tests of a phase that are the model for further tests: the first that are not of a few hosts only.
 
-    None where nothing is.
+    Return None if the phase has no such follow-up.
     """
     phase = phase_plan.phase
     if phase.fills is None or phase_plan.changes or phase.localise is not None:
@@ -178,19 +178,21 @@ def _followed(phase_plan: PhasePlan) -> PairwiseSpec | None:
 
 
 MOST_SHARE = 0.1
-"""So is a greater share of all, of four probes or more (a choice)."""
+"""Four or more probes that dip also have a common cause if they are a greater share of all probes (a choice)."""
 
 LEAST_PARTNERS = 3
-"""Fewer good partners under its leaf are not enough: then those beyond it are asked (a choice)."""
+"""With fewer good partners under its leaf, a part is tested with partners beyond the leaf (a choice)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundDips:
     """
-    *parts*: RNICs and in how many probes of the round they may have dipped. *well*: RNICs of which every probe was
-    good. *able*: RNICs with which a further test would measure something: they took part in pair tests of the round,
-    nothing of them or of a collective of their host failed, and they are not low most of the time. Where too many
-    probes dipped without an explanation, no part is accused.
+    What a round says of RNICs.
+
+    *parts*: RNICs, and in how many probes of the round they may have dipped; empty if too many probes dipped without an
+    explanation. *well*: RNICs of which every probe was good. *able*: RNICs with which a further test would measure
+    something: they took part in pair tests of the round, no test of theirs and no collective of their host failed, and
+    they are not low most of the time.
     """
 
     parts: Mapping[str, int]
@@ -202,9 +204,9 @@ def dips_in_round(
     probes: Sequence[Probe], results: Results, topology: Topology, *, known_bad: Collection[str]
 ) -> RoundDips:
     """
-    What the planned probes of a round say: pair tests accuse both ends, collectives of two hosts all their RNICs.
+    Judge the planned probes of a round: pair tests accuse both ends, collectives of two hosts all RNICs of both.
 
-    *known_bad* are sure already, and explain others.
+    *known_bad* are RNICs that are bad for certain; they explain dips of probes with them.
     """
     ran = begun((probe for probe in probes if len(probe.hosts) == 2), results)
     measured = [probe for probe, result in ran if measured_gbps(result) is not None]
@@ -225,15 +227,15 @@ def dips_in_round(
 
 
 def are_too_many(dips: int, compared: int) -> bool:
-    """Whether so many probes that dip, of so many that were *compared*, are no single parts."""
+    """Return whether *dips* probes of *compared* are too many to come from single bad parts."""
     return dips > MOST_DIPS or (dips >= 4 and dips > MOST_SHARE * compared)
 
 
 def answers_of(added: Sequence[Probe], by_id: Results, topology: Topology) -> dict[str, tuple[int, int]]:
     """
-    Of each part the tests of this round that say something of it, and in how many of them it dipped.
+    Return for each part how many further tests of this round tell something of it, and in how many it dipped.
 
-    That a transport gave up tells as much as a dip; an ERROR of ours says nothing.
+    A transport that gave up counts as a dip; an ERROR of ours tells nothing.
     """
     own = [probe for probe in added if AGAIN in probe.params]
     rows = rows_of(own, by_id, dict.fromkeys({probe.phase for probe in own}, ""), topology).rows
@@ -243,7 +245,7 @@ def answers_of(added: Sequence[Probe], by_id: Results, topology: Topology) -> di
 
 
 def unanswered(added: Sequence[Probe], by_id: Results) -> Counter[str]:
-    """How many tests of this round measured nothing, by the parts that they were run for and by their partners."""
+    """Count the further tests of this round that measured nothing, by RNIC: the part tested and its partner."""
     own = [probe for probe in added if AGAIN in probe.params and probe.probe_id in by_id]
     return Counter(end for probe in own if measured_gbps(by_id[probe.probe_id]) is None for end in _ends(probe))
 
@@ -258,12 +260,12 @@ def further_tests(
     topology: Topology,
 ) -> list[Probe]:
     """
-    For each part (``gpu001/mlx5_3``) the *wanted* number of tests, after those *done* in this *phase*.
+    Return the *wanted* number of tests for each part (``gpu001/mlx5_3``), after those *done* in this *phase*.
 
-    Partners are RNICs of the same rail and line rate that are *well*. Who sends changes from test to test. What would
-    take longer than the tests of one part is left for the next time: a partner has one test at once, so parts of one
-    leaf get so many times what one may have as there are partners; beyond a leaf tests wait for each other, so that
-    there all parts together get what one may have. None for a part that has no such partner.
+    Partners are RNICs of the same rail and line rate that are *well*; a part without one gets no test. The sender
+    changes from test to test. Together the tests take no longer than those of one part; the rest waits for the next
+    batch. A partner runs one test at a time, so the parts of one leaf get as many tests as one part times the number
+    of partners. Tests beyond a leaf wait for each other, so there all parts together get as many as one part.
     """
     hosts = {Part.of(name).host for name in (*wanted, *well)}
     planes = planes_of((name for name in topology.hosts if name in hosts), topology)
@@ -306,7 +308,7 @@ def _tests(
 
 
 def _partners(part: str, plane: Plane, well: Collection[str], topology: Topology) -> tuple[str | None, list[str]]:
-    """Its own leaf if they are under it, and the hosts; none where it is not of this plane."""
+    """Return the leaf of *part* if the partners are under it, else None, and the partners' hosts in this plane."""
     host, device = Part.of(part).place
     rnic = topology.hosts[host].platform.rnic_by_device[device]
     if (rnic.rail, rnic.line_rate_gbps) != (plane.rail, plane.line_rate_gbps):
@@ -321,12 +323,12 @@ def _partners(part: str, plane: Plane, well: Collection[str], topology: Topology
 
 
 def _ends(probe: Probe) -> tuple[str, ...]:
-    """The RNICs of a pair test, the hosts of a collective."""
+    """Return the RNICs of a pair test, or the hosts of a collective."""
     return rnics_of(probe) or probe.hosts
 
 
 def _is_explained(probe: Probe, explaining: Collection[str]) -> bool:
-    """By one of its ends, by the host of one, or, of a collective, by an RNIC of its hosts."""
+    """Return whether *explaining* names one of its ends or hosts, or, for a collective, an RNIC of its hosts."""
     if probe.kind != pairwise.KIND:
         return any(Part.of(name).host in probe.hosts for name in explaining)
     return not {*_ends(probe), *probe.hosts}.isdisjoint(explaining)

@@ -1,10 +1,9 @@
 """
-Who became slower over the hours of a run, dips now and then, cannot bear warmth, or failed and came back.
+Finding parts that became slower over the hours of a run, dip now and then, suffer from warmth, or failed and came back.
 
 Every probe of the repeated phases is a row of one matrix, which ``locate.search`` searches for the few parts that
-explain what is low: always, now and then, from some time on, or for a while. Then the rows of a part that nothing else
-explains say what its course is. Of parts that were measured again and are not named a note says whether
-that cleared them.
+explain low rows: always, now and then, from some time on, or for a while. The rows that only one part explains then
+say what its course is. A part that was measured again and is not named gets a note that says whether that cleared it.
 """
 
 from __future__ import annotations
@@ -44,15 +43,15 @@ from fabric.probes import pairwise
 from fabric.probes.all_to_all import AllToAllSpec
 
 ALPHA = 1e-3
-"""The chance that a healthy part seems to lose with time or warmth (a choice)."""
+"""The chance that a healthy part seems to lose bandwidth with time or warmth (a choice)."""
 
 LEAST_WARMING_C = 5.0
-"""A temperature that moved less explains nothing (a choice)."""
+"""A temperature that changed by less explains nothing (a choice)."""
 
-_MOST_ROWS = 500  # of more every so-many-th tells the course as well: its cost grows with their square
+_MOST_ROWS = 500  # thin out more rows: the course shows as well, and its cost grows with their square
 
 GONE = "gone"
-"""The kind of the course of what failed and did not come back: the verdict of its probes says that already."""
+"""The course of a part that failed and did not come back: it gets no suspect here, its probes' verdicts say it."""
 
 _NEXT = {
     DRIFT: "clean or change the cable and the module: it gets worse by itself",
@@ -70,7 +69,7 @@ _AT_RNIC = (
 
 
 def course_step(component: str, kind: str, course: str, rivals: Sequence[str]) -> str:
-    """What an engineer does next about a part of some kind with such a course."""
+    """Return what an engineer does next about a part of this kind with this course."""
     part = Part.of(component)
     if course in ("low", "dips") and f"{part}:{PORT}" in rivals:
         return _AT_RNIC.format(device=part.item)
@@ -81,10 +80,10 @@ def course_of(
     fault: FaultyPart, own: Sequence[CourseRow], others: float, celsius: Callable[[Floats], Floats] | None = None
 ) -> tuple[str, str]:
     """
-    The kind of the course of a part that is bad, and its text: what form the locator found its losses to have.
+    Return the kind of the course of a bad part, and a text, from the form of the losses that the locator found.
 
-    *own* are its rows in order of time, *others* says how often what is healthy dips, *celsius* how warm its module was
-    at some times.
+    *own* are its rows in order of time, *others* is the share of healthy rows that dip, *celsius* gives the temperature
+    of its module at some times.
     """
     gone = [one for one in own if one.share == 0.0]
     if _came_back(own):
@@ -120,7 +119,7 @@ def course_of(
 
 
 def lost_along(x: Floats, shares: Floats) -> float:
-    """What is lost from the least *x* to the most, by the median slope; 0 where chance may look so (Kendall's tau)."""
+    """Return the loss from the least *x* to the most, by the median slope; 0 if it may be chance (Kendall's tau)."""
     from scipy.stats import kendalltau, theilslopes
 
     if kendalltau(x, shares, alternative="less").pvalue >= ALPHA:
@@ -129,7 +128,7 @@ def lost_along(x: Floats, shares: Floats) -> float:
 
 
 def _with_heat(fault: FaultyPart, own: Sequence[CourseRow], celsius: Callable[[Floats], Floats] | None) -> str:
-    """What it loses with the warmth of its module while it is bad, in probes of one kind; empty where it does not."""
+    """Return what a bad part loses as its module warms, over probes of its commonest class; empty if it does not."""
     if celsius is None:
         return ""
     (of_class, _), *_ = Counter(one.of_class for one in own).most_common()
@@ -149,9 +148,9 @@ def _with_heat(fault: FaultyPart, own: Sequence[CourseRow], celsius: Callable[[F
 
 def _came_back(own: Sequence[CourseRow]) -> bool:
     """
-    Whether the transport gave up and a later probe of that kind went well again.
+    Return whether the transport gave up and a later probe of the same kind worked again.
 
-    One of another kind says nothing: an all-to-all stays in its host, and is well where no cable is.
+    A probe of another kind says nothing: an all-to-all stays in its host, and works without any cable.
     """
     failed: set[str] = set()
     for one in own:
@@ -163,14 +162,14 @@ def _came_back(own: Sequence[CourseRow]) -> bool:
 
 
 UPLINKS = "uplinks"
-"""The kind of the cables above a leaf, and what is behind its name: ``su0-leaf3:uplinks``."""
+"""The kind of the cables above a leaf, and the suffix of their name: ``su0-leaf3:uplinks``."""
 
-_EACH = frozenset({"loopback", "rnic_to_rnic", "pairwise", "all_to_all"})  # a slow part of theirs shows in each
+_EACH = frozenset({"loopback", "rnic_to_rnic", "pairwise", "all_to_all"})  # kinds whose every probe a slow part slows
 OPEN, CLEARED, TOO_MANY = "dips_open", "dips_cleared", "dips_too_many"
-"""Kinds of notes on a part, or on a round, that accuse nobody, in the order in which these are listed."""
+"""Kinds of notes on a part or a round; notes accuse nobody, and are listed in this order."""
 
 Note = tuple[str, str, str]
-"""Its kind, the part or the round, and the text."""
+"""A note: its kind, the part or the round, and the text."""
 
 _MOST_NOTES = 3
 _SHARED = ("leaf", "numa", "pcie_switch")
@@ -179,7 +178,7 @@ _WIDE = (*_SHARED, "rack", UPLINKS)
 
 @dataclass(frozen=True, slots=True)
 class CourseSuspect:
-    """A part with its course in words, and the rows that it explains."""
+    """A suspect with its course in words, and the rows that it explains."""
 
     suspect: Suspect
     text: str
@@ -188,13 +187,13 @@ class CourseSuspect:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What repeated phases say: the parts that explain what is low there, and *notes*, which accuse nobody."""
+    """What repeated phases show: the parts that explain their low rows (*found*), and *notes*, which accuse nobody."""
 
     found: Sequence[CourseSuspect] = ()
     notes: Sequence[Note] = ()
 
     def located(self) -> Located:
-        """As the locator's answer."""
+        """Return the parts found, in the form of the locator's answer."""
         rows = {row.probe.probe_id: row for one in self.found for row in one.explains}
         low = frozenset(name for name, row in rows.items() if row.low and row.share > 0.0)
         return Located(
@@ -206,7 +205,7 @@ class Course:
         )
 
     def lines(self, accused: AbstractSet[str]) -> list[Reason]:
-        """A line for each note of a part none of whose host's is *accused*, of each kind the first few."""
+        """Return a line for each of the first few notes of each kind, without parts whose host is *accused*."""
         shown = [one for one in self.notes if Part.of(one[1]).host not in accused]
         found = []
         for kind, alike in grouped(shown, lambda one: one[0]).items():
@@ -224,7 +223,7 @@ def over_time(
     topology: Topology,
     samples: Samples,
 ) -> Course:
-    """Everybody whose course is bad, the surest first; empty for a run without a phase of many rounds."""
+    """Return all parts with a bad course, the surest first; empty for a run without a phase of many rounds."""
     rows = rows_of(probes, results, repeated(probes, phases), topology)
     return _Located(rows, results, topology, samples).course() if rows.rows else Course()
 
@@ -232,7 +231,7 @@ def over_time(
 def _matrix(
     rows: CourseRows, results: Results, topology: Topology, samples: Samples
 ) -> tuple[SampleMatrix, list[Component]]:
-    """Of the parts alone that slow rows pass through."""
+    """Return the matrix of all rows, and its columns: only the parts that slow rows pass through."""
     of_class, noise = np.array([row.of_class for row in rows.rows], dtype=np.int64), np.array(rows.spreads)
     floors = np.array([floor_of(kind) for kind in rows.kinds])
     floor, least = -np.log1p(-np.minimum(0.9, np.maximum(floors, DIP_SIGMAS * noise))), -np.log1p(-floors)
@@ -263,10 +262,10 @@ def _matrix(
 
 def _warmth(columns: Sequence[Component], samples: Samples) -> dict[int, Callable[[Floats], Floats]]:
     """
-    The temperature of each RNIC's module at some times, degrees Celsius; NaN before the first reading.
+    Return, by column of an RNIC, a function from times to the temperature of its module, degrees Celsius.
 
-    A reading is written down when it has moved by some degrees (`fabric.probes.sources.STEPS`), so that between two
-    that are written the module warms or cools gradually.
+    It is NaN before the first reading. A reading is recorded only when it has moved by some degrees
+    (`fabric.probes.sources.STEPS`), so between two readings the temperature is interpolated.
     """
 
     def celsius(course: CounterCourse, at_s: Floats) -> Floats:
@@ -280,7 +279,7 @@ def _warmth(columns: Sequence[Component], samples: Samples) -> dict[int, Callabl
 
 
 class _Located(NamedParts):
-    """The parts that explain what is low, with their courses."""
+    """The parts that explain low rows, with their courses."""
 
     def __init__(self, rows: CourseRows, results: Results, topology: Topology, samples: Samples) -> None:
         self._rows, self._topology = rows, topology
@@ -292,7 +291,7 @@ class _Located(NamedParts):
         self._elsewhere = (float(self._left.sum()) + 0.5) / (len(self._left) + 1.0)
 
     def _without_crowds(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
-        """Without those that dipped mostly in rounds in which so many did that it is no single part."""
+        """Drop parts that dipped mostly in rounds with so many dips that no single part is the cause."""
         often = [one for one in faults if max(loss.rho for loss in one.losses) >= OFTEN]
         open_ = self._search.left_over(often)
         phases = [row.probe.phase for row in self._rows.rows]
@@ -305,11 +304,11 @@ class _Located(NamedParts):
         return [one for one in faults if one in often or not crowds(one)] if crowded else list(faults)
 
     def course(self) -> Course:
-        """A suspect for each part, and the notes beside them."""
+        """Return a suspect for each part, and the notes."""
         found = list({one.suspect.component: one for one in map(self._found, reversed(self._faults))}.values())[::-1]
         racks = {host for one in found if one.suspect.kind == "rack" for host in one.suspect.hosts}
         inside = {part.host for one in found if (part := Part.of(one.suspect.component)).item}
-        found = [  # of a host that dips, which part of it does
+        found = [  # drop a host that dips if a part inside it is named
             one
             for one in found
             if one.suspect.course != GONE and Part.of(one.suspect.component).host not in racks
@@ -319,7 +318,7 @@ class _Located(NamedParts):
         return Course(found, _notes(self._rows, self._left, named))
 
     def _own(self, fault: FaultyPart) -> list[CourseRow]:
-        """The rows that could show it, and that no other part explains."""
+        """Return the rows that could show the fault and that no other part explains; all of them if none is low."""
         rest = [one for one in self._faults if one is not fault]
         explained: Floats = self._search.explained(rest)[1]
         cells = [one.cell for one in fault.losses]
@@ -359,7 +358,7 @@ class _Located(NamedParts):
         return CourseSuspect(found, text, own)
 
     def _above(self, fault: FaultyPart, course: str) -> str:
-        """What is slow on which of the ways over the cables above a leaf, the first few of them."""
+        """Return a text about which ways over the cables above a leaf are slow (the first few), and their course."""
         column = self._columns[fault.part]
         ways = [self._columns[way].text for way in fault.ways or () if way >= 0] or [column.text]
         if fault.ways is None and not column.name.rpartition(f":{UPLINKS}")[2]:
@@ -378,22 +377,22 @@ class _Located(NamedParts):
         return tuple(sorted(under.intersection(host for one in bad for host in one.probe.hosts)))
 
     def _is_same(self, mine: Component, other: Component) -> bool:
-        """Also what a part is in, or has in it."""
+        """Return True also if *other* is a wide part, such as a leaf or rack, and *mine* is not."""
         return super()._is_same(mine, other) or (other.kind in _WIDE and mine.kind not in _WIDE)
 
 
 LEAST_TO_CLEAR = tests_that_tell(1 / 20)
-"""Tests without a dip that clear a part: then it dips in fewer than 1 of 20."""
+"""So many tests without a dip clear a part: it dips in fewer than 1 of 20."""
 
 
-_Pair = tuple[CourseRow, bool]  # a pair test, and whether no part that is named explains that it is low
+_Pair = tuple[CourseRow, bool]  # a pair test, and whether it is low and no named part explains it
 
 
 def _notes(rows: CourseRows, left: Bools, named: AbstractSet[str]) -> list[Note]:
     """
-    Of parts that were measured again, and of rounds in which more pair tests dipped than single parts would explain.
+    Return notes on parts that were measured again, and on rounds in which too many pair tests dipped for single parts.
 
-    *left* says which rows no part explains of those that are *named* (their rivals, too).
+    *left* marks the low rows that no part explains; *named* are the parts that explain rows, and their rivals.
     """
     both = zip(rows.rows, left.tolist(), strict=True)
     pairs = [(row, open_) for row, open_ in both if row.probe.kind == pairwise.KIND]
@@ -413,13 +412,13 @@ def _notes(rows: CourseRows, left: Bools, named: AbstractSet[str]) -> list[Note]
 
 
 def _crowded(rows: Sequence[tuple[str, bool]]) -> dict[str, int]:
-    """The phases with more rows that nothing explains than single parts make, and how many; *rows*: phase, and that."""
+    """Return the phases with too many unexplained rows for single parts, and how many; *rows*: phase, unexplained."""
     low, every = Counter(phase for phase, open_ in rows if open_), Counter(phase for phase, _ in rows)
     return {phase: count for phase, count in low.items() if are_too_many(count, every[phase])}
 
 
 def _first(planned: Sequence[_Pair]) -> str:
-    """Why it was measured again; empty where it dipped only with a part that is named."""
+    """Return why a part was measured again; empty if it dipped only in probes that a named part explains."""
     low = [open_ for row, open_ in planned if row.low]
     if not any(low):
         return "" if low else "may be why a collective of its host, or another part's further tests with it, dipped"

@@ -1,9 +1,9 @@
 """
-All that was measured in the rounds of repeated phases, as shares of what peers reached in the same round.
+The measurements of repeated phases as rows: each as a share of what peers reached in the same round.
 
 What all peers of a round have in common (the hall was warm, a switch was busy) cancels out. Normal is the upper mode of
-a round's numbers (``locate.levels``): with three hosts in ten slow half of all pairs are, and their median is the fault
-itself. Where a round has few alike, all rounds together say what is normal.
+a round's numbers (``locate.levels``), not the median: if three hosts in ten are slow, half of all pairs are slow, and
+their median is the fault itself. If a round has too few peers, all such rounds together say what is normal.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from fabric.model.text import duration_text
 from fabric.model.topology import Topology
 
 LEAST_ROUNDS = LEAST_PEERS
-"""A phase that ran less often has no course."""
+"""A phase needs so many rounds to have a course."""
 
-_Measured = tuple[Probe, ProbeResult, float | None]  # with its number, Gb/s; None: the transport gave up
+_Measured = tuple[Probe, ProbeResult, float | None]  # the float is its bandwidth, Gb/s; None: the transport gave up
 
 
 @dataclass(frozen=True, slots=True)
 class CourseRow:
     """
-    One probe: its *share* of what is normal, in Gb/s (0: the transport gave up), its class, and when it ran.
+    One probe: its class, its *share* of *normal_gbps* (0: the transport gave up), and when it ran.
 
-    *low*: it is below what is normal by the floor and by five spreads.
+    *low*: it is below the normal by more than the floor and by more than five spreads.
     """
 
     probe: Probe
@@ -46,13 +46,13 @@ class CourseRow:
 
     @property
     def at_s(self) -> float:
-        """The middle of it."""
+        """Return the middle of its time."""
         return (self.began_s + self.ended_s) / 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class CourseRows:
-    """Rows in order of time; by class its kind of probe, and its spread as a share of the normal."""
+    """Rows in order of time; *kinds* and *spreads* give by class the kind of probe and the spread (share of normal)."""
 
     rows: Sequence[CourseRow]
     kinds: Sequence[str]
@@ -61,9 +61,9 @@ class CourseRows:
 
 def repeated(probes: Sequence[Probe], phases: Sequence[Phase]) -> dict[str, Hashable]:
     """
-    By the name of each phase that has a course what it is a round of.
+    Return, by name of each phase that has a course, what it is a round of.
 
-    Those that ran often enough and altered nothing, and those in which parts were measured again.
+    These are the phases that ran often enough and altered nothing, and those in which parts were measured again.
     """
     unaltered = {phase.name: phase.repeated for phase in phases if not phase.changes}
     rounds = Counter(unaltered.values())
@@ -75,9 +75,9 @@ def repeated(probes: Sequence[Probe], phases: Sequence[Phase]) -> dict[str, Hash
 def rows_of(
     probes: Sequence[Probe], results: Results, rounds: Mapping[str, Hashable], topology: Topology
 ) -> CourseRows:
-    """From the phases that are *rounds* of something; a class is what every round measures alike."""
+    """Return the rows of the phases in *rounds*; a class holds probes that should reach the same in every round."""
     layouts = ProbeLayouts(topology, rounds)
-    # Without what others left a share of its line: that is luck.
+    # Leave out probes that shared their line by plan: how much others left them is luck.
     own = (probe for probe in probes if probe.phase in rounds and SHARE not in probe.params)
     readings = ((probe, result, measured_gbps(result)) for probe, result in begun(own, results))
     measured = (one for one in readings if one[2] is not None or gave_up(one[1]))
@@ -101,13 +101,13 @@ def rows_of(
 
 
 def measured_gbps(result: ProbeResult) -> float | None:
-    """What a probe measured; None where it measured nothing."""
+    """Return what a probe measured, Gb/s; None if it measured nothing."""
     number = number_of(result)
     return number[0] if number is not None and number[0] > 0.0 else None
 
 
 def _normal(of_class: Mapping[str, Sequence[_Measured]]) -> dict[str, tuple[float, float]]:
-    """By phase what a good one of a class reaches there, and its spread as a share; none where nothing tells."""
+    """Return by phase what a good probe of a class reaches, and the spread as a share; omit phases without a normal."""
     values = {phase: _planned(members) for phase, members in of_class.items()}
     few = {phase for phase, members in of_class.items() if len(members) < LEAST_PEERS or not values[phase]}
     together = _level([value for phase in few for value in values[phase]])
@@ -118,7 +118,7 @@ def _normal(of_class: Mapping[str, Sequence[_Measured]]) -> dict[str, tuple[floa
 def _level(values: Sequence[float]) -> tuple[float, float] | None:
     if len(values) < LEAST_SAMPLES:
         return None
-    import numpy as np  # only where something has a course
+    import numpy as np  # only if something has a course
 
     from fabric.judge.locate.levels import level_and_noise
 
@@ -127,18 +127,18 @@ def _level(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def _planned(members: Sequence[_Measured]) -> list[float]:
-    """The numbers that say what is normal: what was measured again was chosen."""
+    """Return the numbers that say what is normal: those of planned probes, as probes measured again were selected."""
     planned = [one for one in members if AGAIN not in one[0].params] or members
     return [value for *_, value in planned if value is not None]
 
 
 def hours(at_s: float, *, digits: int = 1) -> str:
-    """A time in hours."""
+    """Return a time in hours, as text."""
     return f"{at_s / 3600.0:.{digits}f} h"
 
 
 def too_few_rounds(phases: Sequence[Phase]) -> Iterator[str]:
-    """One line for each phase that fills a time in too few rounds for what shows over time alone."""
+    """Yield a line for each phase that fills a time with too few rounds to show drift, dips and warmth."""
     for (label, _), members in _filling(phases).items():
         if len(members) < LEAST_ROUNDS:
             too_few = f"{len(members)} of the {LEAST_ROUNDS} rounds"
@@ -147,10 +147,10 @@ def too_few_rounds(phases: Sequence[Phase]) -> Iterator[str]:
 
 def rounds_not_run(phases: Sequence[Phase], probes: Sequence[Probe], results: Results) -> Iterator[str]:
     """
-    One line for each phase that fills a time and had fewer rounds: "soak: 3 of 8 planned rounds were run, ...".
+    Yield a line for each phase that fills a time and ran fewer rounds: "soak: 3 of 8 planned rounds were run, ...".
 
-    *phases* are all that were planned. A round was run where one of its *probes* was begun. The time is that from the
-    first begin to the last end.
+    *phases* are all that were planned. A round was run if one of its *probes* was begun. The time shown is that from
+    the first begin to the last end.
     """
     planned = _filling(phases)
     by_phase = grouped(begun(probes if planned else (), results), lambda one: one[0].phase)
@@ -169,7 +169,7 @@ def rounds_not_run(phases: Sequence[Phase], probes: Sequence[Probe], results: Re
 
 
 def _filling(phases: Sequence[Phase]) -> dict[tuple[str, float], list[Phase]]:
-    """The rounds of each phase that fills a time, by what it is called with its values of a matrix, and that time."""
+    """Group the rounds of each phase that fills a time by (its name with its matrix values, that time in seconds)."""
     return gathered(
         ((phase.written + "".join(f", {name}={value}" for name, value in phase.where), phase.fills.within_s), phase)
         for phase in phases

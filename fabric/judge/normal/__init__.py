@@ -1,1 +1,1 @@
-"""What is normal: keys, limits, peers, records; how many samples an answer takes."""
+"""What is normal: keys, limits, peers, records, and how many samples an answer needs."""

@@ -1,14 +1,14 @@
 """
-What a baseline says of a key: which of its limits it has to meet, and what good runs recorded for it.
+What a baseline says of a key: the limit that it has to meet, and what good runs recorded for it.
 
-Acceptance is a claim of non-inferiority: "not significantly slower" is no proof of health, for too few and too noisy
-samples are never significant. So PASS needs at least three samples whose ratio to the recorded median is, with the
-lower end of its 95 % interval, above 1 - margin (3 %, collectives 5 %). The interval is Welch's t of logarithms, the
-recorded median's own uncertainty in it (pi/2 times the variance of a mean, as a median of normal numbers has).
+Acceptance is a claim of non-inferiority: "not significantly slower" is no proof of health, because too few or too noisy
+samples are never significant. So PASS needs at least three samples whose ratio to the recorded median has the lower end
+of its 95 % interval above 1 - margin (margin 3 %, collectives 5 %). The interval is Welch's t of logarithms. It
+includes the uncertainty of the recorded median (pi/2 times the variance of a mean, as for a median of normal numbers).
 
-Recording trims what is further than 3.5 robust standard deviations from the median, and again with what is left, until
-nothing is dropped (the idea of ``fix_threshold`` in SuperBench's baseline generation), and refuses what is two
-distributions. Two classes in one key (two generations of hosts, two PCIe layouts) would make a median that nobody has
+Recording drops samples further than 3.5 robust standard deviations from the median, and repeats that until none is
+dropped (the idea of ``fix_threshold`` in SuperBench's baseline generation). It refuses samples that are two
+distributions: two classes in one key (two generations of hosts, two PCIe layouts) would give a median that no host has,
 and a spread that hides any fault.
 """
 
@@ -31,7 +31,7 @@ from fabric.probes.shapes import int_param
 
 
 def required(limit: Limit, probe: Probe, topology: Topology) -> tuple[float | None, str]:
-    """What a limit asks of a probe, Gb/s; None, and why, where its lines cannot carry that, so that it cannot judge."""
+    """Return what a limit requires of a probe, Gb/s; None, and why, if the probe's lines cannot carry that."""
     share = int_param(probe, SHARE) / 100 if SHARE in probe.params else 1.0
     least = least_gbps(limit, topology.hosts[probe.hosts[0]].platform) * share
     beyond = out_of_reach(least, _lines_gbps(probe, topology))
@@ -39,7 +39,7 @@ def required(limit: Limit, probe: Probe, topology: Topology) -> tuple[float | No
 
 
 def _lines_gbps(probe: Probe, topology: Topology) -> tuple[float, ...]:
-    """The lines that all bytes of a probe pass through, by the inventory; none where it is not bound by them."""
+    """Return the rates of the lines that all bytes of a probe pass through, by the inventory; none if none bind it."""
     if probe.params.get("link_class") == NVLINK or not bound_by_lines(probe.kind, probe.params.get("algorithm")):
         return ()
     if probe.kind in ONE_LINE:
@@ -50,14 +50,14 @@ def _lines_gbps(probe: Probe, topology: Topology) -> tuple[float, ...]:
 
 
 def key_text(probe: Probe, size_bytes: int | None) -> str:
-    """The key of a probe in words: ``loopback, link_class pix, size 8M``."""
+    """Return the key of a probe in words: ``loopback, link_class pix, size 8M``."""
     words = [probe.kind]
     words += [f"{name} {probe.params[name]}" for name in ("link_class", "ranks", "algorithm") if name in probe.params]
     return ", ".join(words + ([f"size {size_text(size_bytes)}"] if size_bytes else []))
 
 
 def changes_between(old: Iterable[Recorded], new: Iterable[Recorded]) -> list[KeyChange]:
-    """Every key of either, the largest loss first."""
+    """Return the change of every key of either record, the largest loss first."""
     before, after = ({entry.key: entry for entry in entries} for entries in (old, new))
     found = [KeyChange(key, before.get(key), after.get(key)) for key in dict.fromkeys((*before, *after))]
     return sorted(found, key=lambda change: (change.ratio, key_words(change.key)))
@@ -65,9 +65,9 @@ def changes_between(old: Iterable[Recorded], new: Iterable[Recorded]) -> list[Ke
 
 def fit_notes(baseline: Baseline) -> list[tuple[bool, str]]:
     """
-    What does not fit between limits and records, as (whether the file is wrong, in words).
+    Return what does not fit between limits and records, as (whether the file is wrong, text).
 
-    Wrong is a limit that the recorded median does not meet: good parts FAIL. The rest is worth a look.
+    The file is wrong if a recorded median does not meet its limit: good parts would FAIL. The rest is worth a look.
     """
     notes: list[tuple[bool, str]] = []
     used: set[int] = set()
@@ -79,7 +79,7 @@ def fit_notes(baseline: Baseline) -> list[tuple[bool, str]]:
             notes.append((False, text))
             continue
         used.add(id(limit))
-        # Of a limit for each RNIC it is not known here how many a host has.
+        # For a limit per RNIC, it is not known here how many RNICs a host has.
         if limit.at_least_gbps > median_gbps and not limit.per_rnic:
             text = f"{words}: at least {limit.at_least_gbps:g} Gb/s required, above the recorded {median_gbps:.1f}"
             notes.append((True, text))
@@ -90,9 +90,9 @@ def fit_notes(baseline: Baseline) -> list[tuple[bool, str]]:
 @dataclass(frozen=True, slots=True)
 class RecordedRatio:
     """
-    PASS: no slower; FAIL: slower than the margin; INCONCLUSIVE: cannot be told, and why.
+    The ratio of a measurement to a record. PASS: no slower; FAIL: slower than the margin; INCONCLUSIVE: cannot be told.
 
-    A FAIL here is of a number, not yet of a part: what becomes of it, confirmation decides.
+    A FAIL here is about a number, not yet about a part: confirmation decides what becomes of it.
     """
 
     outcome: Outcome
@@ -108,7 +108,7 @@ def against_recorded(values: Sequence[float], recorded: Recorded) -> RecordedRat
     ratio = geometric_mean(values) / recorded.median_gbps
     reason = f"{ratio - 1:+.1%} against the recorded {recorded.median_gbps:.1f} Gb/s of {recorded.n} samples"
     if len(values) < LEAST_SAMPLES:
-        # One or two samples can accuse, by the spread that was recorded, but not acquit.
+        # One or two samples can FAIL, by the recorded spread, but not PASS.
         if ratio < 1 - margin and (ratio - 1) / _spread(recorded) < Z_SLOW:
             return RecordedRatio(Outcome.FAIL, reason, ratio)
         few = f"{reason}: {LEAST_SAMPLES} samples are needed to pass, {len(values)} here"
@@ -125,21 +125,21 @@ def against_recorded(values: Sequence[float], recorded: Recorded) -> RecordedRat
 
 
 def _spread(recorded: Recorded) -> float:
-    """The recorded coefficient of variation, or the least that is believed."""
+    """Return the recorded coefficient of variation, but at least ``LEAST_SPREAD``."""
     return max(recorded.cv, LEAST_SPREAD)
 
 
 APART = 5.0
-"""Ashman's D above which two halves are two classes (Ashman, Bird and Zepf 1994 say 2 for fitted modes; cutting one
-normal in its middle gives 2.7 and a uniform 3.5, so a cut needs more; a choice)."""
+"""The least Ashman's D of two classes (Ashman, Bird and Zepf 1994 say 2 for fitted modes; a normal distribution cut in
+its middle gives 2.7 and a uniform one 3.5, so a cut needs more; a choice)."""
 
 OUTLIERS = 0.1
-"""A smaller part of the samples than this share is outliers, a larger one a class or no distribution (a choice)."""
+"""Up to this share of the samples may be outliers; a larger part is a class, or they are no one class (a choice)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedNumber:
-    """One number of a good run, and of whom: host, and the parts within it (``mlx5_0``, ``gpu3``)."""
+    """One number of a good run, and what it was measured on: hosts, and parts within them (``mlx5_0``, ``gpu3``)."""
 
     value_gbps: float
     hosts: tuple[str, ...]
@@ -148,7 +148,7 @@ class RecordedNumber:
 
 
 def record(key: Key, samples: Sequence[RecordedNumber]) -> Recorded | str | None:
-    """The distribution of a key; None when there are too few samples, and why in words when they are no one class."""
+    """Return the distribution of a key; None if it has too few samples, or a text if they are no one class."""
     if len(samples) < LEAST_PEERS:
         return None
     ordered = sorted(samples, key=lambda sample: sample.value_gbps)
@@ -163,14 +163,14 @@ def record(key: Key, samples: Sequence[RecordedNumber]) -> Recorded | str | None
 
 
 def distribution(key: Key, values: Sequence[float]) -> Recorded:
-    """Of a key over *values* (Gb/s), as it is recorded."""
+    """Return the distribution of a key over *values* (Gb/s), as it is recorded."""
     middle, sigma = robust(values)
     cv = sigma / middle if middle > 0.0 else 0.0
     return Recorded(**asdict(key), median_gbps=middle, mad_gbps=sigma / SCALE, n=len(values), cv=cv, runs=())
 
 
 def trimmed(values: Sequence[float]) -> list[float]:
-    """Without outliers on either side; every pass drops at least one, so it ends."""
+    """Drop outliers on either side until none is left; every pass drops at least one, so it ends."""
     kept = list(values)
     while True:
         middle, sigma = robust(kept)
@@ -182,7 +182,7 @@ def trimmed(values: Sequence[float]) -> list[float]:
 
 
 def two_classes(ordered: Sequence[float], *, floor: float) -> int | None:
-    """Where sorted values fall apart into two classes (the index of the first of the upper one); None: they do not."""
+    """Return the index at which sorted values split into two classes (first of the upper one); None: one class."""
     least = max(3, round(OUTLIERS * len(ordered)))
     if len(ordered) < 2 * least:
         return None
@@ -205,7 +205,7 @@ def _two(low: Sequence[RecordedNumber], high: Sequence[RecordedNumber]) -> str:
 
 
 def _whose(side: Sequence[RecordedNumber], other: Sequence[RecordedNumber]) -> str:
-    """What tells one side from the other: its hosts, or its parts, or else one of them as an example."""
+    """Return what tells one side from the other: its hosts, or its parts, or else one sample as an example."""
     hosts, its_hosts = ({host for sample in one for host in sample.hosts} for one in (side, other))
     parts, its_parts = ({part for sample in one for part in sample.parts} for one in (side, other))
     mine = hosts if hosts.isdisjoint(its_hosts) else parts - its_parts

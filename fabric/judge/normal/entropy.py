@@ -1,19 +1,20 @@
 """
-What a hash does with many queue pairs: does each draw its own cable, evenly, and each tier anew?
+Judging how switches hash many queue pairs to cables: each on its own, evenly, and anew in each tier.
 
-Every queue pair is a ball, every uplink of a switch a bin. Three things are asked of all repetitions (draws) together,
-each as a chi-square of the shares that cables have of what goes up a switch:
+Every queue pair is a ball, every uplink of a switch a bin. All repetitions (draws) together answer three questions, the
+first two by a chi-square of each cable's share of the bytes that go up a switch:
 
-- **the whole** against even shares. Far above its mean: uneven, not by chance. Far below: packets are sprayed over all
+- **the whole**, against even shares. Far above its mean: uneven, not by chance. Far below: packets are sprayed over all
   cables (adaptive routing), not hashed.
-- **between draws** against the mean of all draws. Source ports are new in each draw; where the shares are the same all
-  the same, ports do not enter the hash, and more queue pairs bring nothing.
-- **idle cables**: one that should have had many balls and had next to none. Above the leaves that is a tier that
-  hashes as the one below: of what comes to a spine only some hash values are left (polarisation).
+- **between draws**, against the mean of all draws. Source ports are new in each draw. If shares stay the same, ports do
+  not enter the hash, and more queue pairs do not help.
+- **idle cables**: a cable that should have got many balls and got next to none. Above the leaves this means that the
+  tier hashes like the one below: only some hash values still reach a spine (polarisation).
 
-A byte is no ball: flows that share a cable are slow there, which evens shares out, so a chi-square of bytes is at most
-that of balls, and accuses nobody by chance. Thresholds are on the scale of a standard normal (Wilson and Hilferty,
-1931): 4.5 is 3 in a million, of some dozens of switches. ``benchmarks/entropy.py`` counts both kinds of mistakes.
+The counters show bytes, not balls. Flows that share a cable are slow there, which evens out the shares, so the
+chi-square of bytes is at most that of balls, and does not accuse by chance. Thresholds are on the scale of a standard
+normal (Wilson and Hilferty, 1931): 4.5 is 3 in a million, for some dozens of switches. ``benchmarks/entropy.py`` counts
+both kinds of mistakes.
 """
 
 from __future__ import annotations
@@ -34,23 +35,23 @@ from fabric.probes.shapes import int_param
 
 Z_SURE = 4.5
 LEAST_BALLS = 16
-"""So many are expected on a cable before it may be called idle: with 16, one or none is chance in 2 of a million."""
+"""The fewest balls expected per cable to judge a hash: with 16, one or none on a cable is chance in 2 of a million."""
 IDLE = 0.1
-"""Of its even share: with less a cable is idle (a choice: management packets are no hash)."""
+"""A cable with less than this share of its even share is idle (a choice: management packets are no hash)."""
 APART = 0.05
-"""The two ends of a cable may count so differently; more, and its switch is not judged (a choice: headers are counted
-alike, other traffic is not)."""
+"""The counts of a cable's two ends may differ by this share; with more, its switch is not judged (a choice: headers are
+counted alike, other traffic is not)."""
 SLOWED = 0.75
-"""An elephant with less of its line than this met another one (a choice: two that share a cable have a half each)."""
+"""An elephant with a smaller share of its line met another one (a choice: two that share a cable have a half each)."""
 
 Measured = tuple[Probe, ProbeResult]
 
 
 def hash_verdict(draws: Sequence[Mapping[str, float]], balls: float, *, above_leaves: bool) -> tuple[Outcome, str]:
     """
-    How the hash of one switch is, and why.
+    Judge the hash of one switch; return the outcome and why.
 
-    *draws*: by draw the bytes of each cable up; *balls*: how many queue pairs went there in a draw.
+    *draws*: for each draw the bytes of each cable up; *balls*: how many queue pairs went up the switch per draw.
     """
     cables = sorted(set[str]().union(*draws))
     shares = [[draw.get(one, 0.0) / sum(draw.values()) for one in cables] for draw in draws]
@@ -83,13 +84,13 @@ def _chi(row: Sequence[float], even: Sequence[float], balls: float) -> float:
 
 
 def _z(chi: float, freedom: int) -> float:
-    """A chi-square on the scale of a standard normal (Wilson and Hilferty's cube root)."""
+    """Convert a chi-square to the scale of a standard normal (Wilson and Hilferty's cube root)."""
     spread = 2 / (9 * freedom)
     return (cbrt(chi / freedom) - (1 - spread)) / sqrt(spread) if freedom else 0.0
 
 
 def hash_verdicts(found: Sequence[Measured], topology: Topology) -> dict[str, tuple[Outcome, str]]:
-    """By id of each entropy probe what is said of the hashes that it went by, with all its repetitions."""
+    """Return, by id of each entropy probe, the verdict on the hashes on its way, over all its repetitions."""
     verdicts: dict[str, tuple[Outcome, str]] = {}
     entropy = (one for one in found if one[0].kind == EntropySpec.kind)
     for draws in grouped(entropy, lambda one: (one[0].phase, one[0].params["series"])).values():
@@ -103,7 +104,7 @@ def hash_verdicts(found: Sequence[Measured], topology: Topology) -> dict[str, tu
 
 
 def _of_switches(draws: Sequence[Measured], topology: Topology) -> Iterator[tuple[str, Outcome, str]]:
-    """By switch; above a tier whose hash is bad nothing is said of those that get what it leaves."""
+    """Yield switch, outcome and reason; if the hash of any leaf is bad, the switches above are not judged."""
     tiers: dict[bool, dict[str, list[dict[str, float]]]] = {False: {}, True: {}}
     probe = draws[0][0]
     leaves = Counter(topology.hosts[name].leaf(int_param(probe, RAIL)) for name in probe.hosts)
@@ -136,7 +137,7 @@ def _by_switch(result: ProbeResult, unit: str) -> dict[str, dict[str, float]]:
 
 
 def _cross_pods(probe: Probe, topology: Topology) -> float:
-    """The share of a probe's flows whose two leaves are in different pods."""
+    """Return the share of a probe's flows whose two leaves are in different pods."""
     rail = int_param(probe, RAIL)
     pods = {leaf: pod.name for leaf, pod in topology.pods.items()}
     leaves = {name: topology.hosts[name].leaf(rail) or "" for name in probe.hosts}
@@ -145,7 +146,7 @@ def _cross_pods(probe: Probe, topology: Topology) -> float:
 
 
 def collision_lines(found: Sequence[Measured], topology: Topology) -> Iterator[str]:
-    """How many elephants (flows of one queue pair) met another one, of all draws, and how many would by chance."""
+    """Yield how many elephants (flows of one queue pair) met another one in all draws, and how many would by chance."""
     single = [one for one in found if one[0].kind == EntropySpec.kind and one[0].params["queue_pairs"] == 1]
     met = flows = 0
     chance = 0.0
@@ -161,7 +162,7 @@ def collision_lines(found: Sequence[Measured], topology: Topology) -> Iterator[s
             cables = sum(topology.above.get(leaf, {}).values())
             chance += 1 - (1 - 1 / cables) ** (2 * (leaves[leaf] - 1)) if cables else 0.0
     if flows:
-        from scipy.stats import binomtest  # half a second of imports
+        from scipy.stats import binomtest  # imported here: it takes half a second
 
         low, high = binomtest(met, flows).proportion_ci(method="wilson")
         draws = f"in {len(single)} draws {met} of {flows} flows met another one ({low:.0%} to {high:.0%} with 95 %)"

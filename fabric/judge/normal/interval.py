@@ -1,17 +1,16 @@
 """
-Middles, and intervals of ratios and spreads: what their samples are, and how wide they must be to be right as often as
-said.
+Medians and robust spreads, and confidence intervals of ratios and spreads that are right as often as they claim.
 
-What is normal among like numbers of one run is their median, its spread by the MAD, as Iglewicz and Hoaglin (1993): the
-slow ones must not set the scale that they are measured by.
+Normal among like numbers of one run is their median, with the spread by the MAD (Iglewicz and Hoaglin 1993): slow
+numbers must not set the scale by which they are measured.
 
-Rounds are the samples of a ratio where both sides share three or more: a round measures both sides one soon after the
-other, so each gives one pair, drift cancels out, and a change that turns out differently each time it is made widens
-the interval as it should (t of paired differences of logarithms).
+If both sides of a ratio share three rounds or more, rounds are its samples. A round measures both sides soon after each
+other, so each round gives one pair and drift cancels out. A change that turns out differently each time it is made
+widens the interval, as it should (t of paired differences of logarithms).
 
-With fewer rounds the values themselves are the samples (Welch's t), and what rounds differ by comes on top, since all
-values of a round share one application of the change and one hour of the day: ``BETWEEN_ROUNDS``, or what the two
-rounds of the sides differed by where that is more. ``benchmarks/expectations.py`` counts how often they are right.
+With fewer rounds the values themselves are the samples (Welch's t). All values of a round share one application of the
+change and one hour of the day, so the difference between rounds is added: ``BETWEEN_ROUNDS``, or what the rounds of a
+side differed by if that is more. ``benchmarks/expectations.py`` counts how often the intervals are right.
 """
 
 from __future__ import annotations
@@ -27,47 +26,47 @@ if TYPE_CHECKING:
     import numpy as np
 
 LEAST_PEERS = 8
-"""Fewer measurements of one key say nothing about each other (a choice; with fewer the MAD is worth little)."""
+"""The fewest measurements of one key that count as peers (a choice; with fewer the MAD is worth little)."""
 
 LEAST_SAMPLES = 3
-"""Fewer have no spread to judge by, and cannot PASS against what is known: of two either may be the odd one."""
+"""Fewer samples have no spread to judge by, and cannot PASS against a record: of two, either may be the odd one."""
 
 Z_SLOW = -3.5
 """Robust z below which a number is an outlier (Iglewicz and Hoaglin)."""
 
 LEAST_SPREAD = 0.003
-"""The spread is taken as at least this share of the median (a choice: the repeatability of perftest on one host;
-tools print few digits, and of equal numbers the MAD is 0)."""
+"""The spread counts as at least this share of the median (a choice: the repeatability of perftest on one host; tools
+print few digits, and the MAD of equal numbers is 0)."""
 
 SCALE = 1.4826
-"""MAD to standard deviation, for normal numbers."""
+"""The factor from MAD to standard deviation, for normal numbers."""
 
 
 def robust(values: Sequence[float]) -> tuple[float, float]:
-    """The median, and the standard deviation as the MAD tells it."""
+    """Return the median, and the standard deviation by the MAD."""
     middle = median(values)
     return middle, SCALE * median(abs(value - middle) for value in values)
 
 
 CONFIDENCE = 0.95
-"""Of the intervals of what is expected and of records, as they are printed: "95 % interval"."""
+"""The confidence of the intervals of expectations and records, as they are printed: "95 % interval"."""
 
 
 def tests_that_tell(rate: float) -> int:
-    """So many tests without a bad one tell that a part is not bad in this share of them any more (95 %)."""
+    """Return how many good tests in a row show (95 %) that a part is not bad in this share of tests."""
     return ceil(log(1 - CONFIDENCE) / log1p(-rate))
 
 
 BETWEEN_ROUNDS = 0.01
 """
-What one side differs by from round to round, where fewer than three say it (standard deviation).
+The standard deviation of one side from round to round, assumed if fewer than three rounds show it.
 
-Twice the 0.5 % by which good pairs of two real clusters scatter within one run; ``benchmarks/expectations.py`` counts
-how often intervals of one and two rounds are right with it.
+It is twice the 0.5 % by which good pairs of two real clusters scatter within one run; ``benchmarks/expectations.py``
+counts how often intervals of one and two rounds are right with it.
 """
 
 LEAST_CV = 1e-4
-"""A smaller sigma / mean is compared as this one: tools print four digits, and nothing has no logarithm."""
+"""A smaller sigma / mean counts as this one: tools print four digits, and 0 has no logarithm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,8 @@ class Interval:
     """
     A number with its interval.
 
-    *rounds* are those that it rests on; *between* is what few of them were taken to differ by.
+    *rounds* is how many rounds it rests on; *between* is the difference between rounds that was assumed if these are
+    few.
     """
 
     value: float
@@ -86,11 +86,11 @@ class Interval:
 
 
 Rounds = Mapping[int, Sequence[float]]
-"""Positive values by round."""
+"""The positive values of one side, by round."""
 
 
 def of_few_rounds(of: Rounds, over: Rounds) -> Interval:
-    """The ratio of two geometric means; at least two values a side."""
+    """Return the ratio of two geometric means; each side has at least two values."""
     sides = [[log(value) for values in side.values() for value in values] for side in (of, over)]
     variances, counts = [variance(side) for side in sides], [len(side) for side in sides]
     between = max(BETWEEN_ROUNDS, _seen_between(of, over))
@@ -101,25 +101,25 @@ def of_few_rounds(of: Rounds, over: Rounds) -> Interval:
 
 
 def of_pairs(logs: Sequence[float]) -> Interval:
-    """One logarithm a round, at least two: Student's t."""
+    """Return the interval (Student's t) over one logarithm per round, of at least two rounds."""
     return _around(fmean(logs), half_width([variance(logs)], [len(logs)]), len(logs))
 
 
 def between(least: Interval, most: Interval) -> Interval:
-    """From the lower end of what is too little to the upper end of what is too much; the number is in the middle."""
+    """Span two estimates: from the lower end of the low one to the upper end of the high one, around their middle."""
     return replace(most, value=sqrt(least.value * most.value), low=least.low)
 
 
 def of_cv(values: np.ndarray) -> Interval:
     """
-    Sigma / mean of the members of a phase, measured in several rounds (a row each), without the rounds' own noise.
+    Return sigma / mean of the members of a phase, measured in several rounds (one row each), without noise of rounds.
 
-    Other members of the same kind would have another, so that is in the interval, too: Tukey (1951) and Williams (1962)
-    for the variance between groups, here members, in an analysis of variance with rounds.
+    Other members of the same kind would have another value, so the interval covers that, too: Tukey (1951) and Williams
+    (1962) for the variance between groups, here members, in an analysis of variance with rounds.
     """
     from scipy.special import chdtri, fdtri
 
-    relative = values / values.mean(axis=1, keepdims=True)  # what a round is slower by as a whole is no spread
+    relative = values / values.mean(axis=1, keepdims=True)  # a round that is slower as a whole adds no spread
     rounds, members = relative.shape
     levels = relative.mean(axis=0)
     most, rest = members - 1, (members - 1) * (rounds - 1)
@@ -139,7 +139,7 @@ def of_cv(values: np.ndarray) -> Interval:
 
 
 def over(of: Interval, reference: Interval) -> Interval:
-    """The ratio of two spreads that know nothing of each other (Donner and Zou 2012), in logarithms."""
+    """Return the ratio of two independent spreads (Donner and Zou 2012), computed in logarithms."""
     (low, value, high), (least, middle, most) = (
         [log(max(number, LEAST_CV)) for number in (one.low, one.value, one.high)] for one in (of, reference)
     )
@@ -149,19 +149,19 @@ def over(of: Interval, reference: Interval) -> Interval:
 
 
 OF_PARTS = 0.99
-"""Confidence in the ratio of a part: a rack has hundreds of them, and 95 % would be wrong for every twentieth."""
+"""The confidence of the ratio of a part: a rack has hundreds of parts, and 95 % would be wrong for every twentieth."""
 
 LEAST_BETWEEN = 12
-"""From so many ratios on one at either end is outside the interval, so that no single one decides."""
+"""From so many ratios on, one at either end lies outside the interval, so that no single ratio decides."""
 
 
 def of_median(logs: Sequence[float], spread: float | None) -> tuple[float, float] | None:
     """
-    Of exp(median of *logs*), the ratios of a part; None where they are too few to have one.
+    Return the interval of exp(median of *logs*), where *logs* are a part's ratios; None if their spread is not known.
 
-    From twelve on it lies between two of them: right for any distribution (signs are binomial). Of fewer that would be
-    the least and the most, or none at all: there *spread* (of a single logarithm, None when it is not known) is taken
-    for theirs, or their own where that is more.
+    From twelve ratios on, its ends are two of them: right for any distribution (signs are binomial). With fewer, those
+    would be the least and the most, or none at all. Then it rests on *spread* (of a single logarithm, None if not
+    known), or on the ratios' own spread if that is more.
     """
     if len(logs) >= LEAST_BETWEEN:
         rank, ordered = _rank(len(logs)), sorted(logs)
@@ -175,22 +175,22 @@ def of_median(logs: Sequence[float], spread: float | None) -> tuple[float, float
 
 
 def spread_of(logs: Sequence[float]) -> float | None:
-    """The robust standard deviation of all logarithms of a kind and size; None when they are fewer than eight."""
+    """Return the robust standard deviation of all logarithms of a kind and size; None if they are fewer than eight."""
     return max(robust(logs)[1], LEAST_SPREAD) if len(logs) >= LEAST_PEERS else None
 
 
 def half_width(variances: Sequence[float], counts: Sequence[int], *, known: float = 0.0) -> float:
     """
-    Half of the interval, in logarithms: t times the standard error.
+    Return half of the width of an interval, in logarithms: t times the standard error.
 
-    Degrees of freedom by Welch (1947) and Satterthwaite (1946); of one variance alone they are n - 1. *known* is added
-    to the squared error as a variance that is not estimated.
+    The degrees of freedom are those of Welch (1947) and Satterthwaite (1946); for one variance alone they are n - 1.
+    *known* is a variance that is not estimated; it is added to the squared error.
     """
     parts = [spread / count for spread, count in zip(variances, counts, strict=True)]
     squared = fsum(parts) + known
     if squared <= 0.0:
         return 0.0
-    # Shares, not squares of variances: those of nearly equal samples are too small for a float.
+    # Use shares, not squares of variances: the squares of nearly equal samples are too small for a float.
     share = fsum((part / squared) ** 2 / (count - 1) for part, count in zip(parts, counts, strict=True))
     return _quantile(1.0 / max(share, 1e-6)) * sqrt(squared)
 
@@ -200,14 +200,14 @@ def _around(mean: float, half: float, rounds: int) -> Interval:
 
 
 def _seen_between(*sides: Rounds) -> float:
-    """What the rounds of a side differ by, over the sides that have several."""
+    """Return the standard deviation between the rounds of a side, pooled over the sides with several; else 0."""
     seen = [variance(fmean(map(log, values)) for values in side.values()) for side in sides if len(side) > 1]
     return sqrt(fmean(seen)) if seen else 0.0
 
 
 @lru_cache(maxsize=4096)
 def _rank(count: int) -> int:
-    """How many of twelve values or more may be left out at either end."""
+    """Return how many of *count* values (at least twelve) may be left out at either end."""
     from scipy.special import bdtrik
 
     return ceil(float(bdtrik((1 - OF_PARTS) / 2, count, 0.5))) - 1
@@ -215,7 +215,7 @@ def _rank(count: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _quantile(degrees: float) -> float:
-    """Student's t for a two-sided interval. Imported here: most runs judge no expectation."""
+    """Return Student's t for a two-sided interval. scipy is imported here: most runs judge no expectation."""
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees, 0.5 + CONFIDENCE / 2))

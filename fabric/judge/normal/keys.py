@@ -1,7 +1,7 @@
 """
-The key of a measurement: what it must share with another to be compared with it, in one run or in several.
+The keys of measurements: what two must share to be compared, within one run or across runs.
 
-Planned probes are samples that can be compared across phases: the same name, participants and size have one key.
+Samples of planned probes can be compared across phases: those with the same name, participants and size share one key.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from fabric.model.topology import Host, Topology
 
 
 def grouped(items: Iterable[Value], key: Callable[[Value], Shared]) -> dict[Shared, list[Value]]:
-    """What shares a key, in the order in which it comes."""
+    """Group items by *key*; keys and items keep the order in which they come."""
     return gathered((key(one), one) for one in items)
 
 
 def begun(probes: Iterable[Probe], results: Results) -> list[tuple[Probe, ProbeResult]]:
-    """The probes of which something was started, each with what came of it."""
+    """Return the probes that were started (at least one attempt), each with its result."""
     pairs = ((probe, results.get(probe.probe_id)) for probe in probes)
     return [(probe, result) for probe, result in pairs if result is not None and result.attempt > 0]
 
 
 OF_AGAIN = "-again"
-"""Behind the name of what is measured again: it is compared with what was planned."""
+"""The suffix of the name of a probe that is measured again; it is compared with the planned probes."""
 
 _GONE = (FailureKind.RETRIES_EXCEEDED, FailureKind.PORT_DOWN)
 
 
 def gave_up(result: ProbeResult) -> bool:
     """
-    True when a tool says so: retries exceeded, or the port down (FAIL), or NCCL's "network error".
+    Return whether the transport gave up: retries exceeded or the port down (FAIL), or NCCL's "network error".
 
-    The last is an ERROR elsewhere, because NCCL says the same when a peer's process ended; while a link is bad on
-    purpose it is what a collective says when its queue pairs failed.
+    The last is an ERROR elsewhere, because NCCL says the same when a peer's process ended. While a link is bad on
+    purpose, a collective says it because its queue pairs failed.
     """
     return result.failure is FailureKind.REMOTE_ERROR or (result.outcome is Outcome.FAIL and result.failure in _GONE)
 
 
 @dataclass(frozen=True, slots=True)
 class SampleKey:
-    """What two samples must share to be compared; *size_bytes* None: the probe knows no size."""
+    """What two samples must share to be compared; *size_bytes* None: the probe has no size."""
 
     kind: str
     name: str
@@ -62,8 +62,8 @@ class Sample:
     One message size of one planned probe.
 
     *repetition* counts from 1 within a phase and key. *value_gbps* is the lower of out of place and in place; None:
-    nothing was measured, and then *result* says why (None: it was not reached). *largest*: of its probe's sizes, as
-    limits are judged.
+    nothing was measured, and *result* says why (None: the probe was not reached). *largest*: it is the largest size of
+    its probe, which limits judge.
     """
 
     key: SampleKey
@@ -75,26 +75,26 @@ class Sample:
 
     @property
     def gave_up(self) -> bool:
-        """The transport gave up, or the tool measured 0 Gb/s: neither has a ratio."""
+        """Return whether the transport gave up, or the tool measured 0 Gb/s: neither has a ratio."""
         if self.value_gbps is not None:
             return self.value_gbps <= 0.0
         return self.result is not None and gave_up(self.result)
 
 
 def name_of(probe: Probe) -> str:
-    """The name that a scenario gives the probe, by which an expectation can choose it."""
+    """Return the name that a scenario gives the probe, by which an expectation can choose it."""
     if "name" in probe.params:
         return str(probe.params["name"])
     return probe.probe_id.rpartition("/")[2].partition(f".{probe.params.get('series')}")[0]
 
 
 def series_key(probe: Probe) -> Hashable:
-    """What repetitions of one probe share."""
+    """Return a key that all repetitions of one probe share."""
     return probe.phase, probe.kind, name_of(probe), probe.hosts, probe.params.get("series")
 
 
 def samples(probes: Iterable[Probe], results: Results) -> Iterator[Sample]:
-    """Every size of every planned probe, in planned order."""
+    """Yield every size of every planned probe, in planned order."""
     seen: Counter[tuple[str, SampleKey]] = Counter()
     for probe in probes:
         result = results.get(probe.probe_id)
@@ -114,7 +114,7 @@ def _sizes(probe: Probe) -> tuple[int | None, ...]:
 
 
 def bandwidths(result: ProbeResult | None) -> dict[int | None, float]:
-    """By message size the lower of out of place and in place, Gb/s; empty where no bandwidth was measured."""
+    """Return by message size the lower of out of place and in place, Gb/s; empty if no bandwidth was measured."""
     found: dict[int | None, float] = {}
     for one in result.measurements if result is not None and result.outcome is None else ():
         if one.unit == BANDWIDTH_UNIT:
@@ -125,22 +125,22 @@ def bandwidths(result: ProbeResult | None) -> dict[int | None, float]:
 SAME_LEAF, CROSS_LEAF = "same_leaf", "cross_leaf"
 
 COLLECTIVES = frozenset({"all_to_all", "tor_all_reduce", "group_all_reduce", "group_all_to_all", "concurrent_rings"})
-"""Kinds that nccl-tests measures; the others are perftest's."""
+"""The kinds of probes that nccl-tests measures; perftest measures the others."""
 
 FLOOR = 0.03
-"""A loss smaller than this is not acted upon, however sure it is (a choice: the house rule for bandwidth)."""
+"""Nobody acts upon a smaller loss, however sure it is (a choice: the house rule for bandwidth)."""
 
 COLLECTIVE_FLOOR = 0.05
 """The same for collectives, which vary more from run to run (a choice)."""
 
 
 def floor_of(kind: str) -> float:
-    """The smallest loss that matters for a kind of probe, as a share."""
+    """Return the smallest loss that matters for a kind of probe, as a share."""
     return COLLECTIVE_FLOOR if kind in COLLECTIVES else FLOOR
 
 
 def key_of(probe: Probe, size_bytes: int | None, topology: Topology) -> Key:
-    """The key of one message size of a probe; *size_bytes* None where the probe has none."""
+    """Return the key of one message size of a probe; *size_bytes* None if the probe has none."""
     ranks, algorithm = probe.params.get("ranks"), probe.params.get("algorithm")
     collective = probe.kind in COLLECTIVES
     return Key(
@@ -156,7 +156,7 @@ def key_of(probe: Probe, size_bytes: int | None, topology: Topology) -> Key:
 
 
 def link_class(probe: Probe, topology: Topology) -> str | None:
-    """As the probe says it; of RNICs and of hosts whether they share their leaves, None where that is not known."""
+    """Return the probe's own link class, or else whether its RNICs (or hosts) share their leaves; None: not known."""
     given = probe.params.get("link_class")
     if given is not None:
         return str(given)
@@ -170,19 +170,19 @@ def link_class(probe: Probe, topology: Topology) -> str | None:
 
 
 def line_rate_gbps(probe: Probe, topology: Topology) -> float | None:
-    """The line rate of the slower of the RNICs that a probe names; None when it names none."""
+    """Return the line rate of the slower of the RNICs that a probe names; None if it names none."""
     rnics = (topology.hosts[host].platform.rnic_by_device.get(device) for host, device in ends_of(probe))
     return min((rnic.line_rate_gbps for rnic in rnics if rnic is not None), default=None)
 
 
 def leaf_of(host: Host, device: str) -> str | None:
-    """The leaf of an RNIC; None where it is not known."""
+    """Return the leaf of an RNIC; None if it is not known."""
     rail = host.platform.rnic_by_device[device].rail
     return host.leaves[rail] if rail < len(host.leaves) else None
 
 
 def ends_of(probe: Probe) -> tuple[tuple[str, str], ...]:
-    """Host and RNIC at either end of a probe, the one that sends first; none where it names none."""
+    """Return host and RNIC at either end of a probe, the sender first; empty if it names no RNIC."""
     if "rnic" not in probe.params:
         return ()
     own = str(probe.params["rnic"])
@@ -190,12 +190,12 @@ def ends_of(probe: Probe) -> tuple[tuple[str, str], ...]:
 
 
 def rnics_of(probe: Probe) -> tuple[str, ...]:
-    """The RNICs that a probe names (``gpu001/mlx5_0``), the one that sends first; none where it names none."""
+    """Return the RNICs that a probe names (``gpu001/mlx5_0``), the sender first; empty if it names none."""
     return tuple(dict.fromkeys(f"{host}/{device}" for host, device in ends_of(probe)))
 
 
 def taking_part(probe: Probe) -> tuple[str, ...]:
-    """The hosts, RNICs, and the GPU or memory node that a probe names."""
+    """Return the hosts, RNICs, and the GPU or memory node that a probe names."""
     ends = (f"{probe.hosts[0]}/{probe.params['endpoint']}",) if "endpoint" in probe.params else ()
     return (*probe.hosts, *rnics_of(probe), *ends)
 
@@ -203,9 +203,10 @@ def taking_part(probe: Probe) -> tuple[str, ...]:
 @dataclass(frozen=True, slots=True, eq=False)
 class ProbeLayout:
     """
-    What a probe shares with its like on other hosts of the same make, and needs to be worked out but once.
+    What a probe shares with equal probes on other hosts of the same platform; it is worked out only once for them.
 
-    *series* numbers what its repetitions share beside their hosts, *alike* all probes that should reach the same.
+    *series* is a number that its repetitions share, besides their hosts; *alike* is one that all probes share that
+    should reach the same.
     """
 
     series: int
@@ -214,7 +215,7 @@ class ProbeLayout:
 
 
 class ProbeLayouts:
-    """The layouts of the probes of a run, or of its rounds where *rounds* say by phase what it is a round of."""
+    """The layouts of the probes of a run; *rounds* may say, by phase, what it is a round of: rounds are alike."""
 
     def __init__(self, topology: Topology, rounds: Mapping[str, Hashable] | None = None) -> None:
         self._topology, self._rounds = topology, rounds or {}
@@ -223,10 +224,10 @@ class ProbeLayouts:
         self._alike = {name: self._number((id(one.platform), one.leaves)) for name, one in topology.hosts.items()}
 
     def of(self, probe: Probe, size_bytes: int | None = None) -> ProbeLayout:
-        """Of a probe; *size_bytes*: of that message size alone."""
+        """Return the layout of a probe, or of its message size *size_bytes*."""
         if len(probe.hosts) > 1:
             return self._worked_out(probe, size_bytes)
-        # Hosts of a make share the parameters; those live as long as their probes, so their identity is theirs.
+        # Hosts of one platform share one params object, which lives as long as its probes: so its id is a stable key.
         key = id(probe.params), probe.phase, probe.kind, size_bytes, self._alike[probe.hosts[0]]
         known = self._known.get(key)
         if known is None:
@@ -248,4 +249,4 @@ class ProbeLayouts:
 
 
 BANDWIDTH_UNIT = "Gb/s"
-"""Of the measurements that limits are about."""
+"""The unit of the measurements that limits judge."""

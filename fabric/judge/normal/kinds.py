@@ -1,24 +1,24 @@
 """
-Kinds of probes with rules of their own: incasts and their victims, all hosts at once, and latencies.
+Judging kinds of probes with rules of their own: incasts and their victims, all hosts at once, and latencies.
 
-**Incasts**: slow because congested, or slow because bad? Of an incast the sum at the receiver is judged against its
-line rate (``at_least``). Each sender then has a share only, and that is no fault: the fabric told them to slow down
-(packets marked, CNPs, pauses), and nothing was lost. Below it, what the ports counted meanwhile tells why. Packets that
-are lost, a receiver that pauses its switch, and senders who are slow though nobody told them to be are faults. Senders
-that are told to, and nothing lost, is congestion on the way there: narrow uplinks or how congestion is controlled,
-which this test cannot tell apart.
+**Incasts**: slow because congested, or slow because bad? The sum at the receiver is judged against its line rate
+(``at_least``). If it is reached, each sender still has only a share, and that is no fault: the fabric told senders to
+slow down (packets marked, CNPs, pauses), and nothing was lost. If it is not, the counters of the ports tell why. Faults
+are: lost packets, a receiver that pauses its switch, and senders that are slow though nothing told them to slow down.
+Senders that were told to slow down, without loss, mean congestion on the way: narrow uplinks or poor congestion
+control, which this test cannot tell apart.
 
-Of permutations, bisections and entropy probes the sum is judged in the same way, against all receivers' line rates; of
-entropy probes the hashes as well (``entropy.py``).
+The sum of permutations, bisections and entropy probes is judged in the same way, against the line rates of all
+receivers; for entropy probes the hashes are judged as well (``entropy.py``).
 
-A victim is judged against itself alone. What is not counted, or could not be read, says neither the one nor the other.
+A victim is judged against its own bandwidth without the incast. A counter that was not read decides nothing.
 
-**Latency**, where lower is better: the one place that turns the comparison round. Each probe is judged by itself: above
-a limit that the scenario gives it is FAIL. Against peers (probes of one phase with the same name, size, line rate and
-kind of path) what is usual is that of its inverse, messages a second, and outliers are found by their MAD. Slower than
-peers is FAIL where every latency of one of its RNICs, of two at least, is so: a bad RNIC is slow with every partner,
-and a partner of it is not. Else it is MARGINAL: measure it again. Without a limit a latency is never PASS. There are no
-recorded baselines of latencies, and nothing follows its course over rounds.
+**Latency**: lower is better, and only this file turns the comparison round. A latency above the limit that the scenario
+gives is a FAIL. Compared with peers (probes of one phase with the same name, size, line rate and kind of path), its
+inverse, messages per second, is an outlier by their MAD or not. An outlier is a FAIL if every latency of one of its
+RNICs, of two at least, is one: a bad RNIC is slow with every partner, a good partner is not. Else it is MARGINAL:
+measure it again. Without a limit a latency is never PASS. Latencies have no recorded baselines, and no course over
+rounds.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _OF: Mapping[str, type[AtOnceSpec]] = {
     one.kind: one for one in (IncastSpec, VictimSpec, PermutationSpec, BisectionSpec, EntropySpec)
 }
 KINDS = frozenset(_OF)
-"""What is judged here: by what each probe itself counted."""
+"""The kinds that are judged here by what each probe itself counted."""
 
 
 def of_nobody(probes: Iterable[Probe], results: Results) -> frozenset[str]:
-    """The measured ones of these probes, which accuse no part and no host however they end; ids."""
+    """Return the ids of the measured probes of ``KINDS``: they accuse no part and no host, whatever their outcome."""
     ids = (probe.probe_id for probe in probes if probe.kind in KINDS)
     return frozenset(one for one in ids if one in results and results[one].outcome is None)
 
@@ -72,7 +72,7 @@ _SHOWN = (
 
 @dataclass(frozen=True, slots=True)
 class CongestionCounts:
-    """What ports counted while a probe ran; None: not known, which is not 0. *text* says it in words."""
+    """What ports counted while a probe ran; None: not known, which is not 0. *text* has the counts in words."""
 
     held_back: bool | None
     lost: bool | None
@@ -81,7 +81,7 @@ class CongestionCounts:
 
 
 def counts_of(result: ProbeResult) -> CongestionCounts:
-    """What the counters of a probe say."""
+    """Return what the counters of a probe say about congestion."""
     counts = {one.metric: one.value for one in result.measurements if one.unit == COUNT}
 
     def most(names: Sequence[str]) -> float | None:
@@ -96,7 +96,7 @@ def counts_of(result: ProbeResult) -> CongestionCounts:
 
 
 def congestion_verdicts(listed: Sequence[tuple[Probe, ProbeResult]], topology: Topology) -> dict[str, ProbeVerdict]:
-    """The verdict of every flow or flows of these kinds that were measured, by id."""
+    """Return the verdict of every measured probe of ``KINDS``, by id."""
     found = [(probe, result) for probe, result in listed if probe.kind in KINDS and result.outcome is None]
     single = (one for one in found if one[0].kind == VictimSpec.kind and one[0].params[FLOWS] == 1)
     alone = gathered((_victim(probe), result.measurements[0].value) for probe, result in single)
@@ -123,7 +123,7 @@ def _line_gbps(probe: Probe, receiver: str, topology: Topology) -> float:
 
 
 def _lines_gbps(probe: Probe, topology: Topology) -> float:
-    """Of all receivers together."""
+    """Return the sum of the line rates of all receivers."""
     receivers = {receiver for _, receiver in _OF[probe.kind].flows(probe)}
     return sum(_line_gbps(probe, receiver, topology) for receiver in receivers)
 
@@ -140,7 +140,7 @@ def _sum(probe: Probe, result: ProbeResult, topology: Topology) -> ProbeVerdict:
 
 
 def _at_line_rate(probe: Probe, measured: Sequence[Measurement], counts: CongestionCounts) -> tuple[Outcome, str]:
-    """The sum is as it must be; how it came about may not."""
+    """Judge a probe whose sum is good: packets may have been lost, or the shares may be uneven."""
     shares = _shares(measured)
     even = _evenness(shares)
     if counts.lost:
@@ -157,12 +157,12 @@ def _shares(measured: Sequence[Measurement]) -> dict[str, float]:
 
 
 def _evenness(shares: Mapping[str, float]) -> float:
-    """Jain's index, as the shares add up to 1."""
+    """Return Jain's index of shares that add up to 1."""
     return 1 / (len(shares) * sum(share**2 for share in shares.values()))
 
 
 def congestion_lines(probes: Iterable[Probe], results: Results, topology: Topology) -> list[str]:
-    """In words what flows at once reached, by their kind and number, however they were judged."""
+    """Return lines on what these probes reached, by kind and number of flows, whatever their verdicts."""
     pairs = ((probe, results.get(probe.probe_id)) for probe in probes if probe.kind in KINDS)
     found = [(probe, result) for probe, result in pairs if result is not None and result.outcome is None]
     lines = []
@@ -213,13 +213,13 @@ def _beside(probe: Probe, result: ProbeResult, topology: Topology, alone: Sequen
 
 
 FLOOR = 0.1
-"""A loss of messages a second smaller than this is not acted upon (a choice: a tenth of 2 us is a short cable more)."""
+"""Nobody acts upon a smaller loss of messages per second (a choice: a tenth of 2 us is one more short cable)."""
 
 _LIMITS = ((TYPICAL, "at_most_us", "typical"), (P99, "p99_at_most_us", "of 99 of 100"))
 
 
 def latency_verdicts(listed: Sequence[tuple[Probe, ProbeResult]], topology: Topology) -> dict[str, ProbeVerdict]:
-    """The verdict of every probe that measured a latency, by its id."""
+    """Return the verdict of every probe that measured a latency, by its id."""
     measured = (
         (probe, result) for probe, result in listed if probe.kind == LatencySpec.kind and result.outcome is None
     )
@@ -245,7 +245,7 @@ def latency_verdicts(listed: Sequence[tuple[Probe, ProbeResult]], topology: Topo
 def _latency(
     probe: Probe, numbers: Mapping[str, float], slow: str, sure: AbstractSet[str]
 ) -> tuple[Outcome, str]:  # fmt: skip
-    """Of one probe; *slow*: by how much, in words; *sure*: RNICs slow with every partner, and with two at least."""
+    """Judge one probe; *slow*: by how much, in words; *sure*: RNICs slow with every partner, and with two at least."""
     text = f"{numbers[TYPICAL]:.2f} us typical, {slow}"
     if above := list(_above(probe, numbers)):
         return Outcome.FAIL, "; ".join(above)

@@ -1,4 +1,4 @@
-"""Measured probes as series of repetitions, each with what it shares with its peers."""
+"""Series of repetitions of measured probes, and how far their samples lie apart."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from fabric.model.text import counted, gbps_text
 from fabric.probes.kinds import PEER_KINDS
 
 UNSTABLE_CV = 0.05
-"""A coefficient of variation above this is a fault of its own (healthy links have 0.01 and less; a choice)."""
+"""A coefficient of variation above this is a fault in itself (healthy links have 0.01 and less; a choice)."""
 
 BY_CHANCE = 1e-4
-"""Where the noise of a class is known, a spread is unstable only if so few healthy series have a larger one (a choice:
-at a CV of 3 % three samples in sixteen are further apart than 5 %)."""
+"""If the noise of a class is known, a series is unstable only if this share of healthy ones has a larger spread (a
+choice: at a CV of 3 % three samples in sixteen are further apart than 5 %)."""
 
 DIP_SIGMAS = 5.0
 """A sample so many standard deviations below the median is a dip (house rule)."""
@@ -29,7 +29,7 @@ DIP_SIGMAS = 5.0
 @dataclass(frozen=True, slots=True)
 class Steadiness:
     """
-    Of repeated samples: how many, the least (Gb/s), coefficient of variation, and how many were dips.
+    How steady repeated samples are: their number, the least (Gb/s), coefficient of variation, and number of dips.
 
     *most_cv* is the coefficient of variation up to which they are steady.
     """
@@ -42,31 +42,31 @@ class Steadiness:
 
     @property
     def unstable(self) -> bool:
-        """Too far apart to be one speed, or some far below the others."""
+        """Return whether the samples are too far apart to be one speed, or some lie far below the others."""
         return self.n >= LEAST_SAMPLES and (self.cv > self.most_cv or self.dips > 0)
 
     @property
     def torn(self) -> bool:
-        """Too few to have a median, and too far apart to be one speed: their middle is nothing that was measured."""
+        """Return whether two samples are too far apart to be one speed: their median is no number that was measured."""
         return self.n < LEAST_SAMPLES and self.cv > self.most_cv
 
     @property
     def text(self) -> str:
-        """``median of 5, least 371.2 Gb/s, CV 0.021``."""
+        """Return a text such as ``median of 5, least 371.2 Gb/s, CV 0.021``."""
         dips = f", {counted(self.dips, 'dip')}" if self.dips else ""
         return f"median of {self.n}, least {gbps_text(self.least_gbps)} Gb/s, CV {self.cv:.3f}{dips}"
 
 
 def steadiness(values: Sequence[float], *, floor: float, noise: float) -> Steadiness:
     """
-    Of at least two *values* in Gb/s; *noise* is that of one sample of their class, as a share.
+    Return the steadiness of two or more *values* in Gb/s; *noise* is that of one sample of their class, as a share.
 
-    The samples themselves cannot tell what a dip is, for it is one of them. *floor*: a smaller loss is no dip.
+    *noise* must come from the class: the dips are among the values themselves. *floor*: a smaller loss is no dip.
     """
     middle, mean = median(values), fmean(values)
     deep, most_cv = max(DIP_SIGMAS * noise, floor), UNSTABLE_CV
     if USUAL_CV < noise < UNSTABLE_CV:
-        # What chance leaves to healthy series: (n - 1) CV^2 / noise^2 is chi-squared with n - 1 degrees.
+        # In healthy series (n - 1) CV^2 / noise^2 is chi-squared with n - 1 degrees of freedom.
         most_cv = max(most_cv, noise * sqrt(_chi_squared(len(values) - 1) / (len(values) - 1)))
     return Steadiness(
         n=len(values),
@@ -79,22 +79,22 @@ def steadiness(values: Sequence[float], *, floor: float, noise: float) -> Steadi
 
 @lru_cache(maxsize=64)
 def _chi_squared(degrees: int) -> float:
-    """Its upper quantile. Imported here: only where samples are many is it needed."""
+    """Return the upper quantile of chi-squared at ``BY_CHANCE``. scipy is imported here because few runs need it."""
     from scipy.special import chdtri
 
     return float(chdtri(degrees, BY_CHANCE))
 
 
 USUAL_CV = 0.01
-"""The spread of one sample where nothing better is known (healthy links have less; a choice)."""
+"""The spread of one sample if nothing better is known (healthy links have less; a choice)."""
 
 
 @dataclass(slots=True, eq=False)
 class ProbeSeries:
     """
-    The repetitions of one probe that were measured, and what it shares with its like on other hosts.
+    The measured repetitions of one probe, and its *layout*, which says what it shares with its like on other hosts.
 
-    *noise*: of one sample of its class, as a share.
+    *noise* is that of one sample of its class, as a share.
     """
 
     probe: Probe
@@ -104,14 +104,14 @@ class ProbeSeries:
 
     @property
     def value(self) -> float:
-        """The median of its repetitions, Gb/s."""
+        """Return the median of its repetitions, Gb/s."""
         return median(self.values) if len(self.values) > 1 else self.values[0]
 
 
 def series_of(
     listed: Sequence[tuple[Probe, ProbeResult]], layouts: ProbeLayouts
 ) -> tuple[Collection[ProbeSeries], list[ProbeSeries | None]]:
-    """Every series, and for each of *listed* its own, None where it measured nothing."""
+    """Return all series, and for each of *listed* its own series, None if it measured nothing."""
     series: dict[Hashable, ProbeSeries] = {}
     belongs: list[ProbeSeries | None] = []
     for probe, result in listed:
@@ -122,7 +122,7 @@ def series_of(
             own.values.append(number[0])
         belongs.append(own)
     several = (one for one in series.values() if len(one.values) > 1 and min(one.values) > 0.0)
-    # Peers share their noise; a series without any has its own.
+    # Peers share one noise; a series of a kind without peers has its own.
     classes = grouped(several, lambda one: one.layout.alike if one.probe.kind in PEER_KINDS else id(one))
     for members in classes.values():
         noise = noise_of(one.values for one in members)
@@ -133,23 +133,24 @@ def series_of(
 
 def noise_of(series: Iterable[Sequence[float]]) -> float:
     """
-    The noise of one sample, pooled over a class: standard deviation of the logarithm, at least 0.003.
+    Return the noise of one sample, pooled over a class: standard deviation of the logarithm, at least 0.003.
 
-    From successive differences (von Neumann 1941) within each of *series* (Gb/s, positive), so that neither how probes
-    differ nor slow drift counts as noise; the median of their sizes (a MAD), so that a few dips do not either. What is
-    usual when there are too few differences.
+    It comes from successive differences (von Neumann 1941) within each of *series* (Gb/s, positive): so neither
+    differences between probes nor slow drift count as noise. It is their median size (a MAD): so a few dips do not
+    count either. With too few differences return ``USUAL_CV``.
     """
     sizes = [abs(log(after / before)) for values in series for before, after in pairwise(values)]
     if len(sizes) < LEAST_PEERS:
         return USUAL_CV
-    return max(LEAST_SPREAD, SCALE / sqrt(2.0) * median(sizes))  # two numbers differ by sqrt(2) of what one does
+    return max(LEAST_SPREAD, SCALE / sqrt(2.0) * median(sizes))  # a difference has sqrt(2) times the spread of a number
 
 
 def number_of(result: ProbeResult | None) -> tuple[float, int | None] | None:
     """
-    The one number that is compared with a limit, and its message size; None where no bandwidth was measured.
+    Return the one number that is compared with a limit, and its message size; None if no bandwidth was measured.
 
-    The largest size, because limits are given for large messages. Never the average over sizes that nccl-tests prints.
+    It is that of the largest size, because limits are given for large messages, and never the average over sizes that
+    nccl-tests prints.
     """
     found = bandwidths(result)
     largest = max(found, key=lambda size_bytes: size_bytes or 0, default=None)

@@ -1,1 +1,1 @@
-"""What ports counted while a run worked."""
+"""Judging what ports and links counted while a run worked."""

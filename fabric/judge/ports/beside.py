@@ -1,13 +1,13 @@
 """
-A cable between switches that carries less than its line, known by how long its ports wait beside their siblings.
+Finding a cable between switches that carries less than its line, because its ports wait longer than their siblings.
 
-Adaptive routing sends around a cable at half its rate: nobody is much slower, and no error is counted. But a port that
-has data and cannot send it counts the time (PortXmitWait). The siblings are the other cables that go up from the same
-switch: the same traffic is theirs, in both directions. A port waits on good fabrics, too: where others are congested
-further on, or where the routes of many flows meet. So an end stands out between two looks only where it waits for a
-fifth of its time to send, far longer beside what it sends than its siblings do, and sends no more than they; and is
-named only where that is so in nearly all of the windows: FAIL at both ends, for what is congested lies in one
-direction; INCONCLUSIVE at one, in twice as many windows.
+Adaptive routing sends traffic around a cable at half its rate: no flow is much slower, and no error is counted. But a
+port that has data and cannot send it counts the time (PortXmitWait). The siblings are the other cables that go up from
+the same switch: they get the same traffic, in both directions. Ports wait on good fabrics, too: where there is
+congestion further on, or where the routes of many flows meet. So an end stands out between two looks only if it waits
+for a fifth of its time to send, far longer relative to what it sends than its siblings do, and sends no more than they
+do. A cable is named only if an end stands out in nearly all windows: FAIL if both ends do, because congestion lies in
+one direction only; INCONCLUSIVE if one end does, in twice as many windows.
 """
 
 from __future__ import annotations
@@ -24,36 +24,39 @@ from fabric.runs.samples import End
 
 WORD_BYTES, TICK_BYTES = 4, 8
 """
-Of PortXmitData, and of a tick of PortXmitWait: what Quantum to Quantum-3 could have sent meanwhile (NVIDIA's ibdiagnet
-manual 2.13, congestion assessment). Other switches have longer ticks: then it only takes more to stand out.
+The bytes of one count of PortXmitData, and those that Quantum to Quantum-3 could have sent in one tick of PortXmitWait
+(NVIDIA's ibdiagnet manual 2.13, congestion assessment). Other switches have longer ticks: then a port must only wait
+longer to stand out.
 """
 
 USED = 0.001
-"""A window in which siblings sent less than this share of their line says nothing: two seconds of half an hour."""
+"""A window says nothing if the median sibling sent less than this share of its line: two seconds of half an hour."""
 
 WAITS = 0.25
-"""So long, beside the time that it takes to send, a port waits that stands out: a fifth of all its time to send."""
+"""A port stands out from this ratio of waiting to sending time on: a fifth of its whole time to send."""
 
 TIMES = 3.0
-"""And so many times as long as its siblings do in the middle."""
+"""A port that stands out waits at least so many times as long as its median sibling."""
 
 NO_MORE = 1.1
-"""What it sends beside its siblings at most: an idle trunk is filled evenly, within some per cent."""
+"""A port that stands out sends at most this multiple of its median sibling: an idle trunk fills evenly, within some
+per cent."""
 
 ALWAYS = 0.8
-"""In this share of the windows, and ``MANY`` of them. These four: `benchmarks/link_faults.py 3101 40 slow=0.5 ar`."""
+"""It must stand out in this share of the windows, and in ``MANY`` of them. The last four numbers are from
+`benchmarks/link_faults.py 3101 40 slow=0.5 ar`."""
 
 SENT, WAITED = TRAFFIC[0], "port_xmit_wait"
-"""Readings of links.jsonl, by the kernel's names."""
+"""The readings of links.jsonl that are used, by the kernel's names."""
 
 Courses = Mapping[End, Mapping[str, CounterCourse]]
 
 
 def lagging(ways: Sequence[Sequence[End]], courses: Courses, *, rate_gbps: float) -> dict[int, Found]:
     """
-    What is said of the cables that stand out, by their place among siblings: FAIL where both ends do.
+    Return findings on the cables that stand out, by their place among siblings: FAIL if both ends do.
 
-    *ways*: of all the cables the ports that send up, and those that send down.
+    *ways* holds two lists of ports, in the order of the cables: those that send up, and those that send down.
     """
     waits_by_way = [_waits(ends, courses, rate_gbps) for ends in ways]
     found: dict[int, Found] = {}
@@ -67,7 +70,7 @@ def lagging(ways: Sequence[Sequence[End]], courses: Courses, *, rate_gbps: float
 
 
 def _waits(ends: Sequence[End], courses: Courses, rate_gbps: float) -> dict[int, tuple[int, str]]:
-    """Which of these ports stand out in nearly all windows: in how many, and what is said of them."""
+    """Return the ports (by place) that stand out in nearly all windows, each with the number of windows and a text."""
     own = [courses.get(end, {}) for end in ends]
     times = sorted({at_s for one in own for at_s in one.get(SENT, CounterCourse()).at_s})
     if len(times) <= MANY:
@@ -88,12 +91,12 @@ def _waits(ends: Sequence[End], courses: Courses, rate_gbps: float) -> dict[int,
 
 
 def _grown(courses: Sequence[CounterCourse], times: Sequence[float]) -> Floats:
-    """By port and window how much a counter grew; 0 where it was not read, or was cleared."""
+    """Return how much a counter grew, by port (rows) and window (columns); 0 where it was not read, or was cleared."""
     values = [[one.value_at(at_s) for at_s in times] for one in courses]
     grown = np.diff(np.array(values, dtype=np.float64), axis=1)
     return np.maximum(np.nan_to_num(grown), 0.0)
 
 
 def label(end: End) -> str:
-    """``spine02 port 4``; an RNIC by its name."""
+    """Return the name of an end: ``spine02 port 4``, or that of an RNIC."""
     return f"{end[0]} port {end[1]}" if end[1].isdigit() else "/".join(end)

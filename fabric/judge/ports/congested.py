@@ -1,13 +1,13 @@
 """
-Slow because others send, or slow because bad? By what RNICs and switches counted while a pair of hosts was slow (RoCE).
+Telling congestion from a bad part by what RNICs and switches counted while a pair of hosts was slow (RoCE).
 
-Switches mark packets where a queue fills, the receiver answers marks with CNPs, and the sender slows down for them; or
-it is paused. A flow that is slow and was not told to be is slow because of a part. One that was *held* so may be slow
-because of others on a cable, or because a bad cable has filled the queue before it: both look alike at its ends. What
-tells them apart is what the leaf's cables carried meanwhile: as much as the probes of this run and no more, or that and
-others' traffic, which had the rest. So a part is let go only where its slow flows were held and others were seen on the
-cables of their leaves; nobody read those: INCONCLUSIVE. An RNIC that is slow with everybody, one way or the other, is
-bad whoever else sends.
+Switches mark packets where a queue fills, the receiver answers marks with CNPs, and CNPs slow the sender down; or the
+sender is paused. A slow flow that was not told to slow down is slow because of a part. A flow that was *held back* may
+be slow because others use a cable, or because a bad cable filled the queue before it: both look alike at the ends of
+the flow. What the leaf's cables carried meanwhile tells them apart: only the probes of this run, or other tenants'
+traffic as well. So a suspect is dropped only if its slow flows were held back and others' traffic was seen on the
+cables of their leaves; if these were not read, it is INCONCLUSIVE. An RNIC that is slow with every partner, as sender
+or as receiver, is bad whoever else sends.
 """
 
 from __future__ import annotations
@@ -33,29 +33,31 @@ from fabric.probes.shapes import int_param
 from fabric.runs.samples import LinkSamples
 
 CNPS = 100.0
-"""So many CNPs a second hold a sender back (a choice: between two of them it has 10 ms to recover)."""
+"""From so many CNPs a second on a sender is held back (a choice: it has 10 ms between two of them to recover)."""
 
 PAUSED = 0.05
-"""Or pauses for this share of the time (a choice)."""
+"""A sender paused for this share of the time is held back, too (a choice)."""
 
 MISSED = 0.3
-"""Others' traffic explains what held flows missed if it is this share of it (a choice): they take from several."""
+"""Others' traffic explains a slow flow if it is this share of what the flow missed (a choice: others take from several
+flows)."""
 
 UNKNOWN = 0.1
-"""What is not ours must be this share of what is: headers, and bytes of a probe at the edge of a look (a choice)."""
+"""Others' traffic must be at least this share of our own (a choice): less may be headers, or bytes of a probe at the
+edge of a look."""
 
 MOST = 0.7
-"""Of the slow samples of a suspect (a choice)."""
+"""A suspect is dropped if this share of its slow samples is excused (a choice)."""
 
 ALWAYS = 0.9
-"""Of the pairs of an RNIC in one direction, of two at least (a choice)."""
+"""An RNIC is bad if this share of its pairs in one direction, of two at least, is slow (a choice)."""
 
 FLOWS = frozenset({"pairwise", "rnic_to_rnic", "link_burn"})
-"""Kinds of one flow each, whose bytes are known."""
+"""The kinds of probes that are a single flow, whose bytes are known."""
 
 
 class Held(Enum):
-    """Why a flow that was held back was slow, as far as counters tell."""
+    """The reasons why a flow that was held back was slow, as far as counters tell."""
 
     BY_OTHERS = "others send over the cables of its leaves"
     UNREAD = "what the cables of its leaves carried was not read"
@@ -63,7 +65,7 @@ class Held(Enum):
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """What was counted while a probe ran, a second: packets *marked*, *cnps* handled, and the share *paused*."""
+    """What was counted while a probe ran: packets *marked* and *cnps* per second, and the share of time *paused*."""
 
     marked: float
     cnps: float
@@ -72,7 +74,7 @@ class HeldBack:
 
     @property
     def is_held(self) -> bool:
-        """Whether that is enough to slow a sender down."""
+        """Return whether that is enough to slow a sender down."""
         return self.cnps >= CNPS or self.paused >= PAUSED
 
     def __str__(self) -> str:
@@ -81,7 +83,7 @@ class HeldBack:
 
 
 class _Slow(NamedTuple):
-    """A slow flow, what excuses it (None: nothing does), and what was counted."""
+    """A slow flow, its excuse *why* (None: it has none), and what was counted (*back*)."""
 
     probe: Probe
     why: Held | None
@@ -89,7 +91,7 @@ class _Slow(NamedTuple):
 
 
 class Relieved(NamedTuple):
-    """Verdicts and suspects without those that are only congested, and what is said of it."""
+    """The verdicts, the suspects without those that are only congested, and lines about congestion."""
 
     verdicts: dict[str, ProbeVerdict]
     suspects: list[Suspect]
@@ -97,7 +99,7 @@ class Relieved(NamedTuple):
 
 
 class Congestion:
-    """What ports of hosts and switches counted in a run, asked by probe."""
+    """What ports of hosts and switches counted in a run, to be asked probe by probe."""
 
     def __init__(
         self, probes: Sequence[Probe], results: Results, samples: Samples, links: LinkSamples, topology: Topology
@@ -114,7 +116,7 @@ class Congestion:
         self._others = cache(self._others_gbps)
 
     def held_back(self, probe: Probe) -> HeldBack | None:
-        """None where it was not counted."""
+        """Return what held a probe back; None if neither CNPs nor pauses were counted."""
         result = self._results[probe.probe_id]
         seconds = result.ended_s - result.started_s
         most: dict[str, float] = {}
@@ -133,9 +135,9 @@ class Congestion:
 
     def why(self, probe: Probe, back: HeldBack, missed_gbps: float) -> Held | None:
         """
-        What excuses a flow that missed so much and was held *back* so.
+        Return the excuse of a flow that missed *missed_gbps* and was held *back*.
 
-        None where nobody told it to slow down, or nobody else sends there: that is the queue before a bad part.
+        Return None if it was not told to slow down, or if nobody else sends there: then a bad part fills the queue.
         """
         if not back.is_held:
             return None
@@ -146,7 +148,7 @@ class Congestion:
         return Held.UNREAD if None in seen else None
 
     def _ways(self, probe: Probe) -> list[tuple[str, bool]]:
-        """The leaves whose cables it crosses, up from its sender's and down to its receiver's."""
+        """Return the leaves whose cables a flow crosses: up (True) at the sender's, down (False) at the receiver's."""
         if probe.kind not in FLOWS:
             return []
         leaves = [leaf_of(self._topology.hosts[host], rnic) or "" for host, rnic in ends_of(probe)]
@@ -154,9 +156,9 @@ class Congestion:
 
     def _others_gbps(self, leaf: str, up: bool, began_s: float, ended_s: float) -> tuple[float, float] | None:
         """
-        What others, and what probes, sent over a leaf's cables between the looks around a time; None: not known.
+        Return what others and what our probes sent over a leaf's cables, Gb/s, between the looks around a time.
 
-        Every flow between leaves crosses one cable of each, whichever it is.
+        Return None if it is not known. All cables of a leaf are summed: a flow between leaves crosses some one of them.
         """
         cables = self._cables.get(leaf, ())
         courses = [self._ends.get(near if up else far, {}).get(SENT, CounterCourse()) for near, far in cables]
@@ -175,7 +177,7 @@ class Congestion:
         return sum(words) * WORD_BYTES * 8e-9 / lasted_s - ours / lasted_s, ours / lasted_s
 
     def _own_gbit(self, leaf: str, up: bool, from_s: float, until_s: float) -> float | None:
-        """What flows of this run sent there in this time; None where something else ran whose bytes are not known."""
+        """Return what this run's flows sent there in this time, Gbit; None if a probe of unknown bytes ran as well."""
         total = 0.0
         first, last = bisect_left(self._began_s, from_s - self._longest_s), bisect_left(self._began_s, until_s)
         for probe in self._sent[first:last]:
@@ -191,7 +193,7 @@ class Congestion:
 
 
 def _grown(name: str, course: CounterCourse, from_s: float, until_s: float) -> int | None:
-    """By how much a counter grew; None where it was not read, or was cleared."""
+    """Return how much a counter grew; None if it was not read, or was cleared."""
     before, after = course.value_at(from_s), course.value_at(until_s)
     if before is None and course.at_s and from_s < course.at_s[0] < until_s:
         before = course.values[0]
@@ -210,7 +212,7 @@ def relieved(
     links: LinkSamples | None,
     topology: Topology,
 ) -> Relieved:
-    """Without what is slow because of others; the same where nothing of congestion was read."""
+    """Drop suspects and excuse probes that were slow because others sent; change nothing if no CNPs were read."""
     if not any(reading.name == HELD_BACK[1] for reading in samples.courses):
         return Relieved(dict(verdicts), list(suspects), [])
     seen = Congestion(probes, results, samples, links or LinkSamples(), topology)
@@ -243,7 +245,7 @@ def relieved(
 
 
 def _slow(seen: Congestion, probe: Probe, verdict: ProbeVerdict) -> _Slow | None:
-    """None for a flow that is not slow, or whose ends were not read."""
+    """Return the flow of a probe if it is slow; None if it is not, or if its ends were not read."""
     value, normal = verdict.value_gbps, verdict.expected_gbps or verdict.limit_gbps
     if verdict.outcome not in (Outcome.FAIL, Outcome.INCONCLUSIVE) or value is None or normal is None:
         return None
@@ -252,7 +254,7 @@ def _slow(seen: Congestion, probe: Probe, verdict: ProbeVerdict) -> _Slow | None
 
 
 def _always(suspect: Suspect, flows: Sequence[Probe], verdicts: Verdicts) -> bool:
-    """Whether an RNIC (or a host) is slow with everybody, as the one that sends or as the one that receives."""
+    """Return whether an RNIC (or a host) is slow with nearly all partners, as sender or as receiver."""
     part = Part.of(suspect.component)
     if not part.host:
         return False

@@ -1,17 +1,17 @@
 """
-What a port counted while a run worked: when which counter grew, what our own changes explain, how bad it is.
+Judging a port by its counters during a run: when which counter grew, what our own changes explain, how bad it is.
 
 - link_downed: FAIL on InfiniBand, MARGINAL on Ethernet (gcm's check-ib: ib* flaps are critical, eth* flaps a warning).
 - link_error_recovery: MARGINAL from 1 on (Azure: investigate).
-- symbol errors: all of them, over all the time that they were watched (``judge_ber``). On Ethernet, which has no such
-  counter, frames with a bad CRC are judged alike (choice: each stands for at least one error behind the FEC).
+- symbol errors: their total over all the time that they were watched (``judge_ber``). Ethernet has no such counter:
+  there frames with a bad CRC are judged alike (a choice: each stands for at least one error behind the FEC).
 - port_rcv_errors above 100, port_xmit_discards above 1,000: MARGINAL (Azure: investigate).
-- a module above 70 C: MARGINAL (NVIDIA's UFM plugin isolates from there: TMAX).
+- a module above 70 C: MARGINAL (NVIDIA's UFM plugin isolates the port from there on: TMAX).
 
-Retransmissions (hw_counters), pauses and waiting are shown and not judged, because congestion makes them on a good
-fabric. A scenario that says how much is too much has them judged (``ZeroGrowth``): by the worst hour, or all of the
-time that was watched if that is shorter, and not while a change of ours was in force anywhere. A link that it wants to
-see up goes down not once, on either link layer.
+Retransmissions (hw_counters), pauses and waiting are shown and not judged, because congestion causes them on a good
+fabric. They are judged if the scenario says how much is too much (``ZeroGrowth``): by the worst hour, or the whole
+time that was watched if that is shorter, and not while a change of ours was in force anywhere. If the scenario allows
+no times down, one is a FAIL on either link layer.
 """
 
 from __future__ import annotations
@@ -46,31 +46,31 @@ from fabric.model.topology import Topology
 from fabric.probes.sources import SLOWLY
 
 SETTLE_S = 30.0
-"""So long after a change the link may still train and be swept: three sweeps of a subnet manager, as shipped."""
+"""How long after a change the link may still train and be swept: three default sweeps of a subnet manager."""
 
 BER = 1e-15
 """
 The symbol error ratio that a link may have: "normal" in NVIDIA's cluster bring-up procedure (error: 1e-14), and what
-the UFM plugin for packet drop rates wants of a link that returns to service.
+the UFM plugin for packet drop rates requires of a link that returns to service.
 """
 
 FALSE_FAILS = 0.01
-"""How often one port or more may FAIL in a run whose ports all have exactly the ratio that is allowed (a choice)."""
+"""The chance that any port FAILs in a run whose ports all have exactly the ratio ``BER`` (a choice)."""
 
 FALSE_PASSES = exp(-3.0)
 """
-How often a port with exactly that ratio may PASS: the rule of three, none seen where 3 were to be expected (5 %).
+The chance that a port with exactly the ratio ``BER`` PASSes: the rule of three, none seen where 3 are expected (5 %).
 
 At 400 Gb/s that takes NVIDIA's 125 minutes.
 """
 
 MANY = 3
-"""So many that are bad together have something in common: two may be chance (a choice)."""
+"""From so many on, parts that are bad together have something in common: two may be chance (a choice)."""
 
 ERRORS = ("symbol_error", "rx_crc_errors")
 
 HOUR_S = 3600.0
-"""Rates are those of the worst hour: the unit of ``retransmits_per_hour``."""
+"""The span over which rates are judged, in the worst hour: the unit of ``retransmits_per_hour``."""
 
 
 _COUNTED = {
@@ -81,15 +81,15 @@ _COUNTED = {
     "port_rcv_errors": ("receive error", "receive errors", 100),
     "port_xmit_discards": ("packet discarded", "packets discarded", 1000),
 }
-"""One and many of it in words, and how many a good port may have."""
+"""Each counter's singular and plural in words, and how much of it a good port may count."""
 
 Windows = Sequence[tuple[float, float]]
-"""Times in which a change of ours was in force, and a little longer (seconds)."""
+"""Times (begin, end) in seconds, such as those in which a change of ours was in force and ``SETTLE_S`` after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A counter grew by so much at some time from *from_s* to *at_s*, seconds; *ours*: a change of ours explains it."""
+    """Growth of a counter at some time from *from_s* to *at_s*, seconds; *ours*: a change of ours explains it."""
 
     name: str
     from_s: float
@@ -98,16 +98,16 @@ class Step:
     ours: bool = False
 
     def touches(self, began_s: float, ended_s: float) -> bool:
-        """Whether it may have been within a window."""
+        """Return whether the growth may have been within a window."""
         return self.at_s > began_s and self.from_s < ended_s
 
 
 @dataclass(frozen=True, slots=True)
 class BerVerdict:
     """
-    PASS, FAIL or INCONCLUSIVE, and why.
+    The verdict on the bit errors of a port: PASS, FAIL or INCONCLUSIVE, and why.
 
-    *left_s*: so many seconds more without another error would show that the port is well (0 when it is decided).
+    *left_s*: so many seconds more without another error would show that the port is well (0 if it is decided).
     *count* errors were seen in *watched_s* seconds.
     """
 
@@ -119,18 +119,19 @@ class BerVerdict:
 
 
 Found = tuple[str, Outcome, str]
-"""A counter or reading, how bad it is (PASS: said beside what is), and what is said of it; nothing that was said."""
+"""The name of a counter or reading, how bad it is (PASS: a remark beside what is bad), and a text; name or text may be
+empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class PortHealth:
     """
-    One port, judged by its counters: what was *found* that is not as it shall be, and all its steps.
+    One port (or cable, or switch) judged by its counters: what was *found* wrong, and all steps of its counters.
 
-    *ber* is what its bit errors say, None where no counter of them could be read. *resets* counts how often somebody
-    cleared a counter meanwhile. *unread* are the criteria of the scenario's zero growth that were not shown. *cable*:
-    what a cable between switches is called, whose ends are neither a host's nor a device's, or a switch that is bad as
-    a whole. Of a leaf: the hosts *under* it, and the ports that it *explains*.
+    *ber* is the verdict on its bit errors, None if no counter of them could be read. *resets* counts how often a
+    counter was cleared meanwhile. *unread* are the criteria of the scenario's zero growth that were not shown. *cable*
+    is the name of a cable between switches, which is no port of a host, or of a switch that is bad as a whole. For a
+    leaf: the hosts *under* it, and the ports that it *explains*.
     """
 
     host: str
@@ -146,40 +147,40 @@ class PortHealth:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What is wrong."""
+        """Return what is wrong, each text once."""
         return tuple(dict.fromkeys(text for _, _, text in self.found if text))
 
     @property
     def bad(self) -> dict[str, Outcome]:
-        """The counters and readings that made the outcome, each with its own."""
+        """Return the counters and readings that are bad, each with its worst outcome."""
         ranked = sorted(self.found, key=lambda one: one[1].rank)
         return {name: outcome for name, outcome, _ in ranked if outcome is not Outcome.PASS}
 
     @property
     def outcome(self) -> Outcome:
-        """The worst of them; INCONCLUSIVE where a criterion was not shown."""
+        """Return the worst outcome of all findings; INCONCLUSIVE at least if a criterion was not shown."""
         unread = (Outcome.INCONCLUSIVE for _ in self.unread)
         return Outcome.worst((Outcome.PASS, *(outcome for _, outcome, _ in self.found), *unread))
 
     @property
     def component(self) -> str:
-        """As the port is named in a verdict."""
+        """Return its name in a verdict."""
         return self.cable or f"{self.host}/{self.device}:port"
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Whose port it is."""
+        """Return the host of the port; of a leaf the hosts under it, of a cable between switches none."""
         return self.under if self.cable else (self.host,)
 
     @property
     def bad_steps(self) -> list[Step]:
-        """What made the outcome."""
+        """Return the steps of the bad counters, without those that our own changes explain."""
         bad = self.bad
         return [step for step in self.steps if step.name in bad and not step.ours]
 
 
 def joined(ends: Sequence[PortHealth]) -> PortHealth:
-    """What was read at several ends of a cable as one part, which is called as the last of them."""
+    """Join what was read at several ends of a cable into one part, which keeps the name of the last of them."""
     bers = [one.ber for one in ends if one.ber is not None]
     return replace(
         ends[-1],
@@ -201,9 +202,9 @@ def ports_of_run(
     shared: Windows = (),
 ) -> list[PortHealth]:
     """
-    Every port of *hosts* that could be read, or had to be.
+    Judge every port of *hosts* that could be read, or had to be read.
 
-    *shared*: times in which flows shared links by plan, so that pauses are to be expected.
+    *shared*: times in which flows shared links by plan, so that pauses are expected.
     """
     courses = by_port(samples)
     ports = [(topology.hosts[host], rnic) for host in hosts for rnic in topology.hosts[host].platform.rnics]
@@ -226,7 +227,7 @@ def ports_of_run(
 
 
 def by_port(samples: Samples) -> dict[tuple[str, str], dict[str, CounterCourse]]:
-    """Courses by name, port by port: of a host and its RNIC, or a switch and its number."""
+    """Return the courses by counter name for each port: (host, RNIC) or (switch, port number)."""
     found = gathered(((one.host, one.part), (one.name, course)) for one, course in samples.courses.items())
     return {part: dict(named) for part, named in found.items()}
 
@@ -247,11 +248,11 @@ def port_health(
     with_host_s: Collection[float] = (),
 ) -> PortHealth | None:
     """
-    A port by the courses of its counters (by name); None when none of them could be read and none had to be.
+    Judge a port by the courses of its counters (by name); return None if none could be read and none had to be.
 
-    So many *ports* are judged in this run: one of many counts more than the others by chance alone. Changes of ours on
-    the port, its host or what is *also* named explain what it counted meanwhile. *with_host_s*: when it went down
-    because its host did.
+    *ports* are judged in this run: among many, one counts more than the others by chance alone. Changes of ours on the
+    port, on its host or on a name in *also* explain what it counted meanwhile. *with_host_s*: when it went down because
+    its host did.
     """
     read = {name: courses[name] for name in JUDGED if name in courses and known_values(courses[name])}
     if not read and zero_growth is None:
@@ -272,18 +273,18 @@ def port_health(
 
 
 def known_values(course: CounterCourse | None) -> list[float]:
-    """What could be read of a counter, in order of time."""
+    """Return the values of a counter that could be read, in order of time."""
     return [] if course is None else [value for value in course.values if value is not None]
 
 
 def _sum(steps: Iterable[Step], name: str | None = None) -> int:
-    """How much it grew (None: they all) without what was our own."""
+    """Return how much a counter grew (*name* None: all counters together), without what our own changes explain."""
     return sum(step.by for step in steps if not step.ours and name in (None, step.name))
 
 
 @dataclass(frozen=True, slots=True)
 class _Port:
-    """What was read of one port, what the scenario *wanted*, and when changes of ours explain congestion."""
+    """The readings of one port, the scenario's criteria (*wanted*), and when congestion is explained (*busy*)."""
 
     courses: Mapping[str, CounterCourse]
     every_s: float
@@ -292,7 +293,7 @@ class _Port:
     busy: Windows
 
     def too_many(self, steps: Sequence[Step], read: Mapping[str, CounterCourse]) -> Iterator[Found]:
-        """The counters of which a good port has fewer, or none where the scenario says so; and since when."""
+        """Yield the counters that exceed what a good port has, or 0 if the scenario says so; and since when."""
         never = {name for criterion in self.wanted.criteria for name in self._counters(criterion)}
         for name, course in read.items():
             grown = [step for step in steps if step.name == name and not step.ours]
@@ -303,13 +304,13 @@ class _Port:
                 yield name, Outcome.FAIL if fails else Outcome.MARGINAL, counted_words(_sum(grown), name) + when
 
     def too_hot(self) -> Iterator[Found]:
-        """Its module."""
+        """Yield a finding if the module was hotter than ``HOT_C``."""
         heat_c = max(known_values(self.courses.get("module_c")), default=0.0)
         if heat_c > HOT_C:
             yield "module_c", Outcome.MARGINAL, f"its module was at {heat_c:.0f} C, NVIDIA isolates above {HOT_C:.0f}"
 
     def congested(self) -> Iterator[Found]:
-        """What grew by more in some hour than the scenario allows: each kind of pause, all retransmissions together."""
+        """Yield what grew in some hour by more than is allowed: each kind of pause, all retransmissions together."""
         for name in self._counters(PFC) if PFC in self.wanted.criteria else ():
             steps, span_s, until = self._in_worst_hour([name])
             paused_s, most = _sum(steps) * 1e-6, self.wanted.pfc_paused or 0.0
@@ -327,7 +328,7 @@ class _Port:
                 yield from ((name, Outcome.FAIL, text) for name in grew)
 
     def not_shown(self, ber: BerVerdict | None) -> Iterator[str]:
-        """The criteria that were not read twice, and symbol errors where there were some and too few to tell."""
+        """Yield the criteria that were not read twice, and symbol errors if there were some, but too few to tell."""
         for criterion in self.wanted.criteria:
             some = criterion == SYMBOL_ERRORS and ber is not None and ber.count and ber.outcome is Outcome.INCONCLUSIVE
             seen_s = ((name, self.courses.get(name, CounterCourse())) for name in self._counters(criterion))
@@ -341,7 +342,7 @@ class _Port:
         return SLOWLY * self.every_s if name in PFC_COUNTERS else self.every_s
 
     def _in_worst_hour(self, names: Iterable[str]) -> tuple[Sequence[Step], float, str]:
-        """Growth of these together, how long that hour was, and that in words with its end."""
+        """Return the steps of these counters in their worst hour, how long that was, and a text with its end."""
         read = {name: self.courses[name] for name in names if name in self.courses}
         grown = [steps_of(name, course, self.busy, self._spacing_s(name))[0] for name, course in read.items()]
         of_time_s = max((course.until_s - course.at_s[0] for course in read.values() if course.at_s), default=0.0)
@@ -354,23 +355,23 @@ class _Port:
 
 
 def _after(step: Step, course: CounterCourse) -> str:
-    """How long it had been watched then."""
+    """Return how long the counter had been watched at a step, in words."""
     return duration_text(max(0.0, step.at_s - course.at_s[0]))
 
 
 def counted_words(number: int, name: str) -> str:
-    """``3 link recoveries``, of one counter."""
+    """Return a text such as ``3 link recoveries``."""
     one, many, _ = _COUNTED[name]
     return f"{number:,} {one if number == 1 else many}"
 
 
 def windows_of(changes: Iterable[ChangeResult]) -> Windows:
-    """When these changes were in force."""
+    """Return the times in which these changes were in force, each ``SETTLE_S`` longer."""
     return [(window.began_s, window.until_s + SETTLE_S) for result in changes for window in result.windows]
 
 
 def steps_of(name: str, course: CounterCourse, own: Windows, every_s: float) -> tuple[list[Step], int]:
-    """Its growths, and how often it was cleared; over a time in which it could not be read nothing is said."""
+    """Return the steps of a counter, and how often it was cleared; growth over a gap without readings is unknown."""
     found: list[Step] = []
     resets, before = 0, None
     for at_s, value in zip(course.at_s, course.values, strict=True):
@@ -386,10 +387,10 @@ def steps_of(name: str, course: CounterCourse, own: Windows, every_s: float) -> 
 
 def watched_s(name: str, course: CounterCourse, own: Windows, every_s: float) -> float:
     """
-    For how long what it counted tells of the link: while it was read, and no change of ours was in force.
+    Return for how long a counter tells of its link: while it was read, and no change of ours was in force.
 
-    As long as a sample takes is left out after a change, as is what grew in it. A counter that stands at its highest
-    value counts no further.
+    The time of one sample after a change is left out, like the growth in it. A counter that stands at its highest value
+    counts no further.
     """
     sum_s = 0.0
     for (from_s, until_s), value in zip(pairwise((*course.at_s, course.until_s)), course.values, strict=True):
@@ -404,7 +405,7 @@ def watched_s(name: str, course: CounterCourse, own: Windows, every_s: float) ->
 
 
 def clean_s(line_rate_gbps: float) -> float:
-    """How long a link must be watched without an error to PASS: 7,500 s at 400 Gb/s."""
+    """Return how long a link must be watched without an error to PASS: 7,500 s at 400 Gb/s."""
     return -log(FALSE_PASSES) / (BER * line_rate_gbps * 1e9)
 
 
@@ -412,12 +413,12 @@ def judge_ber(
     count: int, of_time_s: float, line_rate_gbps: float, *, ports: int = 1, name: str = ERRORS[0]
 ) -> BerVerdict:
     """
-    All errors of all the time, by the Poisson distribution of those that the ratio ``BER`` makes in it.
+    Judge *count* errors in *of_time_s* seconds by the Poisson distribution of errors at the ratio ``BER``.
 
-    FAIL: as many or more have a chance below ``FALSE_FAILS``, shared by all *ports* of the run (Bonferroni). PASS: as
-    few or fewer have one of ``FALSE_PASSES`` or less. In between it is INCONCLUSIVE.
+    FAIL: the chance of as many errors or more is below ``FALSE_FAILS``, divided among all *ports* of the run
+    (Bonferroni). PASS: the chance of as few or fewer is ``FALSE_PASSES`` or less. In between: INCONCLUSIVE.
     """
-    from scipy.special import pdtrc, pdtri  # the distribution's sum above, and the mean with such a sum below
+    from scipy.special import pdtrc, pdtri  # the upper tail of the distribution, and the mean for a lower tail
 
     allowed_a_s = BER * line_rate_gbps * 1e9
     allowed = allowed_a_s * of_time_s
@@ -430,7 +431,7 @@ def judge_ber(
 
 
 def worst_hour(steps: Sequence[Step], of_time_s: float) -> tuple[Sequence[Step], float]:
-    """Of steps in order of time those of the hour with most growth, and how long it was: less, if less was watched."""
+    """Return the steps of the hour with most growth, and its length: less if less was watched; *steps* are in order."""
     span_s = min(HOUR_S, of_time_s)
     if not steps or span_s <= 0.0:
         return (), span_s

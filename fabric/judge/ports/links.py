@@ -1,18 +1,19 @@
 """
-Both ends of every cable that the traffic of a run may cross, judged by what the switches counted and how they stood.
+Judging both ends of every cable that a run's traffic may cross, by counters of the switches, link state and optics.
 
-Each end is judged as a port of a host is (``health.py``). A cable that was not seen, is down, or has fewer or slower
-lanes than its line FAILs: routes go around it, and no probe shows it. Where the scenario accepts links (zero growth of
-symbol errors, of times down or of recoveries), both ends must have been read from the first probe to the last.
-Modules that have something in common may err together: too few errors on each cable, too many on all of them.
+Each end is judged like a port of a host (``health.py``). A cable that was not seen, is down, or has fewer or slower
+lanes than its line FAILs: routes go around it, so no probe shows it. If the scenario accepts links (zero growth of
+symbol errors, of times down or of recoveries), both ends must have been read from the first probe to the last. Modules
+that have something in common may err together: too few errors on each cable, too many on all of them.
 
 Light and raw bit errors go wrong before a packet is lost. A lane outside the alarm limits of its module, or 3 dB and
-more below its siblings (sound ones lie within 0.4 dB), FAILs: one fibre of a ribbon is dirty, or one laser dies. Below
-the module's own warning limit, where it tells one (NVUE), it is MARGINAL. So are more wrong bits before the error
-correction than 1e-5 (the limit of OCI's dr-hpc), blocks with as many wrong symbols as it can mend, and a module that is
-10 C hotter than its peers: those with its part number in switches of the tier, or in the same place of other hosts. At
-its coolest and its hottest beside the middle of them, or beside the third hottest at work, where that became 10 C
-warmer than they are at rest: what is busy while others wait is no outlier. Copper has no light.
+more below its siblings (sound ones lie within 0.4 dB), FAILs: one fibre of a ribbon is dirty, or one laser dies. A lane
+below the module's own warning limit, if it has one (NVUE), is MARGINAL. So are a raw bit error ratio above 1e-5 (the
+limit of OCI's dr-hpc), blocks with as many wrong symbols as the error correction can mend, and a module 10 C hotter
+than its peers. Peers have the same part number, in switches of one tier or in the same place of other hosts. A module
+is compared at its coolest and its hottest with the median of its peers. If the third hottest became 10 C warmer than
+peers at rest, it is also compared with that one: a module that is busy while others wait is no outlier. Copper has no
+light.
 """
 
 from __future__ import annotations
@@ -49,34 +50,35 @@ from fabric.model.verdict import LinkCoverage
 from fabric.runs.samples import End, LinkModule, LinkSamples
 
 OFF_DB = 3.0
-"""So far below the other lanes of its module is dark: half of their light."""
+"""A lane so far below the median lane of its module is dark: half of the light."""
 
 RAW_BER = 1e-5
 
 HOTTER_C = 10.0
-"""A choice: NVIDIA's UFM plugin for packet drop rates isolates what changes by more from look to look (D_TMAX)."""
+"""A choice: NVIDIA's UFM plugin for packet drop rates isolates a port whose temperature changes by more from look to
+look (D_TMAX)."""
 
 LANES = 8
-"""The most that a module has (OSFP)."""
+"""The most lanes that a module has (OSFP)."""
 
 Courses = Mapping[str, CounterCourse]
 
 
 def light(courses: Courses, way: str, *, least: bool = True) -> dict[int, float]:
-    """Each lane's power in dBm, the least (else the last) that was read."""
+    """Return the power of each lane in dBm: the least that was read, or the last."""
     read = {lane: known_values(courses.get(f"{way}{lane}_dbm")) for lane in range(LANES)}
     return {lane: min(known) if least else known[-1] for lane, known in read.items() if known}
 
 
 def dark_lanes(courses: Courses, way: str) -> dict[int, float]:
-    """Lanes that lie so far below their siblings: by how much (dB)."""
+    """Return the lanes that lie ``OFF_DB`` or more below the median lane, each with the difference in dB."""
     lanes = light(courses, way)
     off = {lane: median(lanes.values()) - dbm for lane, dbm in lanes.items()} if len(lanes) > 2 else {}
     return {lane: below_db for lane, below_db in off.items() if below_db >= OFF_DB}
 
 
 def optics_of(courses: Courses, module: LinkModule | None, far: Courses, *, line_rate_gbps: float) -> Iterator[Found]:
-    """What is wrong with one end's light and raw errors; *far* are the courses of the other end."""
+    """Yield what is wrong with the light and raw errors of one end; *far* are the courses of the other end."""
     one = module or LinkModule()
     for way, does, low, high, warn in (
         ("rx", "receives", one.rx_low_dbm, one.rx_high_dbm, one.rx_warn_dbm),
@@ -104,7 +106,7 @@ def optics_of(courses: Courses, module: LinkModule | None, far: Courses, *, line
 
 
 def hot_modules(courses: Mapping[End, Courses], likes: Mapping[End, Hashable]) -> dict[End, str]:
-    """What is said of ends whose module is hotter than its peers: those of which *likes* has the same."""
+    """Return a text for each end whose module is hotter than its peers: the ends with an equal value in *likes*."""
     known = {end: known_values(courses.get(end, {}).get("module_c")) for end in likes}
     found: dict[End, str] = {}
     for ends in grouped((end for end in likes if known[end]), likes.__getitem__).values():
@@ -121,9 +123,10 @@ def hot_modules(courses: Mapping[End, Courses], likes: Mapping[End, Hashable]) -
 
 def raw_ber(courses: Courses, line_rate_gbps: float, name: str = "raw_errors") -> float | None:
     """
-    Wrong bits before (or behind) the error correction over all bits, between the first and the last reading.
+    Return the ratio of wrong bits to all bits between the first and the last reading, before error correction.
 
-    Both are read at once: that those behind it did not grow is known as long as those before it were seen to.
+    With another *name*, return the ratio behind the correction. Both are read together, so the time of the raw errors
+    counts for both: a counter behind the correction that shows no new value has not grown.
     """
     counted, course = known_values(courses.get(name)), courses.get("raw_errors", CounterCourse())
     times_s = [at_s for at_s, value in zip(course.at_s, course.values, strict=True) if value is not None]
@@ -134,17 +137,18 @@ def raw_ber(courses: Courses, line_rate_gbps: float, name: str = "raw_errors") -
 
 
 COMMON = ("firmware", "part_number", "vendor")
-"""What modules may share."""
+"""The fields by which modules are grouped."""
 
 Ends = Sequence[tuple[str, End, PortHealth]]
-"""Each end with its cable's name and what its counters say."""
+"""Ends of cables, each as the name of the cable, the end, and what its counters say."""
 
 
 def bad_batches(ends: Ends, modules: Mapping[End, LinkModule], *, line_rate_gbps: float) -> list[PortHealth]:
     """
-    Each group of modules that FAILs the Poisson test of a port by the sum of its errors, while the others do not.
+    Return each group of modules whose summed errors FAIL the Poisson test of a port, while other modules' do not.
 
-    Cables that FAIL by themselves do not count: they have a cause of their own. One group of the same ends is enough.
+    Cables that FAIL by themselves do not count: they have a cause of their own. Of groups with the same ends the first
+    is enough.
     """
     known = [
         (name, end, one.ber)
@@ -163,7 +167,7 @@ def bad_batches(ends: Ends, modules: Mapping[End, LinkModule], *, line_rate_gbps
     for (field, value), group in groups.items():
         key = frozenset(end for _, end, _ in group)
         others = [one for one in known if one[1] not in key]
-        # Where all of them err it is not what these have in common.
+        # If all modules err, the cause is not what this group has in common.
         if len(group) > MANY and others and key not in found and errs(group) and not errs(others):
             names = list(dict.fromkeys(name for name, *_ in group))
             batch = f"modules with {field.replace('_', ' ')} {value}"
@@ -174,19 +178,19 @@ def bad_batches(ends: Ends, modules: Mapping[End, LinkModule], *, line_rate_gbps
 
 
 OF_LINKS = (SYMBOL_ERRORS, LINK_DOWNED, LINK_RECOVERIES)
-"""Criteria of zero growth that a switch's port can show; of Ethernet it counts no recoveries."""
+"""The criteria of zero growth that a port of a switch can show; on Ethernet it counts no recoveries."""
 
 SLACK_S = 120.0
-"""The first look may end so long after the first probe began, the last begin so long before its end (a choice: two
-deadlines of a look), beside twice the time between two."""
+"""The first look may end so long after the first probe began, and the last begin so long before the last probe ended
+(a choice: two deadlines of a look). Twice the time between two looks is added."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenCable:
     """
-    One cable of the inventory with the ports that it was found in; none: nobody saw it.
+    One cable of the inventory; *ends* are the ports in which it was found, none if nobody saw it.
 
-    *asked*: somebody looked at its subnet (a rail or a plane may be one), and at one of its ends. Who asks in one knows
+    *asked*: its subnet (a rail or a plane may be one) was looked at, and one of its ends. A look in one subnet says
     nothing of another.
     """
 
@@ -197,24 +201,24 @@ class SeenCable:
 
     @property
     def host(self) -> str:
-        """Whose RNIC it joins to a leaf; empty for one between switches."""
+        """Return the host whose RNIC it joins to a leaf; empty for a cable between switches."""
         return self.link.a.partition("/")[0] if "/" in self.link.a else ""
 
     @property
     def name(self) -> str:
-        """As in a verdict, ``#1`` the second of several between the same two; an RNIC's cable is that of its port."""
+        """Return its name in a verdict: ``#1`` is the second between two switches; an RNIC's cable is named by port."""
         return f"{self.link.name}:port" if self.host else self.link.name
 
     @property
     def names(self) -> tuple[str, ...]:
-        """As changes call it."""
+        """Return the names that changes use for it."""
         a, b, number = self.link.a, self.link.b, self.link.number
         both = (f"{a}--{b}", f"{b}--{a}")
         return tuple(f"{one}#{number}" for one in both) + (both if number == 0 else ()) + ((a,) if "/" in a else ())
 
 
 def cables_of(links: LinkSamples, topology: Topology, hosts: Iterable[str]) -> list[SeenCable]:
-    """Every cable that counts, with its ends as they were found; parallel ones in the order of their ports."""
+    """Return every cable that counts, with its ends as they were found; parallel cables in the order of their ports."""
 
     def between(ends: tuple[End, End]) -> tuple[str, str]:
         near, far = ends
@@ -227,10 +231,10 @@ def cables_of(links: LinkSamples, topology: Topology, hosts: Iterable[str]) -> l
         ends = pairs[link.number] if link.number < len(pairs) else ()
         cables.append(SeenCable(link, ends, ethernet=link.b in topology.ethernet_switches))
     read = {reading.host for reading in links.samples.courses}
-    # Where nobody says what joins the leaves, one that was seen knows nothing of another.
+    # If the inventory does not say what joins the leaves, each switch counts as a subnet of its own.
     part = topology.switch_parts if topology.uplinks else {name: name for name in topology.switches}
     seen = {part.get(one.link.b) for one in cables if one.ends}
-    # Who would have reported an RNIC's cable on Ethernet is its host, which hears the leaf.
+    # A cable of an RNIC would have been reported by its host: on Ethernet the host hears the leaf.
     reportable = {
         one.name for one in cables if not read.isdisjoint((one.host,) if one.host else (one.link.a, one.link.b))
     }
@@ -240,9 +244,10 @@ def cables_of(links: LinkSamples, topology: Topology, hosts: Iterable[str]) -> l
 @dataclass(frozen=True)
 class LinkEvidence:
     """
-    What the links of a run are judged with.
+    The evidence by which the links of a run are judged.
 
-    *read*: hosts' own ports that were read on the host. *began_s*, *ended_s*: of the first and the last probe.
+    *read*: ports of hosts that were read on the host itself. *began_s*: when the first probe began, *ended_s*: when the
+    last one ended.
     """
 
     links: LinkSamples
@@ -255,11 +260,11 @@ class LinkEvidence:
 
     @cached_property
     def courses(self) -> dict[End, dict[str, CounterCourse]]:
-        """What was read, end by end."""
+        """Return the courses of the counters that were read, by end."""
         return by_port(self.links.samples)
 
     def wanted(self, *, ethernet: bool = False) -> ZeroGrowth | None:
-        """What of the scenario's criteria a switch can show; None where it accepts no links."""
+        """Return the scenario's criteria that a switch can show; None if it has none of them."""
         if self.zero_growth is None:
             return None
         shown = [name for name in OF_LINKS if not (ethernet and name == LINK_RECOVERIES)]
@@ -268,7 +273,7 @@ class LinkEvidence:
 
 
 def coverage_of(looked: LinkEvidence, cables: Sequence[SeenCable]) -> LinkCoverage:
-    """How much of it all was seen."""
+    """Return how much of the links was seen."""
     courses = looked.courses
     ends = {end for cable in cables for end in cable.ends}
     whole = [cable for cable in cables if _covered(cable, looked)]
@@ -287,11 +292,11 @@ def coverage_of(looked: LinkEvidence, cables: Sequence[SeenCable]) -> LinkCovera
 
 
 NOBODY: End = ("", "")
-"""Of whom the reading is how often all links were looked at."""
+"""The end under which the number of looks at all links is recorded."""
 
 
 def link_health(looked: LinkEvidence, cables: Sequence[SeenCable]) -> list[PortHealth]:
-    """Every cable as one port of which both ends are seen, in the order of the inventory."""
+    """Judge every cable as one port seen from both ends, in the order of the inventory; then add bad batches."""
     dark = _hosts_that_are_off(cables, looked.courses) if looked.courses else set()
     gone = _hosts_going_down(cables, looked.courses)
     counted = [one for one in cables if one.host not in dark]
@@ -306,13 +311,13 @@ def link_health(looked: LinkEvidence, cables: Sequence[SeenCable]) -> list[PortH
 
 
 def _like(end: End, looked: LinkEvidence) -> tuple[str | None, str]:
-    """Which modules its own is like: part number, and the tier of the switch or the place in the host."""
+    """Return a key that the peers of a module share: part number, and tier of the switch or place in the host."""
     module, switch = looked.links.modules.get(end), looked.topology.switches.get(end[0])
     return None if module is None else module.part_number, end[1] if switch is None else switch.tier
 
 
 def _as_switches(found: Sequence[PortHealth], cables: Sequence[SeenCable]) -> list[PortHealth]:
-    """A switch whose cables are all down, all went down, or are all slow, is one part and not many."""
+    """Merge the cables of a switch into one part, the switch, if all are down, went down, or are slow."""
     of_all = ("up", LINK_DOWNED, "waits")
     sick = {one.component: one for one in found if Outcome.FAIL in map(one.bad.get, of_all)}
     ends = {(end, one.name) for one in cables for end in (one.link.a, one.link.b) if "/" not in end}
@@ -328,7 +333,7 @@ def _as_switches(found: Sequence[PortHealth], cables: Sequence[SeenCable]) -> li
 
 
 def _hosts_that_are_off(cables: Sequence[SeenCable], courses: Mapping[End, Courses]) -> set[str]:
-    """Of which no leaf that was read saw a cable up when last looked at: that is the host, and its probes say so."""
+    """Return the hosts none of whose cables was up at the last look: the host itself is off, as its probes show."""
     up = {end for end, read in courses.items() if "up" in read and read["up"].values[-1] == 1}
     lit = {one.host for one in cables if any(end[0] != one.host and end in up for end in one.ends)}
     read_nodes = {node for node, _ in courses}
@@ -337,9 +342,9 @@ def _hosts_that_are_off(cables: Sequence[SeenCable], courses: Mapping[End, Cours
 
 def _hosts_going_down(cables: Iterable[SeenCable], courses: Mapping[End, Courses]) -> dict[End, set[float]]:
     """
-    When each leaf port of a host went down together with all others of it, between the same two looks.
+    Return when each leaf port of a host went down together with all its other ports, between the same two looks.
 
-    That is the host going down (a boot), not its cables. A host with one cable cannot be told from it.
+    Then the host went down (a boot), not its cables. For a host with one cable the two cannot be told apart.
     """
     found: dict[End, set[float]] = {}
     for host, own in grouped((one for one in cables if one.host), lambda one: one.host).items():
@@ -359,7 +364,7 @@ def _ends(cable: SeenCable, looked: LinkEvidence, gone: Mapping[End, Collection[
     healths: _EndHealths = []
     for end in cable.ends:
         if end in looked.read:
-            continue  # as its own host has it
+            continue  # its own host has already read it
         health = port_health(
             *end,
             looked.courses.get(end, {}),
@@ -378,7 +383,7 @@ def _ends(cable: SeenCable, looked: LinkEvidence, gone: Mapping[End, Collection[
 
 
 def _behind(cables: Sequence[SeenCable], looked: LinkEvidence) -> dict[str, Found]:
-    """What is said of cables that wait more than their siblings: those from the same switch up. Of Ethernet nothing."""
+    """Return findings on cables that wait more than their siblings from the same switch up; none on Ethernet."""
     found: dict[str, Found] = {}
     between = [one for one in cables if not one.host and one.ends and not one.ethernet]
     for own in grouped(between, lambda one: (one.link.a, one.link.line_rate_gbps)).values():
@@ -393,7 +398,7 @@ def _behind(cables: Sequence[SeenCable], looked: LinkEvidence) -> dict[str, Foun
 def _cable(
     cable: SeenCable, healths: _EndHealths, looked: LinkEvidence, hot: Mapping[End, str], behind: Mapping[str, Found]
 ) -> PortHealth:
-    """Both ends as one part, with how the cable itself stands, and whether it was seen all the time."""
+    """Join both ends into one part, with the state of the cable itself, and the criteria that were not shown."""
     wanted, rate_gbps = looked.wanted(ethernet=cable.ethernet), cable.link.line_rate_gbps
     light: list[Found] = []
     for end, far in zip(cable.ends, reversed(cable.ends), strict=True):
@@ -410,12 +415,12 @@ def _cable(
 
 
 def _at(end: End, found: Iterable[Found]) -> tuple[Found, ...]:
-    """The same, each with its end."""
+    """Put the label of the end before the text of each finding."""
     return tuple((name, outcome, f"{label(end)}: {text}") for name, outcome, text in found)
 
 
 def _accused(healths: _EndHealths) -> Iterator[Found]:
-    """Which end it looks like: errors are counted by who receives them."""
+    """Yield which end looks bad if only one counts errors: the receiver counts them."""
     counting = [end for end, health in healths if any(name in health.bad for name in ERRORS)]
     others = [end for end, _ in healths if end not in counting]
     if len(counting) == 1 and others:
@@ -424,7 +429,7 @@ def _accused(healths: _EndHealths) -> Iterator[Found]:
 
 
 def _plugged(cable: SeenCable, looked: LinkEvidence) -> list[Found]:
-    """Where its ends are and what is plugged in there, for whoever goes and looks."""
+    """Return where the ends are and what is plugged in there, for the person who goes and looks."""
     descriptions = []
     for end in cable.ends:
         host, module = looked.topology.hosts.get(end[0]), looked.links.modules.get(end)
@@ -437,7 +442,7 @@ def _plugged(cable: SeenCable, looked: LinkEvidence) -> list[Found]:
 
 
 def _standing(cable: SeenCable, looked: LinkEvidence) -> Iterator[Found]:
-    """What is wrong with it as it stands: not there, down at the end, fewer or slower lanes than its line has."""
+    """Yield what is wrong with the state of a cable: not there, down at the end, too few or too slow lanes."""
     link = cable.link
     if not cable.ends:
         if looked.links.samples.courses and cable.asked:
@@ -465,13 +470,13 @@ def _standing(cable: SeenCable, looked: LinkEvidence) -> Iterator[Found]:
 
 
 def _ours(cable: SeenCable, looked: LinkEvidence, at_s: float) -> bool:
-    """A change of ours was in force there."""
+    """Return whether a change of ours was in force on the cable at *at_s*."""
     windows = [one for result in looked.changes if result.change.component in cable.names for one in result.windows]
     return any(one.began_s <= at_s <= one.until_s + SLACK_S for one in windows)
 
 
 def _covered(cable: SeenCable, looked: LinkEvidence) -> bool:
-    """Both ends were looked at from the first probe to the last."""
+    """Return whether both ends were looked at from the first probe to the last."""
     slack_s = SLACK_S + 2 * looked.links.samples.every_s
     first_s, last_s = looked.began_s + slack_s, looked.ended_s - slack_s
     ends = [end for end in (NOBODY, *cable.ends) if end not in looked.read]

@@ -1,9 +1,10 @@
 """
-A verdict with what was sampled beside the probes: bandwidth alone does not say that a link is well.
+Adding the counters of ports and links to a verdict: bandwidth alone does not show that a link is well.
 
-A probe whose bandwidth is good is no PASS when a counter of a port that its bytes crossed grew beyond what is allowed
-while it ran. The time of a sample is known only to the spacing of the samples, so what grew between two of them speaks
-of every probe that ran between them. What a change of ours did on a link is explained by it, and reported.
+A probe whose bandwidth is good is no PASS if a counter of a port that its bytes crossed grew beyond what is allowed
+while it ran. When a counter grew is known only to the spacing of the samples, so growth between two samples counts for
+every probe that ran between them. Growth on a link while a change of ours was in force there is explained by that
+change, and reported.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ INSIDE = frozenset({"loopback", "all_to_all"})
 """Kinds of probes whose bytes do not leave the host."""
 
 A_LITTLE = 0.9
-"""What reached this share of its limit was slow because of a port that lost its link for some seconds; what is slower
-has another cause (a choice)."""
+"""A failed probe that reached this share of its limit may be slow because a port lost its link for some seconds; a
+slower one has another cause (a choice)."""
 
 _Crossed = tuple[PortHealth, Sequence[Step]]
-"""A port that the bytes of a probe crossed, and what it counted too much of while that ran."""
+"""A port that the bytes of a probe crossed, and the steps of its counters that were too many while the probe ran."""
 
 _Meanwhile = Mapping[str, Sequence[_Crossed]]
-"""By probe."""
+"""The bad ports that each probe crossed, by probe id."""
 
 _NEXT = "clean or change the cable and the module, then measure again with `sample:` for two hours or more"
 
@@ -46,10 +47,10 @@ _NEXT = "clean or change the cable and the module, then measure again with `samp
 @dataclass(frozen=True, slots=True)
 class SeenCounters:
     """
-    What was read beside the probes of a run: counters of the ports of *hosts*, and of both ends of *links*.
+    The counters that were read while a run worked: of the ports of *hosts*, and of both ends of *links*.
 
-    *links* None: nobody looked at them. *zero_growth*: what the scenario says they must not count. *watches*: the
-    run has many rounds, and says whether anybody looked.
+    *links* None: nobody looked at them. *zero_growth*: what the scenario says that they must not count. *watches*: the
+    run has many rounds, so its verdict says whether anybody looked.
     """
 
     samples: Samples = field(default_factory=lambda: Samples(0.0, {}))
@@ -60,7 +61,7 @@ class SeenCounters:
 
 
 def wanted_for(zero_growth: ZeroGrowth | None) -> Callable[[CounterReading], bool]:
-    """What of the samples is needed here, and what the scenario's own criterion looks at."""
+    """Return a filter for the readings that are needed here, including those of the scenario's own criterion."""
     growing = all_counters(zero_growth) if zero_growth is not None else frozenset()
     names = {*JUDGED, *HELD_BACK, "module_c"} | growing
     return lambda reading: reading.name in names
@@ -69,9 +70,9 @@ def wanted_for(zero_growth: ZeroGrowth | None) -> Callable[[CounterReading], boo
 @dataclass(frozen=True, slots=True)
 class PortFindings:
     """
-    What the ports of a run say: outcomes, reasons, and how much of the links was seen.
+    What the ports of a run add to its verdict: outcomes, reasons, and how much of the links was seen.
 
-    *suspects*, *components* and *probes* (by id) are those that were given, with what the ports add to them.
+    *suspects* and *probes* (by id) are those that were given, changed by the ports; *components* are the bad ports.
     """
 
     suspects: Sequence[Suspect]
@@ -92,10 +93,10 @@ def port_findings(
     changes: Changes = (),
 ) -> PortFindings:
     """
-    What ports of hosts counted while the probes of a run worked, and both ends of its links.
+    Judge what the ports of hosts and both ends of links counted while the probes of a run worked.
 
-    The same where nothing was sampled; with zero growth (the scenario's criterion) that is INCONCLUSIVE, and a
-    run that watches for a time says so.
+    If nothing was sampled, verdicts and suspects stay as they are; with zero growth (the scenario's criterion) that is
+    INCONCLUSIVE, and a run that watches for a time says so.
     """
     samples, hosts, zero_growth, links = seen.samples, seen.hosts, seen.zero_growth, seen.links
     if not samples.courses and zero_growth is None and links is None and not seen.watches:
@@ -108,7 +109,7 @@ def port_findings(
     well = {name for one in leaves for name in one.explains}
     bad = (port for port in (*ports, *cables, *leaves) if port.outcome is not Outcome.PASS)
     bad = (port for port in bad if port.component not in well)
-    # Both ends of an RNIC's cable are one part: what its host read, and what its leaf did.
+    # Both ends of an RNIC's cable are one part: what its host read, and what its leaf read.
     sick = [joined(ends) for ends in grouped(bad, lambda port: port.component).values()]
     meanwhile = _meanwhile(probes, results, sick, topology)
     unaware: dict[str, list[str]] = defaultdict(list)
@@ -144,7 +145,7 @@ def port_findings(
 def _cables(
     seen: SeenCounters, results: Results, topology: Topology, changes: Changes, ports: Sequence[PortHealth]
 ) -> tuple[list[PortHealth], LinkCoverage | None]:
-    """Every cable that counts, and how much was seen; where nobody looked only if somebody wanted it seen."""
+    """Judge every cable that counts, and say how much was seen; if nobody looked, only if the scenario wants it."""
     times = [(one.started_s, one.ended_s) for one in results.values()]
     looked = LinkEvidence(
         seen.links or LinkSamples(),
@@ -163,10 +164,10 @@ def _cables(
 
 def went_down(ports: Sequence[PortHealth], topology: Topology, every_s: float) -> list[PortHealth]:
     """
-    Leaves of which most ports went down at once, while most of what their hosts have elsewhere stayed up.
+    Return the leaves of which most ports went down at once, while most ports of their hosts on other leaves stayed up.
 
-    At once is between the same two samples, or in neighbouring ones. A leaf explains a port when all that its error
-    counters say fell into that time.
+    At once means between the same two samples, or in neighbouring ones. A leaf explains a port if all growth of its
+    error counters fell into that time.
     """
     leaves = grouped(ports, lambda port: leaf_of(topology.hosts[port.host], port.device))
     found = (_went_down(leaf, own, ports, every_s) for leaf, own in leaves.items() if leaf)
@@ -184,7 +185,7 @@ def _went_down(leaf: str, own: Sequence[PortHealth], ports: Sequence[PortHealth]
     others = [port for port in ports if port.host in hosts and port.component not in down]
     also = [port for port in others if any(s.name == LINK_DOWNED and s.touches(*when) for s in port.steps)]
     if 2 * len(also) > len(others):
-        return None  # the hosts themselves: they lost power, or were started again
+        return None  # the hosts went down, not the leaf: they lost power, or were restarted
     devices = ", ".join(sorted({port.device for port in together}))
     text = (
         f"{len(together)} of its {len(own)} ports went down within {2 * every_s / 60.0:.0f} min, "
@@ -202,7 +203,7 @@ def _went_down(leaf: str, own: Sequence[PortHealth], ports: Sequence[PortHealth]
 
 
 def ports_of(probe: Probe, topology: Topology) -> list[tuple[str, str]]:
-    """Host and device of every port that the bytes of a probe cross."""
+    """Return host and device of every port that the bytes of a probe cross."""
     if probe.kind in INSIDE:
         return []
     rnics = ((host, rnic.device) for host in probe.hosts for rnic in topology.hosts[host].platform.rnics)
@@ -211,10 +212,10 @@ def ports_of(probe: Probe, topology: Topology) -> list[tuple[str, str]]:
 
 def _meanwhile(probes: Iterable[Probe], results: Results, sick: Iterable[PortHealth], topology: Topology) -> _Meanwhile:
     """
-    The ports that each probe crossed while they counted too much, and the cables between switches that it may have.
+    Return by probe the ports that it crossed while they counted too much, and the cables that it may have crossed.
 
-    A cable of a leaf is crossed only from under it. Which of several it was, nobody can say: they explain a probe that
-    failed, and leave one that was good as it is.
+    A cable of a leaf can be crossed only by hosts under that leaf. Which of several cables a probe crossed is not
+    known: so they may explain a probe that failed, but do not change one that was good.
     """
     found: dict[str, list[_Crossed]] = defaultdict(list)
     counting = [(port, port.bad_steps) for port in sick if port.bad_steps]
@@ -236,12 +237,12 @@ def _meanwhile(probes: Iterable[Probe], results: Results, sick: Iterable[PortHea
 
 
 def _surely(crossed: Iterable[_Crossed]) -> list[_Crossed]:
-    """Without the cables that a probe may have crossed."""
+    """Return the ports that a probe crossed for certain, without the cables that it may have crossed."""
     return [one for one in crossed if not one[0].cable]
 
 
 def _less_good(verdict: ProbeVerdict, crossed: Sequence[_Crossed]) -> ProbeVerdict:
-    """Of a probe that is good but for what the ports it crossed counted."""
+    """Worsen the verdict of a good probe by what the ports that it crossed counted."""
     if not crossed or not verdict.outcome.is_good:
         return verdict
     words = [f"{_counted(grown)} on {port.host}/{port.device}" for port, grown in crossed]
@@ -261,10 +262,10 @@ def _explained(
     verdicts: Verdicts, suspects: Sequence[Suspect], meanwhile: _Meanwhile
 ) -> dict[str, tuple[str, Sequence[str]]]:
     """
-    Of suspects that are two hosts or what is between them: by their name the port that explains them, and their probes.
+    Return, by component, the port that explains a suspect pair (two hosts or what is between them), and its probes.
 
-    While each of their probes ran, a counter of that port must have grown for which the port FAILs; and none of them
-    may have been much too slow.
+    While each of these probes ran, a counter for which that port FAILs must have grown; and none of the probes may have
+    been much too slow (``A_LITTLE``).
     """
     found: dict[str, tuple[str, Sequence[str]]] = {}
     for one in suspects:
@@ -290,9 +291,9 @@ def _suspects(
     unaware: Mapping[str, Sequence[str]],
 ) -> list[Suspect]:
     """
-    A link whose counters FAIL is a suspect; one that is suspected already gets the evidence.
+    Return the suspects with each link whose counters FAIL; one that is suspected already gets the evidence.
 
-    Two hosts of which it explains all that failed are no suspect any more.
+    A suspect pair is dropped if such a link explains all its failed probes.
     """
     explained = _explained(verdicts, suspects, meanwhile)
     found = [one for one in suspects if one.component not in explained]
@@ -322,7 +323,7 @@ def _suspects(
 
 
 def _sick_lines(sick: Sequence[PortHealth], unaware: Mapping[str, Sequence[str]]) -> list[str]:
-    """What is wrong with the worst ports, and how many probes did not notice it."""
+    """Return lines about the worst ports: what is wrong, and how many probes had good bandwidth meanwhile."""
     worst = sorted((port for port in sick if port.bad), key=lambda port: -port.outcome.rank)
     lines = []
     for port in worst[:MOST_SHOWN]:
@@ -337,7 +338,7 @@ def _unshown(port: PortHealth) -> str:
 
 
 def _unshown_lines(ports: Sequence[PortHealth], what: str = "ports", why: str = "") -> list[str]:
-    """What the scenario wants to be seen and nobody saw, one line for all alike; *why* a look failed."""
+    """Return a line for each set of criteria that some ports did not show; *why*: the reason why a look failed."""
     of, because = f"of {len(ports)} {what}, of", f" (a look at them failed: {why})" if why else ""
     return [
         f"{Outcome.INCONCLUSIVE.name}: {text} on {len(alike)} {of} {fold(hosts)}{because}"
@@ -347,7 +348,7 @@ def _unshown_lines(ports: Sequence[PortHealth], what: str = "ports", why: str = 
 
 
 def _notes(ports: Sequence[PortHealth], unread: Sequence[str], what: str = "ports") -> list[str]:
-    """What could not be said, and what was our own doing; none of it changes the outcome."""
+    """Return notes on what could not be judged and on what our own changes did; none of them changes the outcome."""
     lines = [f"counters not readable on {fold(unread)}: nothing is said of those ports"] if unread else []
     open_ = [(port, port.ber) for port in ports if port.ber and port.ber.outcome is Outcome.INCONCLUSIVE]
     if open_:

@@ -1,1 +1,1 @@
-"""Repaired hosts: may one go back into service, and what counts of one that came back while a run went on."""
+"""Judging repairs: may a repaired host or link go back into service?"""

@@ -1,17 +1,19 @@
 """
-May a repaired host go back into service? What accused it is weighed again, against four things.
+Deciding whether a repaired host or link may go back into service, by measuring again what accused it.
+
+Four things count:
 
 - Its limits, its suite and its ports: anything bad rejects it.
-- How often it was bad then (``needs``): too few good tests, or none as warm or as late as then, leave it open.
+- How often it was bad before (``needs``): too few good tests, or none as warm or as late as then, leave it open.
 - Its own past and its peers in this run: with three repetitions or more, an interval of the ratio that lies wholly
-  below 1 - margin rejects it, even above the limit (``against_recorded``). A median below it that may be chance is
-  INCONCLUSIVE.
-- The serial numbers: where the part that was named is still there and another one was replaced, good numbers are no
-  proof (the fault may come and go), and the answer is INCONCLUSIVE.
+  below 1 - margin rejects it, even above the limit (``against_recorded``). A median below 1 - margin that may be chance
+  is INCONCLUSIVE.
+- The serial numbers: if the named part is still there and another one was replaced, good numbers are no proof (the
+  fault may come and go), and the answer is INCONCLUSIVE.
 
-ACCEPT also takes a time without bit errors, NVIDIA's 125 minutes at 400 Gb/s (``clean_s``); a quick validation leaves
-that out, and says so. What is not measured is INCONCLUSIVE. Of a leaf, a spine or a cable between switches what accused
-it is all that is weighed: it has no suite; its ports are read as all are.
+ACCEPT also needs a time without bit errors, NVIDIA's 125 minutes at 400 Gb/s (``clean_s``); a quick validation skips
+that, and says so. What is not measured is INCONCLUSIVE. A leaf, a spine or a cable between switches has no suite: only
+what accused it is measured again, and its ports are read as all ports are.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ Same = tuple[object, ...]
 
 @dataclass(slots=True)
 class _Case:
-    """What speaks against the hosts, what leaves it open, and what else there is to say."""
+    """The lines that reject the host or link, those that leave it open, and notes that decide nothing."""
 
     reject: list[str] = field(default_factory=list)
     open: list[str] = field(default_factory=list)
@@ -50,7 +52,7 @@ class _Case:
 
 
 def alone(because: Because, name: str, topology: Topology) -> Because:
-    """What accuses one of several hosts or links: each gets a decision of its own."""
+    """Reduce what accuses several hosts or links to what accuses *name*: each gets a decision of its own."""
     if len(because.names) == 1:
         return because
     passes = through(name, topology) if because.links else (lambda probe: name in probe.hosts)
@@ -63,7 +65,7 @@ def alone(because: Because, name: str, topology: Topology) -> Because:
 
 
 def accept(because: Because, run: Measured, ports: Sequence[PortHealth], repaired: Repaired) -> Acceptance:
-    """Weigh everything of one host or link; *ports* are those of the host that could be read."""
+    """Decide on one host or link; *ports* are those of the host that could be read."""
     case, is_host = _Case(notes=list(because.notes)), not because.links
     bad = {host for one in run.verdict.suspects if one.outcome is Outcome.FAIL for host in one.hosts}
     bad -= {host for one in _own(run.verdict.suspects, because) for host in one.hosts}
@@ -102,7 +104,7 @@ _WORST_FIRST = (Decision.REJECT, Decision.INCONCLUSIVE, Decision.ACCEPT)
 
 
 def together(found: Sequence[Acceptance]) -> Acceptance:
-    """Several hosts or links as one page, the worst first, each reason with its name."""
+    """Merge the decisions on several hosts or links into one page, the worst first, each reason with its name."""
     if len(found) == 1:
         return found[0]
     ranked = sorted(found, key=lambda one: _WORST_FIRST.index(one.decision))
@@ -119,7 +121,7 @@ def together(found: Sequence[Acceptance]) -> Acceptance:
 
 
 def same(probe: Probe) -> Same:
-    """What two probes share that measure the same thing on the same hosts, in whichever phase and repetition."""
+    """Return a key that is equal for probes of the same thing on the same hosts, in any phase and repetition."""
     sizes = probe.params.get("sizes_bytes", probe.params.get("size_bytes"))
     return probe.kind, name_of(probe), probe.hosts, str(probe.params.get("series")), sizes
 
@@ -129,7 +131,7 @@ def _weighed(because: Because, run: Measured) -> Iterator[Weighed]:
     again = grouped((probe for probe in run.probes if probe.phase in run.again), same)
     beside = (one for one in run.probes if one.phase not in run.again and run.repaired.isdisjoint(one.hosts))
     numbers = ((probe, number_of(run.results.get(probe.probe_id))) for probe in beside)
-    # What hosts that were not repaired measured in this run.
+    # Peers: what hosts that were not repaired measured in this run.
     peers = gathered((key_of(probe, one[1], run.topology), one[0]) for probe, one in numbers if one is not None)
     for one in because.evidence:
         members = (member.probe_id for member in again.get(same(one.probe), ()))
@@ -149,7 +151,7 @@ def _one(
     outcome, reason = worst.outcome, worst.reason
     limits = [verdict.limit_gbps for verdict, _ in again if verdict.limit_gbps is not None]
     low = [value for value in values if limits and value < limits[0]]
-    if low and outcome.is_good:  # what is judged is the median of the repetitions, and it dips now and then
+    if low and outcome.is_good:  # the median of the repetitions was good, but single ones dip
         outcome = Outcome.FAIL
         reason = f"{len(low)} of {len(values)} below {limits[0]:.1f} Gb/s, the least {min(low):.1f}"
     if outcome.is_good and len(values) < LEAST_SAMPLES:
@@ -177,7 +179,7 @@ def _one(
 
 
 def _against(values: Sequence[float], others: Sequence[float], key: Key) -> RecordedRatio | None:
-    """How *values* lie to *others*; None where either is too few to tell."""
+    """Compare *values* with the distribution of *others*; return None if either are too few to tell."""
     if min(len(values), len(others)) < LEAST_SAMPLES:
         return None
     return against_recorded(values, distribution(key, others))
@@ -197,7 +199,7 @@ def _evidence(weighed: Sequence[Weighed], case: _Case) -> None:
 
 
 def _example(found: Sequence[Weighed]) -> str:
-    """The slowest, as it was and is."""
+    """Return a text about the slowest probe: its number before and now."""
     one = min(found, key=lambda one: -1.0 if one.now_gbps is None else one.now_gbps)
     now = "nothing" if one.now_gbps is None else f"{one.now_gbps:.1f} Gb/s"
     reason = one.reason.removeprefix(f"{now}, ") or "good"
@@ -209,7 +211,7 @@ def _own(suspects: Sequence[Suspect], because: Because) -> list[Suspect]:
 
 
 def _suite(because: Because, run: Measured, case: _Case) -> None:
-    """Everything else that was measured of the hosts in this run."""
+    """Add to *case* what else this run measured on the hosts: their suite."""
     repaired, own = set(because.hosts), _own(run.verdict.suspects, because)
     others = [one for one in run.verdict.suspects if one.outcome is Outcome.FAIL and one not in own]
     case.reject += [f"named: {one.component} ({one.kind}): {'; '.join(one.evidence[:1])}" for one in own[:MOST_SHOWN]]
@@ -232,7 +234,7 @@ def _suite(because: Because, run: Measured, case: _Case) -> None:
 
 
 def _needs(needs: Sequence[Need], run: Measured, case: _Case) -> None:
-    """Whether the parts have shown enough; what several of them lack alike is said once."""
+    """Add to *case* whether the parts have shown enough; equal lacks of several parts become one line."""
     lacking: list[tuple[str, str]] = []
     for need in needs:
         tests = part_tests(need.part, run)
@@ -249,7 +251,7 @@ def _needs(needs: Sequence[Need], run: Measured, case: _Case) -> None:
 
 
 def _lacking(need: Need, good: Sequence[PartTest], run: Measured) -> Iterator[str]:
-    """What a part that is good now has not shown yet, with the time that it takes."""
+    """Yield what a part that is good now has not shown yet, with the time that it takes."""
     if len(good) < need.tests:
         each_s = [one.probe.duration_s for one in good if one.probe.phase in run.again]
         takes = f": {duration_text(fmean(each_s) * (need.tests - len(good)))} more" if each_s else ""
@@ -285,7 +287,7 @@ def _bit_errors(because: Because, topology: Topology, ports: Sequence[PortHealth
 
 
 def _links(because: Because, run: Measured, case: _Case) -> None:
-    """Both ends of what was repaired, as hosts and switches counted; what nobody looked at is not accepted."""
+    """Add to *case* what hosts and switches counted at both ends of the repaired links; unread ends leave it open."""
     own = (*because.links, *(f"{name}/" for name in because.hosts))
     theirs = [
         one

@@ -1,10 +1,10 @@
 """
-What was changed in a host between two runs, by the serial numbers of its parts: the right part, or another host?
+Finding what was replaced in a host between two runs, by serial numbers: the right part, a wrong one, the whole host.
 
-Without serial numbers only the inventory tells, by how it describes a host.
+Without serial numbers, only the inventory's description of a host can tell.
 
-A part whose serial number cannot be read on both sides is compared by its GUID or UUID; where that is not there either
-nothing is said of it.
+A part whose serial number was not read in both runs is compared by its GUID or UUID; without that either, nothing is
+said of it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fabric.model.verdict import Suspect
 
 
 class Repair(Enum):
-    """What the serial numbers say of a repair; UNKNOWN: they were not read then or now, or the part has none."""
+    """What the serial numbers say of a repair. UNKNOWN: they were not read before or now, or the part has none."""
 
     RIGHT_PART = "the named part was replaced"
     WRONG_PART = "the wrong part was replaced"
@@ -34,10 +34,10 @@ class Repair(Enum):
 @dataclass(frozen=True, slots=True)
 class PartChange:
     """
-    One part that is not as it was; *before* or *after* is None where it was or is not there.
+    A part that changed between two runs; *before* or *after* is None if it was not there in that run.
 
-    *replaced*: it is another one; else only its firmware is. *peers_firmware* is what most parts of its kind on the
-    other hosts run, None where none was read.
+    *replaced*: it is another part; else only its firmware changed. *peers_firmware* is what most parts of its kind on
+    the other hosts run, None if none was read.
     """
 
     host: str
@@ -67,14 +67,14 @@ class PartChange:
 
     @property
     def odd_firmware(self) -> bool:
-        """It runs another firmware than most of its peers."""
+        """Return whether it runs another firmware than most of its peers."""
         now = self.after.firmware if self.after else None
         return None not in (now, self.peers_firmware) and now != self.peers_firmware
 
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """What the serial numbers say: *what* in one word, *lines* in full, *changes* part by part."""
+    """What the serial numbers say of a repair: *what* in one word, *lines* in full, *changes* part by part."""
 
     what: Repair
     lines: tuple[str, ...]
@@ -87,7 +87,7 @@ def repaired(
     hosts: Sequence[str],
     suspects: Iterable[Suspect],
 ) -> Repaired:
-    """What became of *hosts* since they were suspected; *before* and *after* are None where nothing was read."""
+    """Find what was replaced in *hosts* since they were suspected; *before* or *after* is None if nothing was read."""
     missing = _not_read(before, after, hosts)
     if before is None or after is None or missing:
         return Repaired(Repair.UNKNOWN, (f"{Repair.UNKNOWN.value}: {missing}",))
@@ -106,19 +106,19 @@ def repaired(
 
 
 def changes(before: HostIdentity, after: HostIdentity, everybody: Mapping[str, HostIdentity]) -> Iterator[PartChange]:
-    """Every part of one host that is not as it was, in the order of its parts."""
+    """Yield every part of one host that changed, in the order of its parts."""
     old, new = before.by_part, after.by_part
     usual = _usual_firmware(everybody, after.host)
     for name, part in {**old, **new}.items():
         one, other = old.get(name), new.get(name)
-        unread = (one is None and before.unread) or (other is None and after.unread)  # it may well be there
+        unread = (one is None and before.unread) or (other is None and after.unread)  # the part may well be there
         replaced = one is None or other is None or _is_another(one, other)
         if not unread and (replaced or (one and one.firmware) != (other and other.firmware)):
             yield PartChange(after.host, name, one, other, replaced, usual.get(part.kind))
 
 
 def parts_of(suspect: Suspect, hosts: Sequence[str]) -> frozenset[str]:
-    """The parts, of those with a serial number, whose replacement would have been the right one."""
+    """Return the parts of *hosts*, as serial numbers name them, whose replacement would be right for *suspect*."""
     found: set[str] = set()
     for component in (suspect.component, *suspect.ambiguous_with):
         part = Part.of(component)
@@ -133,7 +133,7 @@ def parts_of(suspect: Suspect, hosts: Sequence[str]) -> frozenset[str]:
 
 
 def _any_gpu(parts: frozenset[str], known: Iterable[str]) -> frozenset[str]:
-    """Where one of a host's GPUs was missing and nobody knew which: each GPU that it had or has."""
+    """Return the parts; where a host lacked a GPU and nobody knew which, add each GPU that it had or has."""
     lacking = tuple(name.removesuffix(GPUS) for name in parts if name.endswith(f"/{GPUS}"))
     return parts.union(name for name in known if lacking and name.startswith(tuple(f"{one}gpu" for one in lacking)))
 
@@ -169,7 +169,7 @@ def _serials(parts: Iterable[str], after: Mapping[str, HostIdentity]) -> str:
 def _not_read(
     before: Mapping[str, HostIdentity] | None, after: Mapping[str, HostIdentity] | None, hosts: Sequence[str]
 ) -> str:
-    """Why nothing can be said; empty when something can."""
+    """Return why serial numbers say nothing; empty if they were read on both sides."""
     for found, when in ((before, "when it failed"), (after, "now")):
         if found is None:
             return f"serial numbers were not read {when} (identity: true in the scenario)"
@@ -181,25 +181,25 @@ def _not_read(
 
 
 def _is_another(one: PartIdentity, other: PartIdentity) -> bool:
-    """Whether they are two parts; one that says nothing of itself is not said to be another."""
+    """Return whether these are two different parts; False if no serial number or id of both can be compared."""
     if one.serial and other.serial:
         return one.serial != other.serial
     return bool(one.unique and other.unique and one.unique != other.unique)
 
 
 def _usual_firmware(everybody: Mapping[str, HostIdentity], but: str) -> dict[str, str]:
-    """By kind of part, on all hosts but one."""
+    """Return the most frequent firmware by kind of part, on all hosts but one."""
     others = (part for host in everybody.values() if host.host != but for part in host.parts)
     versions = Counter((part.kind, part.firmware) for part in others if part.firmware)
     return dict(pair for pair, _ in reversed(versions.most_common()))
 
 
 INSIDE = frozenset({"link_layer", "numa_nodes", "rnics", "gpus", "pcie_switches"})
-"""Keys of what is inside a host; the rest says how its tools are called, and how it is judged."""
+"""Platform keys that describe what is inside a host; the other keys say how its tools are called and it is judged."""
 
 
 def differing(then: Host, now: Host) -> set[str]:
-    """The keys by which two descriptions of one host differ."""
+    """Return the keys by which two descriptions of one host differ."""
     keys = {one.name for one in fields(Host) if getattr(then, one.name) != getattr(now, one.name)}
     old, new = then.platform, now.platform
     keys |= {one.name for one in fields(Platform) if getattr(old, one.name) != getattr(new, one.name)}
@@ -217,10 +217,11 @@ def not_the_same(
     files: tuple[str, str],
 ) -> Iterator[str]:
     """
-    Notes for who compares two runs by the names of their *hosts* (those of both): parts that are others by now.
+    Yield notes for a comparison of two runs by host names: which *hosts* (those in both) or parts are others by now.
 
-    *topologies*, *identities* and inventory *files* are those of either run, None where serial numbers were not read.
-    Of two files one name may mean two hosts; a file of the same name that describes the same is taken for the same.
+    *topologies*, *identities* and inventory *files* are (first run, second run); *identities* are None if serial
+    numbers were not read. One name may mean two hosts in two inventory files; a file of the same name that describes
+    the hosts the same is taken for the same file.
     """
     found = {host: differing(*(topology.hosts[host] for topology in topologies)) for host in hosts}
     others = [host for host, keys in found.items() if keys]

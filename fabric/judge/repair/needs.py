@@ -1,10 +1,10 @@
 """
 What a repaired part has to show, from how it failed: so many good tests, so long under load, as warm as then.
 
-A part that was bad in every test through it shows in a few that it is not any more. One that was bad in one of thirty
-may still be so when thirty more are good. So the rate at which it was bad sets how many have to be good; and what
-followed its temperature, or came gradually (``Suspect.course``), shows only when it is as warm again, or after as
-long a time.
+If a part was bad in every test through it, a few good tests show that it is well again. If it was bad in one test of
+thirty, it may still be bad when thirty more are good. So the rate at which it was bad sets how many tests have to be
+good. A fault that followed temperature, or came gradually (``Suspect.course``), shows only when the part is as warm
+again, or after as long a time.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from fabric.model.topology import Topology
 from fabric.model.verdict import DRIFT, HEAT, Suspect, Verdict, Verdicts
 
 RATE_DOUBT = 0.1
-"""The rate is the least that explains how often it was bad: the lower end of its 80 % interval (Clopper and Pearson).
-Whatever the rate of a part is, the chance to be bad so often and to pass now without a repair is then below 2.5 %
-(worked out for up to 300 tests); with the rate itself it is 11 %, as what failed early seems worse than it is."""
+"""The rate that is assumed is the lower end of the 80 % interval of how often a part was bad (Clopper and Pearson).
+Whatever the true rate is, the chance that a part is bad so often and passes now without a repair is then below 2.5 %
+(worked out for up to 300 tests). With the observed rate it is 11 %: a part that failed early seems worse than it is."""
 
 AS_WARM_C = 2.0
-"""So many degrees less are as warm (a choice: sensors tell whole degrees, and modules that are alike differ by two)."""
+"""Up to so many degrees less counts as warm (a choice: sensors tell whole degrees, and equal modules differ by two)."""
 
 _PARTS = ("rnic", "link", "gpu")
 """Kinds of components that come and go, and are replaced."""
@@ -42,11 +42,10 @@ _PARTS = ("rnic", "link", "gpu")
 @dataclass(frozen=True, slots=True)
 class Measured:
     """
-    A whole run: its probes, what came of them and was sampled beside them, and how they were judged; *complete*: it was
-    not interrupted.
+    A whole run: its probes, their results and verdict, and the samples of counters; *complete*: it was not interrupted.
 
-    Of a post-repair validation *again* names the phases that measured the evidence again, and *repaired* hosts are
-    nobody's peers.
+    In a post-repair validation, *again* names the phases that measured the evidence again, and *repaired* hosts count
+    as peers of no other host.
     """
 
     probes: Sequence[Probe]
@@ -60,17 +59,17 @@ class Measured:
 
     @property
     def verdicts(self) -> Verdicts:
-        """How its probes were judged."""
+        """Return the verdicts by probe id."""
         return {one.probe_id: one for one in self.verdict.probes}
 
     def module(self, part: Part) -> CounterCourse | None:
-        """How warm the module of an RNIC was; None where it was not read."""
+        """Return the temperatures of the module of an RNIC; None if they were not read."""
         return self.samples.courses.get(CounterReading(part.host, part.device, "module_c"))
 
 
 @dataclass(frozen=True, slots=True)
 class PartTest:
-    """A probe that tells of a part; *gbps* None: it failed. *bad* by itself, whatever its median says."""
+    """A probe through a part; *gbps* None: it failed. *bad*: bad by its own number, whatever its series' median is."""
 
     probe: Probe
     result: ProbeResult
@@ -80,12 +79,12 @@ class PartTest:
 
     @property
     def at_s(self) -> float:
-        """The middle of it."""
+        """Return the middle of its time."""
         return (self.result.started_s + self.result.ended_s) / 2.0
 
 
 def through(name: str, topology: Topology) -> Callable[[Probe], bool]:
-    """Whether a probe passes through a part, or may: which way it takes between leaves is not known."""
+    """Return a test of whether a probe passes, or may pass, through a part: its way between leaves is not known."""
     part = Part.of(name)
     ends = part.link_ends or (part.host,)
     leaves = {end for end in ends if end in topology.switches and topology.switches[end].tier == "leaf"}
@@ -98,7 +97,11 @@ def through(name: str, topology: Topology) -> Callable[[Probe], bool]:
 
 
 def part_tests(name: str, run: Measured, *, accused: Collection[str] = ()) -> list[PartTest]:
-    """Every probe through a part that was measured or failed; of the *accused* also less than was normal is bad."""
+    """
+    Return every probe through a part that was measured or failed.
+
+    An *accused* probe is also bad if it lies a floor below the best number of its key.
+    """
     passes, host = through(name, run.topology), Part.of(name).host
     verdicts, own = run.verdicts, host in run.topology.hosts
     found: list[PartTest] = []
@@ -124,11 +127,11 @@ def needs_of(
     run: Measured, evidence: Sequence[Probe], suspects: Sequence[Suspect], names: Sequence[str]
 ) -> tuple[Need, ...]:
     """
-    What the *suspects* have to show; *names* are the hosts or links that were repaired.
+    Return what the parts of *suspects* have to show; *names* are the hosts or links that were repaired.
 
-    One that was tested too seldom to know how often it is bad explains nothing, nor does a path that was good, too: low
-    in its only test, or in two of three, it may as well be an RNIC that dips. Of *evidence* that nobody explains those
-    parts on its way have to show it that were bad most often.
+    A part with too few tests to know how often it is bad explains nothing. Nor does a path that was sometimes good: low
+    in its only test, or in two of three, the cause may as well be an RNIC that dips. For *evidence* that no part
+    explains, the need falls on the parts on its way that were bad most often.
     """
     accused = frozenset((*(one.probe_id for one in evidence), *(name for one in suspects for name in one.probes)))
     blamed = {name: one.course for one in suspects for name in (one.component, *one.ambiguous_with)}
@@ -156,7 +159,7 @@ def needs_of(
 
 
 def wanted_tests(bad: int, of: int) -> int:
-    """How many good tests tell that a part that was bad in *bad* of *of* is not so any more."""
+    """Return how many good tests show that a part that was bad in *bad* of *of* tests is well again."""
     from scipy.special import betaincinv
 
     rate = float(betaincinv(bad, of - bad + 1, RATE_DOUBT))
@@ -164,7 +167,7 @@ def wanted_tests(bad: int, of: int) -> int:
 
 
 def is_as_warm(course: CounterCourse | None, at_s: float, warm_c: float) -> bool:
-    """Whether a module was as warm then; one that was not read was not."""
+    """Return whether a module was as warm as *warm_c* at a time; False if it was not read."""
     value = None if course is None else course.value_at(at_s)
     return value is not None and value >= warm_c - AS_WARM_C
 
@@ -172,7 +175,11 @@ def is_as_warm(course: CounterCourse | None, at_s: float, warm_c: float) -> bool
 def _when(
     tests: Sequence[PartTest], course: str, module: CounterCourse | None, began_s: float
 ) -> tuple[float, float | None]:
-    """How long into its run it was bad, and how warm it was then, of what came gradually or with warmth."""
+    """
+    Return how long under load (seconds) and how warm (degrees Celsius) a part must be for its fault to show.
+
+    This is 0 and None unless the fault came gradually or with warmth.
+    """
     import numpy as np
 
     from fabric.judge.course.located import lost_along
@@ -181,7 +188,7 @@ def _when(
     own = sorted((one for one in tests if one.key == key and one.gbps), key=lambda one: one.at_s)
     known = [value for one in own if module is not None and (value := module.value_at(one.at_s)) is not None]
     if course == HEAT and known:
-        warm_c = float(np.quantile(known, 0.875))  # the middle of its warmest quarter
+        warm_c = float(np.quantile(known, 0.875))  # the middle of the warmest quarter
         return next(one.at_s for one in own if is_as_warm(module, one.at_s, warm_c)) - began_s, warm_c
     if course == DRIFT and own:
         at_s, values = np.array([one.at_s for one in own]), np.array([one.gbps for one in own])

@@ -1,1 +1,1 @@
-"""The verdict of a run, and what may be measured beyond its plan."""
+"""The verdict of a run, and the decisions during a run: who goes on, and what is measured again."""

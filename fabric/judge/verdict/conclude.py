@@ -54,15 +54,15 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 def common_reasons(reasons: Iterable[str]) -> list[str]:
     """
-    The first of each sort with how many more there are, the most frequent sort first, at most four sorts.
+    Group reasons that differ only in numbers; return the first of each group and how many more there are.
 
-    What is beyond that is one line that says how many probes it stands for.
+    The largest groups come first, ``MOST_SHOWN`` at most; one last line counts the probes of all other groups.
     """
     sorts = grouped(reasons, lambda reason: _NUMBER.sub("#", reason))
     frequent = sorted(sorts.values(), key=len, reverse=True)
     lines = []
     for members in frequent[:MOST_SHOWN]:
-        # Two of the very same words are said without a count, as there is nothing to look up.
+        # Two identical reasons get no count: there is nothing more to look up.
         others = len(set(members)) - 1 if len(members) == 2 else len(members) - 1
         more = f" … and {others} more probe{'' if others == 1 else 's'} for the same reason" if others else ""
         lines.append(members[0] + more)
@@ -72,7 +72,7 @@ def common_reasons(reasons: Iterable[str]) -> list[str]:
 
 NOT_REACHED = "not reached"
 _MOST_SKIPPED = 3
-"""Where more kinds of probes were skipped they are shown by their reason alone (a choice: who is out says the rest)."""
+"""If more kinds of probes were skipped, only their reasons are listed (a choice: the hosts left out say the rest)."""
 
 
 def conclude(
@@ -88,14 +88,14 @@ def conclude(
     seen: SeenCounters | None = None,
 ) -> Verdict:
     """
-    Judge everything that was planned: each probe by itself, then which parts explain them, then what was expected.
+    Judge a run: each probe by itself, then the parts that explain bad probes, then the expectations of the scenario.
 
-    Beside them what was *seen* in counters; None: nothing is said of ports, nor of what a training job has to expect.
+    *seen* are the counters that were read; if None, the verdict says nothing of ports or of the impact on training.
 
-    A planned probe without a result is INCONCLUSIVE: the run ended before it, and that is no pass. Each of *notes*
-    says what was asked for and could not be planned: that is SKIPPED, and no pass either. *expect* is judged over
-    *phases*; how the probes of altered phases count, ``changes/expectations.py`` says. A change that was not made as
-    asked, or may still be live, is an ERROR of the whole.
+    A planned probe without a result is INCONCLUSIVE: the run ended before it, and that is no pass. Each UNPLANNED one
+    of *notes* names something that was asked for and could not be planned: it is SKIPPED, and no pass either. *expect*
+    is judged over *phases*; ``changes/expectations.py`` says how the probes of altered phases count. A change that was
+    not made as asked, or may still be live, makes the run an ERROR.
     """
     judged = judge.judge([(probe, result) for probe in probes if (result := results.get(probe.probe_id)) is not None])
     missing = (probe.probe_id for probe in probes if probe.probe_id not in results)
@@ -111,7 +111,7 @@ def conclude(
     explained = verdicts | found.verdicts
     explained |= {name: one.with_recurrence() for name, one in explained.items() if one.recurrence is not None}
     ports = port_findings(seen, probes, explained, found.suspects, results, topology, changes)
-    # Nothing good is said of a component by what was measured while the fabric was bad on purpose.
+    # A good probe clears no component if the fabric was bad on purpose while it ran.
     of_parts = {**found.verdicts, **{name: ProbeVerdict(name, Outcome.INCONCLUSIVE, "") for name in blameless}}
     components = {one.component: one for one in _components(probes, of_parts, ports.suspects)}
 
@@ -119,7 +119,7 @@ def conclude(
     expectations = judge_expectations(expect, phases, probes, results, changes)
     counted, hall = probes, None
     if any(CURVE in probe.params for probe in probes):
-        from fabric.judge.hall import hall_of, is_only_shown  # numpy: only where there is a curve
+        from fabric.judge.hall import hall_of, is_only_shown  # loads numpy: only if there is a curve
 
         hall = hall_of(probes, verdicts, topology)
         counted = [probe for probe in probes if not is_only_shown(probe, verdicts[probe.probe_id])]
@@ -165,9 +165,9 @@ def conclude(
 @dataclass(frozen=True, slots=True)
 class _Explained:
     """
-    Verdicts of probes with what others make of them, who is to blame, and what rounds and pairs found beside that.
+    The verdicts of probes in the light of all other probes, the suspects, and the findings of rounds and of pairs.
 
-    *shared*: in words, what was slow because of others on the same cable, or held back.
+    *shared*: lines about probes that were slow because others used the same cable, or that were held back.
     """
 
     verdicts: dict[str, ProbeVerdict]
@@ -186,13 +186,14 @@ def _explained(
     seen: SeenCounters,
 ) -> _Explained:
     """
-    Who is to blame, the worst first: each step explains what those before it left.
+    Find the suspects, the worst outcome first. Each step explains what the steps before it left unexplained.
 
-    All rounds of repeated phases together; hosts by themselves; pairs of hosts plane by plane, which need to know
-    these; then all else with what is known by then. Pairs that missed their limit and that nothing explains (few hosts,
-    or all of them slow) come last. What was slow because others sent, where that was read (RoCE), is nobody's fault.
+    The steps: all rounds of repeated phases together; each host by itself; pairs of hosts plane by plane, given the
+    suspects of single hosts; then all other probes, given all suspects so far. Last come pairs that missed their limit
+    and that nothing explains (few hosts, or all of them slow). A probe that was slow because others sent accuses
+    nobody, where counters show that (RoCE).
     """
-    # numpy: only where something was measured
+    # These load numpy: only if something was measured.
     from fabric.judge.course.located import over_time
     from fabric.judge.locate.concurrency import lossy_class, sharing_lines
     from fabric.judge.locate.suspects import locate
@@ -241,9 +242,9 @@ def _explained(
 
 def old_loopbacks(probes: Sequence[Probe], verdicts: Verdicts, results: Results) -> set[str]:
     """
-    The ids of loopbacks that are older than a fault: they clear nobody of it.
+    Return the ids of loopbacks that ran before a fault of their RNIC began: they do not clear the RNIC of it.
 
-    A fault came later where pairs of that RNIC, sent the same way, had been good before they were bad.
+    A fault began during the run if pairs of the RNIC in one direction were good before the first one failed.
     """
     pairs: dict[str, list[tuple[float, bool, Outcome]]] = defaultdict(list)
     for probe in probes:
@@ -263,9 +264,10 @@ def past_loopbacks(
     suspects: Sequence[Suspect], probes: Sequence[Probe], verdicts: Verdicts, results: Results
 ) -> list[Suspect]:
     """
-    With another next step of an RNIC or its port that was always low, while its loopbacks, of *probes*, all passed.
+    Return the suspects, with a new next step for an RNIC that was always low while all its loopbacks passed.
 
-    Of what dips now and then, or began later, a few loopbacks say nothing.
+    This applies to an RNIC that could not be told from its port. Its loopbacks are those among *probes*. A few
+    loopbacks say nothing of a part that only dips now and then, or whose fault began later.
     """
     stale = old_loopbacks(probes, verdicts, results) if suspects else set[str]()
     kept = (one for one in probes if one.kind == LoopbackSpec.kind and one.probe_id not in stale)
@@ -281,7 +283,7 @@ def past_loopbacks(
 
 
 def _unsure(one: Suspect) -> Suspect:
-    """An RNIC of which only older loopbacks are known: it cannot be told from its port."""
+    """Add the port of an RNIC to its rivals: its loopbacks ran before the fault, so they do not clear the RNIC."""
     text = (
         f"RNIC {Part.of(one.component).item}, its PCIe link, its port, cable or leaf port: its loopback was measured "
         "before it became bad, and says nothing of it since"
@@ -294,11 +296,12 @@ def _unsure(one: Suspect) -> Suspect:
 
 def of_both(between: Sequence[Suspect], inside: Sequence[Suspect]) -> list[Suspect]:
     """
-    The suspects that pairs and rounds named, and then those of single hosts, which are located knowing the former.
+    Merge the suspects of pairs and rounds (*between*) with those of single hosts (*inside*), located after them.
 
-    What cannot be told apart from a part that is known by then is the same trouble; and where that part is bad for
-    certain inside, it is what another that only may be bad could not be told apart from, and what slows that host's
-    pairs. A port that is bad for certain and is told apart from its RNIC is what pairs say of that, and comes first.
+    A suspect of *inside* that shares a name or a rival with *between* is the same fault: it stays only if *between*
+    names the same component. An INCONCLUSIVE suspect of *between* is dropped if a FAIL of *inside* explains it: one of
+    its rivals or, if it spans several hosts, a part of one of them. If a port FAILs and is told apart from its RNIC,
+    what pairs say of the RNIC counts for the port, and the port comes first.
     """
     certain = [one for one in inside if one.outcome is Outcome.FAIL]
     bad = {one.component for one in certain}
@@ -309,24 +312,24 @@ def of_both(between: Sequence[Suspect], inside: Sequence[Suspect]) -> list[Suspe
     between = [one for one in between if f"{one.component}:{PORT}" not in alone]
     known, mine = _names_of([*between, *ports]), {one.component for one in (*between, *ports)}
     others = [one for one in inside if known.isdisjoint((one.component, *one.ambiguous_with))]
-    down = {one.component for one in ports}  # as a tool itself calls them
+    down = {one.component for one in ports}  # tools themselves name these ports
     found = [*others, *between, *(one for one in inside if one.component in mine), *ports]
     return sorted(found, key=lambda one: one.component not in down)
 
 
 def not_of_bad_hosts(suspects: Sequence[Suspect], named: Sequence[Suspect]) -> list[Suspect]:
-    """Of what may be bad between hosts that which is beside none whose own part is bad for certain."""
+    """Drop the suspects that span several hosts if one of these hosts has a FAIL of its own in *named*."""
     bad = {host for one in named if one.outcome is Outcome.FAIL and len(one.hosts) == 1 for host in one.hosts}
     return [one for one in suspects if len(one.hosts) == 1 or bad.isdisjoint(one.hosts)]
 
 
 def _names_of(suspects: Iterable[Suspect]) -> set[str]:
-    """What they are called, and what they cannot be told apart from."""
+    """Return the names of the suspects and of the parts that they cannot be told apart from."""
     return {name for one in suspects for name in (one.component, *one.ambiguous_with)}
 
 
 def each_once(found: Iterable[Suspect]) -> list[Suspect]:
-    """One suspect a part: as it was named first, with what was said of it beside that; what is bad is not doubted."""
+    """Merge suspects of the same part into the first, with the evidence of all; a FAIL absorbs an INCONCLUSIVE."""
     kept: dict[tuple[str, Outcome], Suspect] = {}
     for one in sorted(found, key=lambda one: one.outcome is Outcome.INCONCLUSIVE):
         bad = one.outcome is Outcome.INCONCLUSIVE and (one.component, Outcome.FAIL) in kept
@@ -345,7 +348,7 @@ def each_once(found: Iterable[Suspect]) -> list[Suspect]:
 
 
 def without_partners(found: Sequence[Suspect], probes: Iterable[Probe]) -> list[Suspect]:
-    """Without those that failed and came back, each time together with a host of which something else is bad."""
+    """Drop each suspect that failed and came back if every such probe also involved another accused host."""
     hosts_of = {probe.probe_id: probe.hosts for probe in probes}
     accused = {host for one in found if one.course != CAME_BACK for host in one.hosts}
     return [
@@ -357,14 +360,14 @@ def without_partners(found: Sequence[Suspect], probes: Iterable[Probe]) -> list[
 
 
 def _change_reasons(changes: Changes) -> list[str]:
-    """What may still be live first of all, then what was not made as asked."""
+    """Return a line for each change that may still be live, then one for each that was not made as asked."""
     still = [f"a change may still be live: {state_text(result)}" for result in changes if result.state == "open"]
     others = [result for result in changes if result.state not in ("open", "reverted")]
     return still + [f"{Outcome.ERROR.name}: change {state_text(result)}" for result in others]
 
 
 def _expectation_reasons(expectations: Sequence[ExpectationVerdict]) -> list[str]:
-    """The worst first; a ratio with its interval, a time is in the reason."""
+    """Return a line for each expectation that did not PASS, the worst first; a ratio is shown with its interval."""
     lines = []
     for found in sorted(expectations, key=lambda found: -found.outcome.rank):
         value, interval = found.number
@@ -376,10 +379,10 @@ def _expectation_reasons(expectations: Sequence[ExpectationVerdict]) -> list[str
 
 def _reasons(probes: Sequence[Probe], verdicts: Verdicts, blameless: AbstractSet[str], results: Results) -> list[str]:
     """
-    One line per kind and outcome that is not a pass, with the hosts folded.
+    Return one line per kind of probe and outcome that is not a PASS, with the hosts folded.
 
-    What no suspect speaks for is explained below it: nothing measured, near a limit or to be measured again, or probes
-    of which no suspect is made (*blameless*).
+    Probes that no suspect explains get their reasons below that line: those that are SKIPPED, MARGINAL or
+    INCONCLUSIVE, and those of which no suspect is made (*blameless*).
     """
     bad = [probe for probe in probes if verdicts[probe.probe_id].outcome is not Outcome.PASS]
     if not bad:
@@ -408,16 +411,16 @@ def _reasons(probes: Sequence[Probe], verdicts: Verdicts, blameless: AbstractSet
 
 def _without_limit(probes: Iterable[Probe], verdicts: Verdicts) -> dict[str, str]:
     """
-    Of measured probes without a limit a summary for each phase, name and missing limit, by the ids of its probes.
+    Return, by probe id, a summary of the measured probes without a limit of one phase, name and missing limit.
 
-    A number alone needs none.
+    A group of a single number gets none.
     """
     pairs = [(probe, verdicts[probe.probe_id]) for probe in probes]
     measured = [(probe, one) for probe, one in pairs if one.value_gbps is not None and one.limit_gbps is None]
     groups = grouped(measured, lambda pair: (pair[0].phase, pair[0].params.get("name", pair[0].kind), pair[1].missing))
     found: dict[str, str] = {}
     for (phase, name, missing), members in groups.items():
-        # Repetitions are judged by their median, which all of them carry: one number a series.
+        # All repetitions of a series carry its median: count one number per series.
         series = {(probe.hosts, probe.params.get("series")): one.value_gbps or 0.0 for probe, one in members}
         values = list(series.values())
         if len(values) > 1:
@@ -431,10 +434,10 @@ def _without_limit(probes: Iterable[Probe], verdicts: Verdicts) -> dict[str, str
 
 def _components(probes: Sequence[Probe], verdicts: Verdicts, named: Sequence[Suspect]) -> list[ComponentVerdict]:
     """
-    One verdict per host, RNIC, GPU and memory node that was planned, and per suspect.
+    Return one verdict per host, RNIC, GPU and memory node that was planned, and per suspect.
 
-    A component that takes part in a bad probe which a suspect explains is not blamed itself; one of which nothing
-    was measured well is INCONCLUSIVE.
+    A bad probe does not count against the components that took part in it: only suspects are blamed. A component
+    without any good probe is INCONCLUSIVE.
     """
     blamed = {name: suspect for suspect in named for name in names(suspect)}
     ended: dict[str, dict[str, set[Outcome]]] = defaultdict(lambda: defaultdict(set))
@@ -450,7 +453,7 @@ def _components(probes: Sequence[Probe], verdicts: Verdicts, named: Sequence[Sus
 def _component(
     part: str, ended: Mapping[str, Mapping[str, AbstractSet[Outcome]]], blamed: Mapping[str, Suspect]
 ) -> ComponentVerdict:
-    """The verdict of a part by what it took part in: by phase and part, the different outcomes."""
+    """Return the verdict of a part from the outcomes of its probes; *ended* has them by phase and part."""
     inside = (f"{part}/", f"{part}-", f"{part}:")
     own = [suspect for name, suspect in blamed.items() if name.startswith(inside)]
     if own:
@@ -467,7 +470,7 @@ def _component(
 
 
 def read_elsewhere(probes: Sequence[Probe], results: Results) -> Results:
-    """The results, of which those that another host made up for are a PASS; the reason says what happened and who."""
+    """Turn a failed read of a routing table into a PASS if another host read the same table; the reason names it."""
     asked = [probe for probe in probes if probe.kind == routes.KIND and probe.probe_id in results]
     read = {_table(probe): probe.hosts[0] for probe in asked if results[probe.probe_id].outcome is Outcome.PASS}
     made_up = {}
@@ -480,5 +483,5 @@ def read_elsewhere(probes: Sequence[Probe], results: Results) -> Results:
 
 
 def _table(probe: Probe) -> tuple[object, ...]:
-    """Which table of which plane, in which phase; LID 0: who is where."""
+    """Return a key for the table that a probe reads: phase, plane and LID (LID 0: who is where)."""
     return probe.phase, probe.params["plane"], probe.params["lid"]

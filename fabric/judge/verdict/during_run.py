@@ -1,11 +1,11 @@
 """
-What is asked while a run goes on: who goes on to a phase that needs an earlier one, and what is measured again.
+Judging during a run: which hosts may go on to a phase that needs an earlier one, and what is measured again.
 
-- A host is left out for what accuses it: a probe that stays inside it, one that no part elsewhere explains, an error.
-  What a leaf, its uplinks or another host explain does not speak against the hosts that were measured through them.
-- The probes of ``again`` were chosen because of the repaired hosts: what is bad there again says nothing of a
-  neighbour that was only their partner.
-- Where no host at all could be judged, nobody goes on, and the reason says what to do about it.
+- A host is left out if something accuses it: a bad probe inside it, a bad probe that no part elsewhere explains, or
+  an error. A bad probe that a leaf, its uplinks or another host explains does not accuse the hosts it ran between.
+- The probes of ``again`` were chosen because of the repaired hosts: a bad one says nothing of a neighbour that was
+  only their partner.
+- If no host at all could be judged, none goes on, and the reason says what to do about it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _WHAT_TO_DO = (
 
 
 def out_after(phase: Phase, probes: Sequence[Probe], results: Results, *, judge: Judge) -> dict[str, str]:
-    """Hosts that did not pass *phase* and why in a few words; *probes*: the planned ones and those that were added."""
+    """Return the hosts that did not pass *phase*, each with a short reason; *probes* are planned and added ones."""
     bad = _failures(probes, results, judge=judge)
     because = [spec.because for spec in phase.probes if isinstance(spec, AgainSpec) and spec.because is not None]
     if because:
@@ -57,14 +57,15 @@ def out_after(phase: Phase, probes: Sequence[Probe], results: Results, *, judge:
     return {host: f"{why}; {_WHAT_TO_DO}" if undecided else why for host, why in _counted(bad).items()}
 
 
-_Failure = tuple[str, str, Outcome]  # of which host, which kind of probe, and how it ended
+_Failure = tuple[str, str, Outcome]  # (host, kind of probe, outcome)
 
 
 def _failures(probes: Sequence[Probe], results: Results, *, judge: Judge) -> list[_Failure]:
     """
-    What speaks against hosts.
+    Return what accuses each host.
 
-    Who failed only together with hosts, and did well with others, is cleared: the neighbour of a bad host is not bad.
+    A host whose probe was bad with some partners and good with others is cleared: the neighbour of a bad host is not
+    bad itself.
     """
     verdicts, elsewhere = _judged(probes, results, judge)
     pairs = [probe for probe in probes if len(probe.hosts) > 1 and verdicts[probe.probe_id].outcome.is_good]
@@ -82,7 +83,7 @@ def _failures(probes: Sequence[Probe], results: Results, *, judge: Judge) -> lis
 
 def _judged(probes: Sequence[Probe], results: Results, judge: Judge) -> tuple[Verdicts, set[tuple[str, str]]]:
     """
-    The verdicts, and hosts with slow probes (ids) over switches that parts explain which need not be the host's own.
+    Return the verdicts, and (host, probe id) of slow probes over switches whose cause need not be in that host.
 
     A port that is slow in all cross-rail probes may as well be the cable above its leaf: later phases can tell.
     """
@@ -105,21 +106,21 @@ def _judged(probes: Sequence[Probe], results: Results, judge: Judge) -> tuple[Ve
 
 
 def _is_above(name: str, topology: Topology) -> bool:
-    """Whether it is a switch, or above one."""
+    """Return whether *name* is a switch, or is above one."""
     part = Part.of(name)
     known = part.host in topology.switches or name in {spines_above(leaf, topology) for leaf in topology.parts}
     return known or part.aspect == "above" or part.link_ends is not None
 
 
 def _counted(bad: Iterable[_Failure]) -> dict[str, str]:
-    """``2 loopback fail, 1 all_to_all error``, by host."""
+    """Return by host a text such as ``2 loopback fail, 1 all_to_all error``."""
     counts = sorted(Counter((host, kind, outcome.value) for host, kind, outcome in bad).items())
     hosts = gathered((host, f"{count} {kind} {outcome}") for (host, kind, outcome), count in counts)
     return {host: ", ".join(texts) for host, texts in hosts.items()}
 
 
 def own_fails(probes: Sequence[Probe], results: Results, *, judge: Judge) -> OwnFails:
-    """Judge the probes that stay inside one host. Who was not measured is in neither."""
+    """Judge the probes that stay inside one host: which hosts fail, and which are well; unmeasured ones are neither."""
     ran = [probe for probe in probes if probe.probe_id in results]
     verdicts, elsewhere = _judged(ran, results, judge)
     own = [(probe, verdicts[probe.probe_id].outcome) for probe in ran if len(probe.hosts) == 1]
@@ -136,7 +137,11 @@ def own_fails(probes: Sequence[Probe], results: Results, *, judge: Judge) -> Own
 
 
 class MoreSamples:
-    """Of phases without changes: what is measured while the fabric is bad on purpose is not judged against peers."""
+    """
+    The follow-up ``samples``: further repetitions of probes that are low, or that failed once.
+
+    Phases with changes get none: what is measured while the fabric is bad on purpose is not judged against peers.
+    """
 
     name = "samples"
 
@@ -144,7 +149,7 @@ class MoreSamples:
         self._judge = judge
 
     def limits(self, phase_plan: PhasePlan) -> FollowUpLimits | None:
-        """As many rounds as samples may be added to one probe: those few end by themselves, so they have no budget."""
+        """Return one round per sample that a probe may still get; there is no time budget, as so few end soon."""
         repeated = sum(probe.kind in REPEATED_KINDS for probe in phase_plan.planned)
         if phase_plan.changes or not repeated:
             return None
@@ -152,7 +157,7 @@ class MoreSamples:
         return FollowUpLimits(rounds, rounds * repeated, budget_s=inf)
 
     def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
-        """One further repetition of each probe that is low and unexplained, or that could not be measured once."""
+        """Return one more repetition of each probe that is low and unexplained, or that could not be measured once."""
         by_id = {result.probe_id: result for result in results}
         probes = [probe for probe in (*phase_plan.planned, *added) if probe.probe_id in by_id]
         again = [*self._seen_once(probes, by_id), *_failed_once(probes, by_id)]
@@ -160,9 +165,9 @@ class MoreSamples:
 
     def _seen_once(self, probes: Sequence[Probe], by_id: Results) -> list[Sequence[Probe]]:
         """
-        Those that are low, and that nothing explains; not those that were measured often enough to tell.
+        Return the series that are low without an explanation and have too few samples to tell.
 
-        So are two that lie on either side of the limit, on hosts that are well else.
+        So is a series whose two samples lie on either side of the limit, if its hosts are otherwise well.
         """
         verdicts, located = self._judge.confirmed(probes, by_id)
         bad = {host for one in located.suspects for host in one.hosts}
@@ -182,17 +187,17 @@ class MoreSamples:
 
 
 def _is_torn(one: ProbeVerdict) -> bool:
-    """Its numbers lie on either side of its limit: it has both, and is INCONCLUSIVE all the same."""
+    """Return whether samples lie on either side of the limit: value and limit are known, yet it is INCONCLUSIVE."""
     has_both = one.value_gbps is not None and one.limit_gbps is not None
     return has_both and one.outcome is Outcome.INCONCLUSIVE and one.recurrence is None
 
 
 MOST_ERRORS = 0.1
-"""Of the probes of a host: so few that could not be measured are run once more (a choice: more is a bad host)."""
+"""Errors are run once more up to this share of the probes of a host (a choice: with more, the host is bad)."""
 
 
 def _failed_once(probes: Sequence[Probe], by_id: Results) -> list[Sequence[Probe]]:
-    """Series of one probe that ended with an error, where nearly all else of its hosts was measured."""
+    """Return the probes that ran once and ended with an ERROR while nearly all else of their hosts was measured."""
     ran = begun((probe for probe in probes if probe.kind in REPEATED_KINDS), by_id)
     failed = [probe for probe, result in ran if result.outcome is Outcome.ERROR]
     if not failed:
@@ -205,9 +210,9 @@ def _failed_once(probes: Sequence[Probe], by_id: Results) -> list[Sequence[Probe
 
 
 def _repetition(members: Sequence[Probe]) -> Probe:
-    """The next one, named as the plan names repetitions: ``intra-host/gpu001/loopback.mlx5_0.numa1.r4``."""
+    """Return the next repetition, with an id like those of the plan: ``intra-host/gpu001/loopback.mlx5_0.numa1.r4``."""
     first = members[0]
-    # What is repeated is named last in its id; of hosts that measure together its series says them too.
+    # The id ends with the last part of the series; a series of several hosts has their names before that part.
     label = str(first.params["series"]).rpartition("/")[2]
     head, found, _ = first.probe_id.rpartition(label)
     if not found:
@@ -218,10 +223,10 @@ def _repetition(members: Sequence[Probe]) -> Probe:
 def follow_ups(
     scenario: Scenario, inventory: Inventory, judge: Judge
 ) -> tuple[MoreSamples | FurtherRounds | DippedAgain, ...]:
-    """New ones, for one run: what they learn of its rounds is its own."""
+    """Return new follow-ups for one run: they remember what they learn in its rounds."""
     localising: tuple[FurtherRounds, ...] = ()
     if any(phase.localise for phase in scenario.phases):
-        from fabric.judge.locate.pairs.further_rounds import FurtherRounds  # numpy: only where it is asked for
+        from fabric.judge.locate.pairs.further_rounds import FurtherRounds  # loads numpy: only if it is asked for
 
         localising = (FurtherRounds(inventory.topology, inventory.changes),)
     return (MoreSamples(judge), *localising, DippedAgain(inventory.topology))

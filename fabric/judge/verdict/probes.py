@@ -1,17 +1,17 @@
 """
-Each probe against what it must reach: the worse of two comparisons counts, and nothing to compare with is no pass.
+Judging each probe against its limit and its recorded baseline: the worse of both counts, and having neither is no PASS.
 
-- its absolute limit, with a source: below it is FAIL. Only this finds a rack that is slow as a whole. One that asks for
-  more than the line carries is for other hardware, and judges nothing (``model/verdict.py``).
-- what good runs recorded for its key (``normal/baseline.py``), where the baseline holds it.
+- The absolute limit, with a source: a number below it is a FAIL. Only this finds a rack that is slow as a whole. A
+  limit that asks for more than the line carries is for other hardware, and judges nothing (``model/verdict.py``).
+- What good runs recorded for the key (``normal/baseline.py``), if the baseline holds it.
 
-What the other probes of the run make of that (``confirmed``): a number that is low is a FAIL where a faulty part
-explains it. Below its limit, and as good as its like within their noise, is MARGINAL. Low and explained by nothing,
-once, is to be measured again before anybody is blamed: INCONCLUSIVE below the limit, MARGINAL above it.
+Then the other probes of the run are weighed (``confirmed``). A low number that a faulty part explains is a FAIL. A
+number below its limit that is as good as its peers within their noise is MARGINAL. A low number that nothing explains,
+seen once, must be measured again before a part is blamed: it is INCONCLUSIVE below the limit, MARGINAL above it.
 
-Without limit and record a number is never PASS. Repetitions of one series are judged by their median; samples that lie
-far apart are MARGINAL at least, whatever the median. Of two there is no median: when they lie far apart and one meets
-the limit, the series is INCONCLUSIVE.
+Without a limit and a record a number is never PASS. Repetitions of one series are judged by their median; samples that
+lie far apart are MARGINAL at least, whatever the median. Two samples have no meaningful median: if they lie far apart
+and one meets the limit, the series is INCONCLUSIVE.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Judge:
-    """Judges probes of one run."""
+    """A judge of the probes of one run, with the limits and records of its baselines."""
 
     def __init__(self, baselines: Mapping[str, Baseline], settings: JudgeSettings, topology: Topology) -> None:
         self.topology, self._settings, self._baselines = topology, settings, baselines
@@ -54,7 +54,7 @@ class Judge:
         self._answer: tuple[Verdicts, Located] | None = None
 
     def judge(self, pairs: Iterable[tuple[Probe, ProbeResult]]) -> list[ProbeVerdict]:
-        """One verdict a probe; *pairs* are a phase or a run, for they are each other's peers."""
+        """Return one verdict per probe; *pairs* are a whole phase or run, because they are each other's peers."""
         listed = list(pairs)
         self._required.clear()
         series, belongs = series_of(listed, ProbeLayouts(self.topology))
@@ -68,9 +68,9 @@ class Judge:
 
     def confirmed(self, probes: Sequence[Probe], results: Results) -> tuple[Verdicts, Located]:
         """
-        One verdict a probe by its id, with what others make of it, and the parts that explain them.
+        Return the verdicts by probe id, each in the light of the other probes, and the parts that explain bad probes.
 
-        The last answer is kept: at the end of a phase further tests and the gate ask the same.
+        The last answer is cached: at the end of a phase the follow-ups and the gate ask the same question.
         """
         pairs = [(probe, results[probe.probe_id]) for probe in probes]
         if self._answer is None or self._asked != pairs:
@@ -86,14 +86,14 @@ class Judge:
         return _steadied(verdict, one) if len(one.values) > 1 else verdict
 
     def _baseline_of(self, probe: Probe) -> str:
-        """The name of the baseline that judges a probe: that of its first host's platform, or the override."""
+        """Return the name of the baseline that judges a probe: the override, or that of its first host's platform."""
         return self._settings.baseline or self.topology.hosts[probe.hosts[0]].platform.baseline
 
     def _required_of(self, one: ProbeSeries) -> tuple[float | None, str]:
         """
-        What a probe must reach at its size, Gb/s; None, and why, where no limit can judge it.
+        Return what a probe must reach at its message size, Gb/s; None, and why, if no limit can judge it.
 
-        It is the same for all probes that are alike on hosts of the same makes.
+        The answer is cached: it is the same for all probes that are alike on hosts of the same platforms.
         """
         probe = one.probe
         makes = [id(self.topology.hosts[name].platform) for name in probe.hosts]
@@ -122,11 +122,11 @@ class Judge:
 
     def _against_record(self, verdict: ProbeVerdict, one: ProbeSeries) -> ProbeVerdict:
         """
-        What good runs measured, as an interval; whoever is below its limit is not better for that.
+        Combine the verdict of the limit with the comparison to what good runs recorded.
 
-        Slower is MARGINAL until confirmed, and no better than it was without a limit. Without one the record alone
-        acquits. With one, too few samples to compare leave the limit's word as it is; enough samples that cannot tell
-        take the PASS away.
+        A FAIL of the limit stays. A series slower than the record is MARGINAL until confirmed, or stays INCONCLUSIVE
+        if it has no limit. Without a limit, the record alone can PASS it. With a limit, too few samples to compare
+        leave its verdict as it is; enough samples that still cannot tell turn a PASS into MARGINAL.
         """
         known = self._recorded.get(self._baseline_of(one.probe)) if self._recorded else None
         recorded = known.get(key_of(one.probe, one.layout.size_bytes, self.topology)) if known else None
@@ -155,17 +155,17 @@ class Judge:
 
 
 def _asked(one: ProbeSeries) -> tuple[str, object, object, object, object]:
-    """What a limit may say that it is for."""
+    """Return the fields by which a limit says what it is for: kind, link class, size, ranks and algorithm."""
     get = one.probe.params.get
     return one.probe.kind, get("link_class"), one.layout.size_bytes, get("ranks"), get("algorithm")
 
 
 def _steadied(verdict: ProbeVerdict, one: ProbeSeries) -> ProbeVerdict:
     """
-    With how its repetitions lie.
+    Add to a verdict how far its repetitions lie apart.
 
-    Of two that lie far apart, one on either side of the limit, nobody knows which is right. Those that are unsteady are
-    no clean PASS; a number without a limit stays INCONCLUSIVE, which is worse.
+    Two samples far apart, one on either side of the limit, are INCONCLUSIVE: nobody knows which is right. An unsteady
+    series is MARGINAL, not PASS; one without a limit stays INCONCLUSIVE, which is worse.
     """
     if verdict.outcome is Outcome.INCONCLUSIVE:
         return verdict
@@ -193,7 +193,7 @@ def _unmeasured(probe: Probe, result: ProbeResult) -> ProbeVerdict:
 
 
 def _of_probe(verdict: ProbeVerdict, probe: Probe) -> ProbeVerdict:
-    """The verdict of its series."""
+    """Return the verdict of the series of *probe*, under the id of *probe*."""
     return verdict if verdict.probe_id == probe.probe_id else replace(verdict, probe_id=probe.probe_id)
 
 
@@ -206,17 +206,17 @@ def confirmed(
     written: Written | None = None,
     known: AbstractSet[str] = frozenset(),
 ) -> tuple[dict[str, ProbeVerdict], Located]:
-    """The verdicts by probe id, and the faulty parts that they rest on; *known* are those that pairs named."""
-    from fabric.judge.locate.suspects import locate  # numpy: only where something was measured
+    """Return the confirmed verdicts by probe id, and the faulty parts that explain them; *known*: already named."""
+    from fabric.judge.locate.suspects import locate  # loads numpy: only if something was measured
 
     verdicts = _run_again(probes, verdicts, results)
     found = locate(probes, verdicts, results, topology=topology, outcome=Outcome.FAIL, written=written, known=known)
-    pairs = {probe.probe_id for probe in probes if probe.kind == pairwise.KIND}  # of which these know nothing
+    pairs = {probe.probe_id for probe in probes if probe.kind == pairwise.KIND}  # judged elsewhere, plane by plane
     return as_confirmed(verdicts, found, but=pairs), found
 
 
 def as_confirmed(verdicts: Verdicts, found: Located, *, but: AbstractSet[str] = frozenset()) -> dict[str, ProbeVerdict]:
-    """The verdicts, those of probes of which *found* says what is normal for them with what it makes of them."""
+    """Return the verdicts, changed for each probe of which *found* knows the normal bandwidth; *but* stay as is."""
     from fabric.judge.locate.concurrency import as_congested
 
     anew = {name: as_congested(verdicts[name], gbps) for name, gbps in found.beside.items() if name in verdicts}
@@ -229,12 +229,12 @@ def as_confirmed(verdicts: Verdicts, found: Located, *, but: AbstractSet[str] = 
 
 
 def _run_again(probes: Sequence[Probe], verdicts: Verdicts, results: Results) -> dict[str, ProbeVerdict]:
-    """An error of a probe that was measured when it was run again is no error of the run: MARGINAL, and it says so."""
+    """Turn an ERROR into MARGINAL if the probe was measured when it was run again; the reason says so."""
     found = dict(verdicts)
     errors = [probe for probe in probes if verdicts[probe.probe_id].outcome is Outcome.ERROR]
     if not errors:
         return found
-    measured_s = {series_key(probe): -inf for probe in errors}  # when it was last begun and went well
+    measured_s = {series_key(probe): -inf for probe in errors}  # when the last good run of a series began
     for probe in probes:
         key = series_key(probe)
         if key in measured_s and verdicts[probe.probe_id].value_gbps is not None:
@@ -258,7 +258,7 @@ def _confirmed(verdict: ProbeVerdict, normal_gbps: float, found: Located) -> Pro
             return replace(verdict, outcome=Outcome.FAIL, recurrence=Recurrence.CONFIRMED)
         return replace(anew, outcome=Outcome.FAIL, reason=below, against=NORMAL, recurrence=Recurrence.CONFIRMED)
     if verdict.against:
-        return verdict  # by its own samples against what is normal, which is more than one number
+        return verdict  # judged by its own samples against the record, which is more than one number
     if fails and far:
         return replace(anew, outcome=Outcome.INCONCLUSIVE, recurrence=Recurrence.SEEN_ONCE)
     if fails:
