@@ -1,10 +1,9 @@
-"""
-The agent: one process on a host that runs commands for the orchestrator, over its stdin and stdout.
+"""The agent: one process on a host that runs commands for the orchestrator, over its stdin and stdout.
 
-Both sides speak JSON, a message a line. Asked of the agent, by "v": start, cancel, sample, clock.
-Sent by it, by "e": hello, ready, out, err, ended, error, clock, names, rows, got, bye. When stdin closes, or nothing
-is heard for some time, it ends every session it has begun and goes; so nothing outlives an orchestrator that was
-killed or cut off. Processes that have put themselves into sessions of their own (guards of changes) stay.
+Both sides speak JSON, one message a line. Requests to the agent, by "v": start, cancel, sample, clock. Messages of the
+agent, by "e": hello, ready, out, err, ended, error, clock, names, rows, stopped, got, bye. When stdin closes, or
+nothing is heard for some time, the agent ends every session it has begun and exits; so nothing outlives an orchestrator
+that was killed or cut off. Processes that have put themselves into sessions of their own (guards of changes) stay.
 
 Sent to hosts: standard library only, and nothing newer than Python 3.6.
 """
@@ -23,15 +22,15 @@ if TYPE_CHECKING:
     from typing import Any
 
 IDLE_S = 240.0
-"""An agent that has nothing to do waits so long for a word before it goes."""
+"""Time that an agent without work waits for a request before it exits (seconds)."""
 _REQUEST_BYTES = 8 << 20
-_FULL_BYTES = 4 << 20  # and nothing new is asked of us either
+_FULL_BYTES = 4 << 20  # beyond this, no new requests are read either
 _GOT_BYTES = 8 << 10
 _LOOK_MS = 100
 
 
 class Agent:
-    """Everything the process does, in one thread: ``serve`` returns when it is to end."""
+    """Everything the process does, in one thread; ``serve`` returns when it is to end."""
 
     def __init__(self, nonce: str, silence_s: float) -> None:
         keeper = Keeper()
@@ -57,7 +56,7 @@ class Agent:
         self._outbox.add({"e": "hello", "t": time.monotonic()}, lead="fabric-agent-" + nonce + " ")
 
     def serve(self) -> None:
-        """Do what is asked until there is nobody to ask."""
+        """Do what is asked until the orchestrator is gone."""
         next_s = 0.0
         while not self._closing:
             self._turn(next_s)
@@ -65,7 +64,7 @@ class Agent:
         self._end_everything()
 
     def _turn(self, next_s: float) -> None:
-        """Wait for something to happen, and take it in."""
+        """Wait for something to happen, and handle it."""
         poll = self._watched()
         pause_s = next_s - time.monotonic()
         for fd, events in poll.poll(max(0, int(pause_s * 1000 + 0.999))):
@@ -80,7 +79,7 @@ class Agent:
                 self._work.readable(fd)
 
     def _watched(self) -> "select.poll":
-        """What can be dealt with: nobody's output while the orchestrator does not read its own."""
+        """Return what to poll; commands' output is left unread while the orchestrator does not read ours."""
         waiting_bytes = self._outbox.waiting_bytes
         poll = select.poll()
         poll.register(self._wake_fd, select.POLLIN)
@@ -124,14 +123,14 @@ class Agent:
         self._outbox.add({"e": "clock", "id": asked["id"], "t": time.monotonic()})
 
     def _woken(self) -> None:
-        """A signal came: a child has ended, or we are to go."""
+        """Handle a signal: a child has ended, or the agent is told to end."""
         numbers = os.read(self._wake_fd, 4096)
         if any(number != signal.SIGCHLD for number in numbers):
             self._closing = "the agent was told to end by a signal"
         self._work.reap()
 
     def _step(self, now_s: float) -> float:
-        """What time has brought, then all that is to be reported; returns when to come again."""
+        """Do what is due, then send all reports; return when to be called again."""
         silence_s = self._silence_s if self._work.busy else IDLE_S
         if now_s - self._heard_s > silence_s:
             self._closing = f"nothing was heard from the orchestrator for {silence_s:g} s"
@@ -148,7 +147,7 @@ class Agent:
             self._closing = f"nobody reads: {exc}"
 
     def _end_everything(self) -> None:
-        """Say why, as far as anybody reads it, and end every session."""
+        """Report why, if anybody still reads, and end every session."""
         self._outbox.add({"e": "bye", "cause": printable(self._closing)})
         self._flush()
         self._work.close()

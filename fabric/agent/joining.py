@@ -1,9 +1,8 @@
-"""
-A task of a Slurm step, on its way to being a host's agent: it connects to the orchestrator that had the step begun.
+"""A task of a Slurm step: connects to the orchestrator that began the step, then becomes the agent of its host.
 
-Each proves to the other that it knows the step's secret, and then the task becomes the program that it is told, whose
-stdin and stdout are the connection. So every host has a stream of its own: srun's stdin is one for all tasks, each of
-which gets all of it, and what it prints is cut at 1,024 bytes (Slurm 22.05, tried).
+Each side proves to the other that it knows the step's secret. Then the task becomes the program that it is told to run,
+whose stdin and stdout are the connection. So every host has its own stream: srun has one stdin for all tasks, each of
+which gets all of it, and its output is cut at 1,024 bytes (Slurm 22.05, tried).
 
 Sent to hosts: standard library only, and nothing newer than Python 3.6.
 """
@@ -16,20 +15,22 @@ import socket
 import sys
 
 LINE_BYTES = 8192
-"""No line is longer that is sent before the program begins."""
+"""Longest line before the program begins."""
 ANSWER_S = 20.0
-"""Each side waits so long for the other's next word while they meet."""
+"""Time that each side waits for the other's next line during the handshake (seconds)."""
 _WHOLE_S = 120.0
-"""A task that has joined waits so long for the rest of its step; choice: longer than the orchestrator does."""
+"""Time that a joined task waits for the rest of its step (seconds); choice: longer than the orchestrator waits."""
 
 
 def proof(secret: str, *words: str) -> str:
-    """What only somebody can say who knows the secret."""
+    """Return a proof that only somebody who knows the secret can make."""
     return hmac.new(secret.encode("ascii"), " ".join(words).encode("ascii"), hashlib.sha256).hexdigest()
 
 
 def received_line(way: socket.socket) -> str:
-    """The next line, and not one byte more, for what follows may be somebody else's; OSError where none comes."""
+    """
+    Return the next line, and read not one byte more, since the rest may be for another reader; OSError if none comes.
+    """
     line = b""
     while not line.endswith(b"\n"):
         byte = way.recv(1)
@@ -40,7 +41,7 @@ def received_line(way: socket.socket) -> str:
 
 
 def join(port: int) -> None:
-    """Meet the orchestrator at *port* of the machine where srun runs, and become the program that it names."""
+    """Connect to the orchestrator at *port* of the machine where srun runs, and become the program that it names."""
     secret = sys.stdin.readline().rstrip("\n")
     if not secret:
         sys.exit("the step has no secret")

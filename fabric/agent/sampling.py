@@ -1,7 +1,6 @@
-"""
-Counters read again and again: files of the kernel, and tools that print numbers.
+"""Sampling on a host: counters read repeatedly, from files of the kernel and from tools that print numbers.
 
-What is being sampled on a host, when each source is read next, and what its tool printed.
+Knows what is being sampled, when each source is read next, and how a tool's output is parsed.
 
 Sent to hosts: standard library only, and nothing newer than Python 3.6.
 """
@@ -27,7 +26,7 @@ _TOOL_CAP = 1 << 18
 
 
 class Series:
-    """Rows of numbers under the same names; ``new_messages`` gives what has not been reported yet."""
+    """Rows of numbers under the same names; ``new_messages`` returns what has not been reported yet."""
 
     def __init__(self, key: int, part: int) -> None:
         self.key, self.part = key, part
@@ -37,7 +36,7 @@ class Series:
         self._messages = []  # type: list[dict[str, Any]]
 
     def add(self, at_s: float, names: "list[str]", values: "list[Number]") -> None:
-        """One row; other names than before begin anew. Beyond a bound rows are dropped."""
+        """Add a row; if its names differ from those before, a new block begins. Beyond a bound rows are dropped."""
         if len(self._rows) >= _MOST_ROWS:
             return
         if names != self._names:
@@ -49,7 +48,7 @@ class Series:
         self._at.append(at_s)
 
     def new_messages(self) -> "list[dict[str, Any]]":
-        """The messages about everything since the last call."""
+        """Return the messages about everything since the last call."""
         self._close()
         messages, self._messages = self._messages, []
         return messages
@@ -63,13 +62,13 @@ class Series:
 
 class FileSampler:
     """
-    Files that hold a number each; kept open, read from the start once a period.
+    Samples files that hold one number each; they are kept open and read from the start once a period.
 
-    Periods that were missed are left out, not made up for.
+    Missed periods are skipped, not made up for.
     """
 
     def __init__(self, asked: "dict[str, Any]") -> None:
-        import glob  # only here, for it brings along re, which takes longer to import than all else
+        import glob  # only here: it imports re, which takes longer than everything else
 
         paths = []  # type: list[str]
         for pattern in asked["files"]:
@@ -83,7 +82,7 @@ class FileSampler:
         self._next_s = time.monotonic()
 
     def step(self, now_s: float) -> float:
-        """Read if it is time; returns when it is time again."""
+        """Read if it is time; return when it is time again."""
         if now_s >= self._next_s:
             self.series.add(now_s, self._paths, [number_of(self._text(path).strip()) for path in self._paths])
             self._next_s += self._period_s
@@ -92,7 +91,7 @@ class FileSampler:
         return self._next_s
 
     def _text(self, path: str) -> str:
-        """What it holds; one that cannot be read is empty, which is no number."""
+        """Return a file's text; empty, which is no number, if it cannot be read."""
         try:
             fd = self._fds.get(path, -1)
             if fd < 0:
@@ -108,16 +107,16 @@ class FileSampler:
             os.close(fd)
 
     def close(self) -> None:
-        """Let go of all files."""
+        """Close all files."""
         for path in list(self._fds):
             self._forget(path)
 
 
 def tool_row(text: str, form: str) -> "tuple[list[str], list[Number]]":
     """
-    The numbers a tool printed.
+    Return the names and numbers that a tool printed.
 
-    *form* "pairs": lines such as ``name: 5``, others are passed over; "csv": rows of values, the first one naming the
+    *form* "pairs": lines such as ``name: 5``, others are skipped; "csv": rows of values, the first one naming the
     columns (as ``nvidia-smi --query-gpu=... --format=csv,nounits`` does), numbered from 0.
     """
     names = []  # type: list[str]
@@ -139,7 +138,7 @@ def tool_row(text: str, form: str) -> "tuple[list[str], list[Number]]":
 
 
 def number_of(word: str) -> "Number":
-    """An integer or a finite decimal number, else None."""
+    """Return an integer or a finite decimal number, else None."""
     try:
         return int(word)
     except ValueError:
@@ -152,7 +151,7 @@ def number_of(word: str) -> "Number":
 
 
 class ToolSampler:
-    """Runs a tool once a period, never twice at a time; what it prints is one row."""
+    """Runs a tool once a period, never twice at a time; each output makes one row (all its lines together)."""
 
     def __init__(self, asked: "dict[str, Any]", part: int, sessions: Sessions) -> None:
         tool = asked["tools"][part - 1]
@@ -163,7 +162,7 @@ class ToolSampler:
         self._next_s = time.monotonic()
 
     def due(self, now_s: float) -> "Running | None":
-        """A run of the tool to begin, if it is time and the last one has ended."""
+        """Return a run of the tool to begin, if it is time and the last one has ended."""
         if self.running is not None or now_s < self._next_s:
             return None
         self._next_s = now_s + self._period_s
@@ -172,7 +171,7 @@ class ToolSampler:
         return self.running
 
     def step(self, now_s: float) -> float:
-        """When to look again."""
+        """Return when to look again."""
         return now_s + _TOOL_S if self.running is not None else self._next_s
 
     def ended(self) -> None:
@@ -188,7 +187,7 @@ class ToolSampler:
 
 
 class Sampling:
-    """One request to sample: its files in one series, each of its tools in one of its own."""
+    """One request to sample: all files in one series, each tool in a series of its own."""
 
     def __init__(self, asked: "dict[str, Any]", sessions: Sessions) -> None:
         self.files = FileSampler(asked) if asked["files"] else None
@@ -196,7 +195,7 @@ class Sampling:
         self._report_interval_s, self._next_report_s = asked["told"], 0.0
 
     def new_messages(self, now_s: float) -> "list[dict[str, Any]]":
-        """Messages with what is new, at most as often as was asked."""
+        """Return messages with what is new, at most as often as was asked."""
         if now_s < self._next_report_s:
             return []
         series = [tool.series for tool in self.tools] + ([self.files.series] if self.files is not None else [])
@@ -206,14 +205,14 @@ class Sampling:
         return messages
 
     def step(self, now_s: float) -> float:
-        """Read the files if it is time; returns when to come again."""
+        """Read the files if it is time; return when to be called again."""
         times = [tool.step(now_s) for tool in self.tools]
         if self.files is not None:
             times.append(self.files.step(now_s))
         return min(times) if times else now_s + self._report_interval_s
 
     def close(self) -> None:
-        """End what runs and let go of files."""
+        """End the tools and close the files."""
         for tool in self.tools:
             tool.close()
         if self.files is not None:

@@ -1,6 +1,6 @@
-"""
-Processes of a host as the agent sees them: started in sessions of their own, and ended session by session; and one
-command on a host: its output, capped; its deadlines; and its end, which is the end of its whole session.
+"""Starts the agent's programs, each in a session of its own, and ends whole sessions; runs commands.
+
+A command's output is capped, its deadlines are kept, and it ends only when its whole session has ended.
 
 Sent to hosts: standard library only, and nothing newer than Python 3.6.
 """
@@ -41,13 +41,15 @@ class Sessions:
             adopts = self._prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
             self._adopts = adopts and os.access(_CHILDREN.format(os.getpid()), os.R_OK)
         except (OSError, AttributeError, ValueError):
-            return  # no such call: what is left is looked for in all of /proc
+            return  # no such call: look for what is left in all of /proc
 
     def spawn(self, argv: "list[bytes]", env: "dict[bytes, bytes]") -> "tuple[int, int, int]":
-        """Start a program with stdin empty; returns its pid, which names its session, and ends to read its output."""
+        """
+        Start a program with empty stdin; return its pid, which is its session's id, and the pipes to read its output.
+        """
         out_r, out_w = os.pipe()
         err_r, err_w = os.pipe()
-        # A signal that comes between fork and exec would run our handlers in the child, and wake the parent.
+        # A signal between fork and exec would run our handlers in the child, and wake the parent.
         signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
         try:
             pid = os.fork()
@@ -66,7 +68,7 @@ class Sessions:
         return pid, out_r, err_r
 
     def _become(self, argv: "list[bytes]", env: "dict[bytes, bytes]", out_fd: int, err_fd: int) -> None:
-        """In the child: become the program; ends the process, with a shell's status if there is no such program."""
+        """Become the program, in the child; end the process with a shell's status if there is no such program."""
         status = 126
         try:
             os.setsid()
@@ -87,16 +89,16 @@ class Sessions:
             os._exit(status)
 
     def left(self, session: int) -> bool:
-        """Whether anything of a session is left whose leader has been reaped."""
+        """Return whether anything is left of a session whose leader has been reaped."""
         if not self._adopts:
             return bool(members({session})[session])
-        # We adopt orphans: what is left has a topmost process that is now our child, and is in the session itself,
-        # because nobody ever joins a session from outside. So our children are enough to look at.
+        # We adopt orphans: the topmost process of what is left is now our child, and is itself in the session, because
+        # nobody ever joins a session from outside. So looking at our children is enough.
         return any(_session(pid) == session for pid in _children())
 
 
 def members(sessions: "set[int]") -> "dict[int, list[int]]":
-    """The living processes of each session, from /proc; zombies are dead."""
+    """Return the living processes of each session, from /proc; zombies are dead."""
     found = {session: [] for session in sessions}  # type: dict[int, list[int]]
     for name in os.listdir("/proc"):  # noqa: PTH208
         if name.isdigit():
@@ -107,7 +109,7 @@ def members(sessions: "set[int]") -> "dict[int, list[int]]":
 
 
 def killed(pids: "list[int]", number: int) -> None:
-    """Send a signal to processes, of which some may have gone."""
+    """Send a signal to processes, some of which may have gone."""
     for pid in pids:
         try:
             os.kill(pid, number)
@@ -116,12 +118,12 @@ def killed(pids: "list[int]", number: int) -> None:
 
 
 def shell_status(status: int) -> int:
-    """waitpid's status as a shell says it: 128 + N for a program ended by signal N."""
+    """Return waitpid's status as a shell reports it: 128 + N for a program ended by signal N."""
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
 def _session(pid: int) -> int:
-    """The session of a living process, -1 of one that is dead or gone."""
+    """Return the session of a living process, -1 for one that is dead or gone."""
     stat = slurped(f"/proc/{pid}/stat")
     words = stat[stat.rfind(b")") + 1 :].split(None, 4)
     return int(words[3]) if len(words) > 4 and words[0] not in (b"Z", b"X") else -1
@@ -132,7 +134,7 @@ def _children() -> "list[int]":
 
 
 def slurped(path: str, most: int = 1 << 16) -> bytes:
-    """A file's first bytes, empty if it cannot be read; files of /proc come in many small reads."""
+    """Return a file's first bytes, empty if it cannot be read; files of /proc come in many small reads."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except OSError:
@@ -153,20 +155,21 @@ def slurped(path: str, most: int = 1 << 16) -> bytes:
 
 
 def printable(text: str) -> str:
-    """A text in ASCII: what is no valid Unicode would be no valid JSON."""
+    """Return a text in ASCII: what is no valid Unicode would be no valid JSON."""
     return text.encode("ascii", "backslashreplace").decode("ascii")
 
 
 class Keeper:
     """
-    A process beside the agent that outlives it for a moment: if the agent is killed, it kills what the agent had begun.
+    A process that outlives the agent for a moment: if the agent is killed, it kills what the agent had begun.
 
-    The kernel ends the leader of each session with the agent (PR_SET_PDEATHSIG), but not what that had begun itself. To
-    be made before the agent opens anything: the process keeps none of its files open, for readers see the end.
+    The kernel ends the leader of each session with the agent (PR_SET_PDEATHSIG), but not the leader's own children.
+    Create it before the agent opens anything: it must hold none of the agent's files open, because readers wait for
+    their end.
     """
 
     def __init__(self) -> None:
-        self._shared = mmap.mmap(-1, _SLOTS * _SLOT_BYTES)  # costs the other side nothing until it is needed
+        self._shared = mmap.mmap(-1, _SLOTS * _SLOT_BYTES)  # takes no memory until it is used
         self._slots = {}  # type: dict[int, int]
         self._free = list(range(_SLOTS))
         agent_gone, self._alive_fd = os.pipe()
@@ -179,13 +182,13 @@ class Keeper:
         os.close(agent_gone)
 
     def began(self, session: int) -> None:
-        """A session is to end with the agent; one too many is not reported."""
+        """Note a session that must end with the agent; sessions beyond _SLOTS are not noted."""
         if self._free:
             slot = self._slots[session] = self._free.pop()
             self._set(slot, session)
 
     def ended(self, session: int) -> None:
-        """A session is over, and its number may come to mean another."""
+        """Forget a session that is over, because its number may come to mean another."""
         slot = self._slots.pop(session, None)
         if slot is not None:
             self._set(slot, 0)
@@ -195,7 +198,9 @@ class Keeper:
         self._shared[slot * _SLOT_BYTES : (slot + 1) * _SLOT_BYTES] = session.to_bytes(_SLOT_BYTES, "little")
 
     def _keep(self, agent_gone: int) -> None:
-        """In the process: wait for the agent's end, then kill what is left; a second life is not prolonged."""
+        """
+        Wait for the agent's end, then kill what is left, for _KEEPER_END_S at most. Runs in the keeper's own process.
+        """
         os.setsid()
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
@@ -217,12 +222,12 @@ class Keeper:
 CHUNK_BYTES = 32 << 10
 """Output is handed on in pieces of about this size; less is kept until the end."""
 _READ_BYTES = 64 << 10
-_TERM_S = 2.0  # how long a session has after TERM, and again after KILL
+_TERM_S = 2.0  # seconds that a session gets after TERM, and again after KILL
 _LOOK_S = 0.1
 
 
 class Output:
-    """One stream of a command: forwarded up to a cap, read to its end beyond it, in bounded memory."""
+    """One output stream of a command: kept up to a cap, read to its end beyond it, in bounded memory."""
 
     def __init__(self, name: str, fd: int, cap: int) -> None:
         self.name, self.fd, self.cap = name, fd, cap
@@ -230,7 +235,7 @@ class Output:
         self.cut = False
 
     def read(self) -> bool:
-        """Take in what is there; False when there was nothing. Closes itself at the end of the stream."""
+        """Read what is there; return False when there was nothing. Closes itself at the end of the stream."""
         if self.fd < 0:
             return False
         try:
@@ -248,12 +253,12 @@ class Output:
         return True
 
     def taken(self) -> str:
-        """What is to be handed on, a character for each byte."""
+        """Return and clear what was kept, with one character for each byte."""
         data, self.kept = self.kept, b""
         return data.decode("latin-1")
 
     def close(self) -> None:
-        """Let go of the pipe; twice is no harm."""
+        """Close the pipe; safe to call twice."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
@@ -261,7 +266,7 @@ class Output:
 
 class Running:
     """
-    A command from its start to its end; ``step`` says when it wants to be called again.
+    A command from its start to its end; ``step`` returns when it wants to be called again.
 
     *why* it ended: "ended" by itself, "deadline", "cancelled" or "stuck" (survived KILL).
     """
@@ -286,7 +291,7 @@ class Running:
         env = dict(self._sessions.environment)
         env.update((_bytes(name), _bytes(value)) for name, value in asked.get("env") or ())
         if self._port and listening({self._port}):
-            self._port = None  # somebody else's
+            self._port = None  # somebody else's listener
         self.pid, out_fd, err_fd = self._sessions.spawn([_bytes(word) for word in asked["argv"]], env)
         self.begun_s = time.monotonic()
         self._deadline_s = self.begun_s + asked["timeout"]
@@ -294,18 +299,18 @@ class Running:
 
     @property
     def awaited_port(self) -> "str | None":
-        """The port whose listener makes it ready, while that is not known."""
+        """The port whose listener will make it ready; None once that is known or it is being ended."""
         return None if self._signals else self._port
 
     def became_ready(self, ports: "set[str]") -> bool:
-        """True once: when its port is among those listened on."""
+        """Return True once: when its port is among those listened on."""
         if self._port in ports:
             self._port = None
             return True
         return False
 
     def reaped(self, status: int) -> None:
-        """The program has ended; what it left behind is ended too."""
+        """Note that the program has ended; what it left behind is ended too."""
         self.status, self.ended_s = shell_status(status), time.monotonic()
         if self._signals:
             return
@@ -323,7 +328,7 @@ class Running:
         self._next_signal_s = 0.0
 
     def step(self, now_s: float) -> float:
-        """Keep the deadline; returns when to come again."""
+        """Enforce the deadline; return when to be called again."""
         if self._signals:
             return now_s + _LOOK_S
         if now_s >= self._deadline_s:
@@ -336,7 +341,7 @@ class Running:
         return bool(self._signals) and not self.over
 
     def strike(self, left: "list[int]", now_s: float) -> None:
-        """The next signal for who is *left* of the session, when it is time for one; over when nobody is."""
+        """Send the next signal to the processes *left* in the session, when it is due; over when none is left."""
         if not left:
             self.over = self.status is not None
         elif now_s >= self._next_signal_s:
@@ -347,11 +352,11 @@ class Running:
             self._next_signal_s = now_s + _TERM_S
             killed(left, number)
         elif self._signals[0] == 0:
-            killed(left, signal.SIGKILL)  # also who was forked since
+            killed(left, signal.SIGKILL)  # also processes that were forked since
 
 
 def listening(wanted: "set[str]") -> "set[str]":
-    """Those of some TCP ports (four hex digits) that somebody listens on."""
+    """Return which of these TCP ports (four hex digits) somebody listens on."""
     found = set()
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in slurped(path, 1 << 24).decode("ascii", "replace").splitlines()[1:]:

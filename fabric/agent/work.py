@@ -1,7 +1,7 @@
-"""
-All commands and samplings under way on a host: begun, watched, ended, and reported.
+"""All commands and samplings under way on a host: begun, watched, ended, and reported.
 
-JSON both ways: what waits to be written to the orchestrator, which may read slowly or not at all, is here, too.
+Also holds the Outbox, the JSON messages that wait to be written to the orchestrator, which may read slowly or not at
+all.
 
 Sent to hosts: standard library only, and nothing newer than Python 3.6.
 """
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 class Outbox:
     """
-    Messages to a file descriptor, written together and without waiting.
+    Messages to a file descriptor, written together and without blocking.
 
-    *got* is how many bytes have been read of what the other side wrote, *acknowledged* how many of them it knows of.
+    *got*: how many bytes we have read from the other side; *acknowledged*: how many of them it was told about.
     """
 
     def __init__(self, fd: int) -> None:
@@ -34,13 +34,13 @@ class Outbox:
         self._pieces = []  # type: list[bytes]
 
     def add(self, message: "dict[str, Any]", lead: str = "") -> None:
-        """One more message, a line; *lead* stands before it."""
+        """Add a message as one line, with *lead* before it."""
         data = (lead + json.dumps(message, separators=(",", ":")) + "\n").encode("ascii")
         self._pieces.append(data)
         self.waiting_bytes += len(data)
 
     def acknowledge(self, message: "dict[str, Any]") -> None:
-        """One more message, which says how much we have read."""
+        """Add a message that also tells how much we have read."""
         self.acknowledged = self.got
         self.add(message)
 
@@ -57,15 +57,15 @@ class Outbox:
 
 
 UNREAD_BYTES = 256 << 10
-"""More than this unread by the orchestrator: commands' output is left in their pipes."""
+"""Above this much unread by the orchestrator, commands' output is left in their pipes."""
 MOST_COMMANDS = 1000
-"""At once."""
+"""Most commands at once."""
 _LOOK_S = 0.1
 _LATER_S = 900.0
 
 
 class Work:
-    """Used by one thread. ``outputs`` are the descriptors to poll, for ``readable``."""
+    """The commands and samplings of the agent; used by one thread. Poll ``outputs`` for ``readable``."""
 
     def __init__(self, outbox: Outbox, sessions: Sessions, keeper: Keeper) -> None:
         self._outbox, self._sessions, self._keeper = outbox, sessions, keeper
@@ -82,7 +82,7 @@ class Work:
         return bool(self._commands or self._samplings)
 
     def start(self, asked: "dict[str, Any]") -> None:
-        """Begin a command; raises OSError and ValueError when it cannot be."""
+        """Begin a command; raises OSError or ValueError when that is impossible."""
         if len(self._commands) >= MOST_COMMANDS:
             raise ValueError(f"{MOST_COMMANDS} commands run on this host already")
         command = Running(asked, self._sessions)
@@ -96,7 +96,7 @@ class Work:
             self.outputs[output.fd] = (command, output)
 
     def cancel(self, asked: "dict[str, Any]") -> None:
-        """End a command, or a sampling, of which what was read is reported before; unknown ones have ended already."""
+        """End a command, or a sampling after a last report of its rows; unknown ones have ended already."""
         command, sampling = self._commands.get(asked["id"]), self._samplings.pop(asked["id"], None)
         if command is not None:
             command.end("cancelled")
@@ -111,7 +111,7 @@ class Work:
         self._samplings[asked["id"]] = Sampling(asked, self._sessions)
 
     def reap(self) -> None:
-        """Take note of every child that has ended."""
+        """Note every child that has ended."""
         by_pid = {command.pid: command for command in self._all() if command.pid and command.status is None}
         while True:
             try:
@@ -128,7 +128,7 @@ class Work:
         return list(self._commands.values()) + list(self._tools)
 
     def step(self, now_s: float) -> float:
-        """What time has brought; returns when to come again."""
+        """Do what is due; return when to be called again."""
         next_s = now_s + _LATER_S
         for command in self._all():
             next_s = min(next_s, now_s if command.over else command.step(now_s))
@@ -156,7 +156,9 @@ class Work:
         return next_s
 
     def _look(self, now_s: float) -> float:
-        """At intervals, or when a child has ended: who is left of what is being ended, and who listens."""
+        """
+        Check, at intervals or when a child has ended, what is left of ending sessions, and which ports are listened on.
+        """
         ending = [one for one in self._all() if one.ending]
         awaited = {port for port in (one.awaited_port for one in self._commands.values()) if port}
         if not ending and not awaited:
@@ -173,7 +175,7 @@ class Work:
         return self._look_s
 
     def readable(self, fd: int) -> None:
-        """Take in what a command has printed."""
+        """Read what a command has printed."""
         if fd not in self.outputs:
             return  # it has ended meanwhile
         command, output = self.outputs[fd]
@@ -183,12 +185,12 @@ class Work:
             del self.outputs[fd]
 
     def _forward(self, command: Running, output: Output) -> None:
-        """A large piece of output is handed on; that of a tool is kept, as is all at the end."""
+        """Report a large piece of output; output of tools is kept, and so is everything once we are closing."""
         if len(output.kept) >= CHUNK_BYTES and command.key >= 0 and not self._closing:
             self._outbox.add({"e": output.name, "id": command.key, "data": output.taken()})
 
     def _finished(self, command: Running) -> None:
-        """Everything of it is gone: take the rest of its output, and report its end."""
+        """Take the rest of a command's output, and report its end."""
         for output in command.outputs:
             self.outputs.pop(output.fd, None)
             while output.read():
@@ -225,7 +227,7 @@ class Work:
                 command.end("cancelled")
 
     def over(self) -> bool:
-        """Whether everything has ended, or cannot be ended; to be asked until it has."""
+        """Return whether everything has ended or cannot be ended; call it until then."""
         self.reap()
         self._look(time.monotonic())
         return not any(command.pid and not command.over for command in self._all())

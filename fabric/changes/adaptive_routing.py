@@ -41,11 +41,11 @@ class AdaptiveRouting(Toggle):
 
     @property
     def alters(self) -> bool:
-        """Nothing for the job alone."""
+        """False for scope ``job``, where only the probes ask for it."""
         return self.scope != "job"
 
     def env(self, settings: ChangeSettings, written: Mapping[str, str]) -> Mapping[str, str]:
-        """What asks NCCL for it, for the job alone; a service level that is written stays."""
+        """Return the variables that ask NCCL for it, for scope ``job`` only; a service level that is written stays."""
         if self.scope != "job":
             return {}
         level = settings.adaptive_sl if self.on and "NCCL_IB_SL" not in written else None
@@ -53,7 +53,7 @@ class AdaptiveRouting(Toggle):
         return asked if level is None else {**asked, "NCCL_IB_SL": str(level)}
 
     def problems(self, context: Context | None) -> Iterator[Wrong]:
-        """A scope that this fabric does not know, or one for which something about it is missing."""
+        """Yield a scope that this fabric does not know, or what is missing for it."""
         yield from super().problems(context)
         if context is None:
             return
@@ -66,23 +66,25 @@ class AdaptiveRouting(Toggle):
             yield ("scope",), "scope host is for RoCE: on InfiniBand the subnet managers (fabric) or the job decide"
 
     def needs(self, context: Context) -> Iterator[tuple[str | None, Alters]]:
-        """The RNICs' register besides."""
+        """Yield also the RNICs' register."""
         yield from super().needs(context)
         for name in context.hosts if self.scope == "host" else ():
             yield name, Alters(("mlxreg",), guarded=True)
 
     def commits(self, context: Context) -> bool:
-        """On RoCE every switch does."""
+        """Return whether switches commit it: for the whole of a RoCE fabric."""
         return self.scope == "fabric" and context.topology.ethernet
 
     def sets(self, context: Context) -> Mapping[str, str]:
-        """As the inventory says; nothing where switches or RNICs are told themselves."""
+        """
+        Return the inventory's keys for the subnet managers; none where switches, RNICs or probes are set themselves.
+        """
         if self.scope != "fabric" or context.topology.ethernet:
             return {}
         return dict(context.settings.adaptive_on if self.on else context.settings.adaptive_off)
 
     def prepare(self, change: Change, context: Context) -> Procedure[Alterations]:
-        """One Alteration for each subnet manager or switch, or one for the host; none when all is so already."""
+        """Return one Alteration per subnet manager or switch, or one for the host; none when all is as wanted."""
         if change.scope == "host":
             return (yield from set_on_every_rnic(change.component, self._field, context, look_at_register))
         if context.topology.ethernet:
@@ -94,7 +96,7 @@ class AdaptiveRouting(Toggle):
         return (yield from super().prepare(change, context))
 
     def confirm(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
-        """The managers' files and a master, every switch, or the register of every RNIC."""
+        """Check the managers' files and a master, every switch, or the register of every RNIC."""
         if change.scope == "host":
             yield from need_on_every_rnic(alterations, self._field, context, look_at_register)
         elif context.topology.ethernet:
@@ -103,6 +105,6 @@ class AdaptiveRouting(Toggle):
             yield from super().confirm(change, alterations, context)
 
     def recovered(self, change: Change, alterations: Alterations, context: Context, until_s: float) -> Procedure[None]:
-        """Of subnet managers: wait until a master is at work again."""
+        """Wait until a master is at work again, where subnet managers were altered."""
         by_managers = change.scope == "fabric" and not context.topology.ethernet
         yield from super().recovered(change, alterations if by_managers else (), context, until_s)

@@ -1,8 +1,7 @@
-"""
-Bit errors on a link, by the register PTER of the port that sends.
+"""Bit errors on a link, made by the register PTER of the port that sends.
 
 PTER spoils what its own port transmits; the receiver at the other end counts it. The injection has a timer in the
-device: it is always set, so that a link heals even when nobody is left to undo it, and set anew while it is needed.
+device. It is always set, so that a link heals even when nobody is left to undo it, and set anew while it is needed.
 """
 
 import re
@@ -25,18 +24,18 @@ from fabric.model.part import Part
 from fabric.tools import mlxreg
 
 GRACE_S = 30.0
-"""An injection outlives its lease by so much, so that the device's own timer never ends it first (choice)."""
+"""How much longer than its lease an injection lasts, so that the device's own timer never ends it first (choice)."""
 
 
 NOT_UP = 3
 """``status`` of PTER: the port is neither up nor in test mode."""
 
 SPARE_S = 10.0
-"""The timer of a change with an end of its own is longer by so much, for reading back and undoing (choice)."""
+"""Extra time on the timer of a change with an end of its own, for reading back and undoing (choice)."""
 
 
 MANTISSA_MOST, EXPONENT_MOST = 15, 255
-"""What the fields ber_mantissa and ber_exp of the register PTER hold."""
+"""The largest values of the fields ber_mantissa and ber_exp of the register PTER."""
 
 _TEXT = re.compile(r"(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,3})?")
 _MOST = Fraction(1, 2)  # at 0.5 every bit is a coin toss
@@ -45,7 +44,7 @@ _EXPECTED = "a bit error rate from 1e-255 to 0.5, such as 1e-7 or 3e-4"
 
 @dataclass(frozen=True, slots=True)
 class BitErrorRate:
-    """*mantissa* x 10^-*exponent*."""
+    """The bit error rate *mantissa* x 10^-*exponent*."""
 
     mantissa: int
     exponent: int
@@ -56,10 +55,10 @@ class BitErrorRate:
 
 @dataclass(frozen=True)
 class BitErrorText(Scalar):
-    """Reads a bit error rate; one that the register cannot hold is refused with two beside it."""
+    """Reads a bit error rate; refuses one that the register cannot hold and offers its two neighbours."""
 
     def parse(self, value: object) -> BitErrorRate:
-        """``1e-6`` and ``0.000001`` are 1 and 6; ``2.5e-6`` would need a mantissa of 25."""
+        """Parse a rate: ``1e-6`` and ``0.000001`` are 1 and 6; ``2.5e-6`` would need a mantissa of 25."""
         if not isinstance(value, str) or not _TEXT.fullmatch(value):
             raise refusal(_EXPECTED, value)
         wanted = Fraction(value)
@@ -75,7 +74,7 @@ class BitErrorText(Scalar):
         raise refusal(f"m x 10^-e with a whole m from 1 to {MANTISSA_MOST}", value, hint=hint)
 
     def json_schema(self) -> JsonSchemaValue:
-        """A small number, or the same as text."""
+        """Return the schema: a small number, or the same as text."""
         return {
             "type": ["number", "string"],
             "exclusiveMinimum": 0,
@@ -85,7 +84,7 @@ class BitErrorText(Scalar):
 
 
 Rate = Annotated[BitErrorRate, BitErrorText(), PlainSerializer(str)]
-"""A bit error rate, which is text in run.json as it is in a file."""
+"""A bit error rate; text in run.json, as in a scenario file."""
 
 
 class Ber(LastingFault):
@@ -104,12 +103,12 @@ class Ber(LastingFault):
 
     @property
     def rate(self) -> BitErrorRate:
-        """What is asked for; ``problems`` has seen to it that it is one of the two."""
+        """The rate that is asked for; ``problems`` makes sure that exactly one of the two is given."""
         return self.raw or self.effective or BitErrorRate(1, 1)
 
     @property
     def raw_ber(self) -> str:
-        """Before error correction."""
+        """The rate before error correction, as text; empty when none is asked for."""
         return "" if self.raw is None else str(self.raw)
 
     def __str__(self) -> str:
@@ -117,13 +116,13 @@ class Ber(LastingFault):
         return f"ber {which} {self.rate}" + ("" if self.direction == "both" else f" {self.direction}")
 
     def params(self, component: str) -> Mapping[str, str | int | float]:
-        """The rate in its two parts."""
+        """Return the rate in its two parts, its kind and its direction."""
         errors = "effective" if self.raw is None else "raw"
         rate = {"mantissa": self.rate.mantissa, "exponent": self.rate.exponent}
         return {"errors": errors, **rate, "direction": self.direction}
 
     def problems(self, context: Context | None) -> Iterator[Wrong]:
-        """None of the two rates, or both of them."""
+        """Yield a problem when none or both of the two rates are given."""
         if self.raw is None and self.effective is None:
             yield (), "'raw' or 'effective' is required here: the bit error rate before or after error correction"
         if self.raw is not None and self.effective is not None:
@@ -131,7 +130,7 @@ class Ber(LastingFault):
         yield from super().problems(context)
 
     def needs(self, context: Context) -> Iterator[tuple[str | None, Alters]]:
-        """``up`` is sent by the lower end, the host's own where it is one; the other end is asked for its counters."""
+        """Yield the tools per host: ``up`` is sent by the host's own end, if it is one; the other end is read."""
         via = context.settings.via
         for name in self.link_names:
             part = Part.of(name)
@@ -144,17 +143,17 @@ class Ber(LastingFault):
                 yield part.host, Alters(("mlxlink",))
 
     def through_via(self, component: str) -> bool:
-        """What a switch sends."""
+        """Return whether a switch sends errors, which needs ``via``."""
         return self.direction != "up" or super().through_via(component)
 
     @property
     def pter(self) -> dict[str, int]:
-        """Of the register."""
+        """The fields of the register PTER for this change."""
         kind = mlxreg.ERROR_TYPES["effective" if self.raw is None else "raw"]
         return {"error_type_admin": kind, "ber_mantissa": self.rate.mantissa, "ber_exp": self.rate.exponent}
 
     def prepare(self, change: Change, context: Context) -> Procedure[Alterations]:
-        """One Alteration for each port that is to send errors."""
+        """Return one Alteration for each port that is to send errors."""
         cable = yield from self.cable(change, context)
         yield from refuse_our_way(cable, context)
         found = []
@@ -168,7 +167,7 @@ class Ber(LastingFault):
         return tuple(found)
 
     def _ends(self, up: End | None, down: End | None) -> tuple[End | None, ...]:
-        """The end of each direction that is asked for."""
+        """Return the sending end of each direction that is asked for."""
         return {"up": (up,), "down": (down,), "both": (up, down)}[self.direction]
 
     def _alteration(self, end: End, cable: CableEnd, context: Context) -> Procedure[Alteration]:
@@ -197,7 +196,7 @@ class Ber(LastingFault):
         )
 
     def confirm(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
-        """Every sender injects, what was asked; or did, until the errors were so many that the link went down."""
+        """Check that every sender injects what was asked, or did so until the errors took the link down."""
         for alteration in alterations:
             fields = mlxreg.read(*(yield from context.look(alteration.host, alteration.checks[0].argv)))
             reason = _not_as_asked(fields, self.pter)
@@ -205,7 +204,7 @@ class Ber(LastingFault):
                 raise NotInForce(f"{change.component}: {alteration.ends[0]}: {reason}")
 
     def still_in_force(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
-        """The same: to confirm it waits for nothing, and its timer outlives it."""
+        """Confirm once more: that waits for nothing, and the device's timer outlasts the change."""
         yield from self.confirm(change, alterations, context)
 
     def recovered(self, change: Change, alterations: Alterations, context: Context, until_s: float) -> Procedure[None]:
@@ -214,16 +213,16 @@ class Ber(LastingFault):
             yield from until_active(alteration.ends[0], context, until_s)
 
     def receivers(self, cable: CableEnd) -> tuple[End | None, ...]:
-        """Where the errors arrive."""
+        """Return the ends at which the errors arrive."""
         return self._ends(cable.upper, cable.lower)
 
 
 def _not_as_asked(fields: mlxreg.Fields, wanted: mlxreg.Fields) -> str:
     """
-    Why a register does not show the injection that was asked for; empty when it does.
+    Return why a register does not show the injection that was asked for; empty when it does.
 
-    A port that was up before (``prepare`` saw it so) and is not up any more (NOT_UP) with the injection still set has
-    been taken down by it.
+    If a port was up before (``prepare`` saw it so), is not up any more (NOT_UP) and the injection is still set, the
+    injection has taken it down.
     """
     status = mlxreg.need(fields, "status")
     if status not in (0, NOT_UP):
@@ -238,11 +237,11 @@ def _not_as_asked(fields: mlxreg.Fields, wanted: mlxreg.Fields) -> str:
 
 def injection_s(for_s: float | None, lease: Lease) -> float:
     """
-    For how long the device's own timer is set.
+    Return for how long the device's own timer is set (seconds).
 
     Twice the lease and a little more: long enough to be set anew in time, short enough that a link heals soon when
-    everybody who knows of the change is gone. At most what the register holds; not much longer than the change itself,
-    which is taken back before its timer ends.
+    everybody who knows of the change is gone. At most what the register holds, and not much longer than the change
+    itself, which is taken back before its timer ends.
     """
     most_s = mlxreg.TIME_MOST * mlxreg.TIME_UNIT_S
     wanted_s = min(most_s, 2 * lease.ttl_s + GRACE_S)
@@ -250,7 +249,7 @@ def injection_s(for_s: float | None, lease: Lease) -> float:
 
 
 def _place(end: End, context: Context) -> tuple[str, str, mlxreg.Fields]:
-    """Host, device and indexes by which a port's register is reached; a switch's by subnet management packets."""
+    """Return host, device and indexes of a port's register; a switch is reached by subnet management packets."""
     if isinstance(end, AdapterEnd):
         return end.host, end.device, mlxreg.pter_indexes(1, ib_number=False)
     assert isinstance(end, SwitchEnd)
@@ -259,7 +258,7 @@ def _place(end: End, context: Context) -> tuple[str, str, mlxreg.Fields]:
 
 
 def _allowed(end: End, seen: mlxreg.Fields, error_type: int) -> None:
-    """Raise Refused where a port cannot inject, or already does for somebody else."""
+    """Raise Refused when a port cannot inject, or somebody else injects there already."""
     if not mlxreg.need(seen, "error_type_cap") & error_type:
         raise Refused(
             f"{end}: its firmware does not offer error type {error_type} (error_type_cap {seen['error_type_cap']})"

@@ -1,4 +1,4 @@
-"""What all faults of cables have in common: which cables, when, and the counters that end them."""
+"""The common base of all faults of cables: which cables, when, and the counters that end them."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -72,10 +72,10 @@ Links = Annotated[
 
 
 class CableFault(Kind):
-    """A fault of some cables, each a change of its own; in a plan *links* are the names of those that are meant."""
+    """Base of faults of cables, each cable a change of its own; in a plan *links* are the names of the cables."""
 
     bit_errors: ClassVar[bool] = False
-    """Its receivers count bit errors."""
+    """Whether its receivers count bit errors."""
 
     links: Links
     """Which links: a name, a list of names, or how many to draw: {tier: spine, count: 4, seed: 7}."""
@@ -91,12 +91,12 @@ class CableFault(Kind):
 
     @property
     def when(self) -> When:
-        """As its keys say."""
+        """When it is in force, and its counter limits, by its keys."""
         limits = () if self.stop_above is None else tuple(self.stop_above)
         return When(self.at_s, None, tuple((name, float(most)) for name, most in limits if most is not None))
 
     def problems(self, context: Context | None) -> Iterator[Wrong]:
-        """A limit without a counter, and cables that cannot be reached."""
+        """Yield problems: a limit without a counter, or cables that cannot be reached."""
         if self.stop_above is not None and not self.when.stop_above:
             yield ("stop_above",), f"a counter is required here: {one_of(tuple(StopAbove.model_fields))}"
         inner = next((name for name in self.link_names if "/" not in name), None)
@@ -105,27 +105,27 @@ class CableFault(Kind):
             yield ("links",), text
 
     def targets(self, context: Context) -> Iterator[tuple[str, str, Kind]]:
-        """Each cable."""
+        """Yield each cable, with a copy of this fault for it alone."""
         for name in self.link_names:
             yield name, "port", self.model_copy(update={"links": (name,), **self.decided(name, context)})
 
     def cable(self, change: Change, context: Context) -> Procedure[CableEnd]:
-        """The cable of a change, as the fabric is seen now."""
+        """Look up the cable of a change in the fabric as it is now."""
         return (yield from cable_of(change.component, context))
 
     def receivers(self, cable: CableEnd) -> tuple[End | None, ...]:
-        """The ends that count what is done to it; None: one that cannot be looked at."""
+        """Return the ends that count the effect of the change; None: one that cannot be looked at."""
         return (cable.lower, cable.upper)
 
     def counted(self, ends: Iterable[End | None], context: Context) -> Procedure[dict[str, float]]:
-        """What these ends have counted."""
+        """Return what these ends have counted."""
         found: dict[str, float] = {}
         for end in ends:
             found |= {} if end is None else (yield from link_counters(end, context, bit_errors=self.bit_errors))
         return found
 
     def counters(self, change: Change, context: Context) -> Procedure[Counters]:
-        """What the receivers have counted; empty while the link is down."""
+        """Return what the receivers have counted; empty while the link is down."""
         try:
             cable = yield from self.cable(change, context)
         except Refused:
@@ -133,16 +133,16 @@ class CableFault(Kind):
         return (yield from self.counted(self.receivers(cable), context))
 
     def decided(self, link: str, context: Context) -> dict[str, Any]:
-        """The fields that are decided for one cable only when it is planned."""
+        """Return the fields that are decided for one cable only when it is planned."""
         return {}
 
     def through_via(self, component: str) -> bool:
-        """Cables between switches."""
+        """Return True for cables between switches."""
         return "/" not in component
 
 
 def held_too_long(for_s: float | None, key: str, context: Context | None) -> Iterator[Wrong]:
-    """What is wrong with a change that would outlast the longest lease."""
+    """Yield a problem for a change that would outlast the longest lease."""
     most_s = None if context is None else context.settings.lease.max_hold_s
     if for_s is not None and most_s is not None and for_s > most_s:
         text = f"expected at most {most_s:g}s, 'max_hold' of the lease in the inventory: the change is undone then"
@@ -157,10 +157,10 @@ class LastingFault(CableFault):
 
     @property
     def when(self) -> When:
-        """As its keys say."""
+        """When it is in force, with its own duration."""
         return replace(super().when, for_s=self.for_s)
 
     def problems(self, context: Context | None) -> Iterator[Wrong]:
-        """A fault that would outlast its lease besides."""
+        """Yield also a fault that would outlast its lease."""
         yield from held_too_long(self.for_s, "for", context)
         yield from super().problems(context)

@@ -10,17 +10,17 @@ from fabric.tools.infiniband import PortState
 from fabric.tools.interfaces import Interface
 
 NVIDIA = "0x15b3"
-"""The PCI vendor of adapters whose firmware may keep up a port that the kernel has closed, as only mlxlink shows."""
+"""PCI vendor of adapters whose firmware may keep a port up that the kernel has closed, which only mlxlink shows."""
 
 _NOT_CLOSED = '"State" *: *"[A-CE-Z]'
-"""mlxlink's JSON of a port that is not Disable; on Ethernet the physical state says nothing of it."""
+"""Matches mlxlink's JSON for a port that is not Disable; on Ethernet the physical state does not show that."""
 
 
 def closing(by: str, cable: CableEnd, context: Context) -> Procedure[Alteration]:
     """
-    What closes a cable with a ``PortTool``: its switch end from ``via`` with ibportstate, else its RNIC's end.
+    Return the Alteration that closes a cable by a ``PortTool``: its switch end by ibportstate, else its RNIC's end.
 
-    Raises Refused where that cannot be done, could not be undone, the link is down already, or firmware keeps it up.
+    Raises Refused when that cannot be done, could not be undone, the link is down already, or firmware keeps it up.
     """
     if by == "ibportstate":
         return (yield from _in_band(cable, context))
@@ -42,10 +42,10 @@ def closing(by: str, cable: CableEnd, context: Context) -> Procedure[Alteration]
 
 def seen_closed(end: End, context: Context) -> Procedure[PortState]:
     """
-    The end that is closed: a switch's as the fabric sees it, an RNIC's as mlxlink does.
+    Return the state of the closed end: a switch's as the fabric sees it, an RNIC's as mlxlink sees it.
 
-    Soft RoCE and adapters of other makers have no mlxlink: there the kernel's word counts. Raises ToolError on
-    one of NVIDIA's.
+    Soft RoCE and adapters of other makers have no mlxlink: there the kernel's word counts. Raises ToolError for one of
+    NVIDIA's without mlxlink.
     """
     if isinstance(end, AdapterEnd):
         answer = yield from _mlxlink(end, context)
@@ -56,7 +56,7 @@ def seen_closed(end: End, context: Context) -> Procedure[PortState]:
 
 
 def _in_band(cable: CableEnd, context: Context) -> Procedure[Alteration]:
-    """``on`` opens a closed port and leaves an open one alone; ``enable`` would take an open link down once more."""
+    """Close the switch end. The undo is ``on``: unlike ``enable``, it leaves a port alone that is open already."""
     if context.ethernet(cable.component):
         raise Refused(f"{cable.component}: ibportstate closes InfiniBand ports only (by: mlxlink or ip)")
     end = yield from end_to_close(cable, context)
@@ -79,7 +79,7 @@ def _in_band(cable: CableEnd, context: Context) -> Procedure[Alteration]:
 
 
 _Way = Procedure[tuple[PortState | Interface, Argv, tuple[Argv, ...], tuple[Check, ...]]]
-"""What is there, what closes it, what brings back all that was there, and how to see that it is."""
+"""The state, the command that closes, the commands that undo it, and the checks that show the undo."""
 
 
 def _by_mlxlink(end: AdapterEnd, context: Context) -> _Way:
@@ -90,9 +90,9 @@ def _by_mlxlink(end: AdapterEnd, context: Context) -> _Way:
 
 def _by_ip(end: AdapterEnd, context: Context) -> _Way:
     """
-    The kernel's own switch, which closes the port only where the firmware does not keep the link up (RoCE).
+    Close by the kernel's own switch, which works only if the firmware does not keep the link up (RoCE).
 
-    With the interface the kernel forgets its static routes and IPv6 addresses: the undo gives them back.
+    When the interface goes down, the kernel forgets its static routes and IPv6 addresses: the undo gives them back.
     """
     if not context.ethernet(end.name):
         raise Refused(f"{end.name}: ip link closes no InfiniBand port (by: ibportstate or mlxlink)")
@@ -114,7 +114,7 @@ def _ends(closed: End, other: End | None) -> tuple[End, ...]:
 
 
 def _prior(seen: PortState | Interface, closed: End, *other: End) -> str:
-    """What was seen, for people."""
+    """Return what was seen, for people."""
     return "; other end ".join((f"{closed}: {seen}", *map(str, other)))
 
 
@@ -123,16 +123,16 @@ def _mlxlink(end: AdapterEnd, context: Context) -> Procedure[Text]:
 
 
 def _absent(answer: Text) -> bool:
-    """Whether a program is not there; sudo says 1 of that."""
+    """Return whether a program is not there; sudo exits with 1 then."""
     return answer[2] == 127 or (answer[2] != 0 and "command not found" in answer[1])
 
 
 def _refuse_kept_up(by: str, end: AdapterEnd, context: Context) -> Procedure[None]:
     """
-    Raise Refused when the firmware keeps this port up, ToolError when what it says cannot be read.
+    Raise Refused when the firmware keeps this port up, ToolError when its setting cannot be read.
 
-    Of ways that close the RNIC's own end (mlxlink, ip): a switch that closes its end does not ask the RNIC.
-    Where there is no mlxconfig, nothing is known: then what is read back after the change decides.
+    Needed for tools that close the RNIC's own end (mlxlink, ip): a switch closes its end without the RNIC. Without
+    mlxconfig nothing is known, and the read-back after the change decides.
     """
     setting = mlxlink.keep_link_up(ethernet=context.ethernet(end.name), port=end.port)
     argv = mlxlink.ask_setting(end.device, setting)

@@ -1,10 +1,9 @@
-"""
-How RNICs treat congestion (RoCE): PFC of a priority, and DCQCN, who answers marks, who slows down and how.
+"""How RNICs treat congestion (RoCE): PFC of a priority, and DCQCN (who answers marks, who slows down, and how).
 
-PFC is set by ``dcb`` of iproute2 (dcb-pfc(8)); mlx5 then sizes its buffers anew, and does so again when it is taken
-back. DCQCN's switches are files of the driver that OFED and DOCA bring (``ecn/roce_np``, ``ecn/roce_rp``), its knobs
-those of debugfs (Linux, mlx5/core: ``cc_params``), where root alone writes. Knobs that set others along with them
-(np_cnp_prio its mode, rtt_resp_dscp its validity) are left out: giving one back would not give the other back.
+PFC is set by ``dcb`` of iproute2 (dcb-pfc(8)); mlx5 then sizes its buffers anew, and again at the undo. DCQCN is
+switched by files of the driver that OFED and DOCA bring (``ecn/roce_np``, ``ecn/roce_rp``). Its knobs are files of
+debugfs (Linux, mlx5/core: ``cc_params``), which only root can write. Knobs that set others along with them (np_cnp_prio
+its mode, rtt_resp_dscp its validity) are left out: restoring one would not restore the other.
 """
 
 import re
@@ -23,7 +22,7 @@ from fabric.model.topology import Rnic
 from fabric.tools.driver import need_success, plain
 
 NAME = "fabric-rnic"
-"""The name ($0) under which the text is started."""
+"""The name ($0) under which the shell text is started."""
 
 KNOBS = (
     *("rp_clamp_tgt_rate", "rp_clamp_tgt_rate_ati", "rp_time_reset", "rp_byte_reset", "rp_threshold", "rp_ai_rate"),
@@ -31,7 +30,7 @@ KNOBS = (
     *("rp_dce_tcp_rtt", "rp_rate_reduce_monitor_period", "rp_initial_alpha_value", "rp_gd"),
     *("np_cnp_dscp", "np_min_time_between_cnps"),
 )
-"""Files of ``cc_params`` that stand for themselves alone (Linux, mlx5/core/... cong.c)."""
+"""Files of ``cc_params`` that set nothing but themselves (Linux, mlx5/core/... cong.c)."""
 
 KNOB = Word(f"(?:{'|'.join(KNOBS)})", f"a knob that stands for itself: {', '.join(KNOBS)}")
 
@@ -57,13 +56,13 @@ class CongestionSettings(RnicSettings):
         return ", ".join(settings)
 
     def needs(self, context: Context) -> Iterator[tuple[str | None, Alters]]:
-        """What the shell text runs."""
+        """Yield the tools that the shell text runs."""
         tools = {"dcb" if one.startswith("pfc/") else "tee" for one in self.values}
         for name in context.hosts:
             yield name, Alters(tuple(sorted(tools)), guarded=True)
 
     def look(self, name: str, rnic: Rnic, wanted: Values, context: Context) -> Procedure[Shown]:
-        """What the shell text shows; refused where a value is not there."""
+        """Read what the shell text shows; with a refusal if a value is missing."""
 
         def call(verb: str, words: Iterable[str]) -> Argv:
             return ("sh", "-c", _TEXT, NAME, verb, rnic.device, str(rnic.port), *words)
@@ -100,7 +99,7 @@ class Pfc(CongestionSettings):
 
     @property
     def values(self) -> dict[str, int]:
-        """The one."""
+        """The one value."""
         return {f"pfc/{self.priority}": int(self.on)}
 
 
@@ -125,12 +124,12 @@ class Dcqcn(CongestionSettings):
 
     @property
     def values(self) -> dict[str, int]:
-        """Switches, then knobs."""
+        """The switches, then the knobs."""
         sides = {f"np/{self.priority}": self.np, f"rp/{self.priority}": self.rp}
         return {name: int(on) for name, on in sides.items() if on is not None} | dict(self.knobs)
 
     def problems(self, context: Context | None) -> Iterator[Wrong]:
-        """Nothing is asked for, or not of which priority."""
+        """Yield problems: nothing is asked for, or the priority is missing."""
         if not self.values:
             yield (), "'np', 'rp' or 'knobs' is required here"
         if (self.np, self.rp) != (None, None) and self.priority is None:

@@ -1,7 +1,6 @@
-"""
-Calls of the guard on a target, what its answers mean, and how one alteration is taken back, by it or without one.
+"""Calls of the guard on a target, the meaning of its answers, and how an alteration is undone with or without it.
 
-The argv of each verb is made here; its text is sh/guard.sh.
+The argv of each verb is made here; the guard's text is sh/guard.sh.
 """
 
 import re
@@ -17,11 +16,11 @@ from fabric.model.command import CommandResult
 from fabric.tools.driver import as_root
 
 MAX_TEXT_BYTES = 120_000
-"""The most that fits into one argument of a command on Linux is 131072 bytes (MAX_ARG_STRLEN)."""
+"""Largest argument that is passed; Linux takes 131072 bytes (MAX_ARG_STRLEN)."""
 
 _TEXT = text_of("session.sh", "kept.sh", "guard.sh")
 GUARD = f'text={quote(_TEXT)}\neval "$text"\n'
-"""What ``sh -c`` is given. It carries itself once more, quoted: arm writes it into its folder to be run."""
+"""The script for ``sh -c``. It holds its text once more, quoted: arm writes that into its folder to be run."""
 
 _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 _OWNER = re.compile(r"[A-Za-z0-9._:@/-]{1,255}")
@@ -42,7 +41,7 @@ class UnknownChange(ChangeError):
 
 
 class StepFailed(ChangeError):
-    """A step of an apply ended with an error; what came before it may be in force."""
+    """A step of an apply ended with an error; the steps before it may be in force."""
 
 
 class NotUndone(ChangeError):
@@ -58,7 +57,7 @@ class GuardCannotWrite(ChangeError):
 
 
 class GuardUnclear(ChangeError):
-    """The answer is none of the guard's; it is not known what was done."""
+    """The answer is not one of the guard's; it is not known what was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +65,8 @@ class Armed:
     """
     A guard that waits; *boot_id* is that of the target's running kernel.
 
-    *kept*, of what outlives the target: ``unit`` (it is undone when the target starts anew), ``folder`` (it is told
-    then, and undone by ``revert``), ``no`` (nothing can be kept there); of everything else ``none``.
+    *kept*, for an alteration that outlives the target: ``unit`` (undone when the target starts anew), ``folder``
+    (listed then, and undone by ``revert``), ``no`` (nothing can be kept there). For any other: ``none``.
     """
 
     boot_id: str
@@ -94,22 +93,22 @@ class Listed:
 
     @property
     def running(self) -> bool:
-        """Its lease runs: who made it is at work, or was until a moment ago."""
+        """Whether its lease runs: whoever made it is at work, or was until a moment ago."""
         return self.state in ("armed", "applied") and self.alive and self.same_boot and self.left_s > 0
 
     @property
     def may_be_live(self) -> bool:
-        """The fabric may be altered by it. What was only armed alters nothing, and ends with its lease."""
+        """Whether it may alter the fabric. A change that was only armed alters nothing, and ends with its lease."""
         return self.running or self.state in ("applied", "stuck", "torn")
 
 
 def steps_text(steps: Iterable[Argv]) -> str:
-    """One command a line, quoted for sh. Raises ValueError for what no line can hold."""
+    """Return one command a line, quoted for sh. Raises ValueError for what no line can hold."""
     return "\n".join(_line(argv) for argv in steps)
 
 
 def checks_text(checks: Iterable[Check]) -> str:
-    """One check a line: its patterns, ``--``, its argv. Raises ValueError for what no line can hold."""
+    """Return one check a line: its patterns, ``--``, its argv. Raises ValueError for what no line can hold."""
     lines = []
     for check in checks:
         if "--" in check.patterns or "" in check.patterns:
@@ -146,15 +145,15 @@ class Guard:
 
     @property
     def kept_directory(self) -> str:
-        """Where a target keeps what outlives it; the guard's text finds it by the same rule."""
+        """Where a target keeps what outlives it; the guard's text derives it by the same rule."""
         below = self.directory.removeprefix("/run/")
         return f"{self.directory}.kept" if below == self.directory else f"/var/lib/{below}"
 
     def arm(self, guard_id: str, *, owner: str, lease: Lease, peer: str, what: Alteration) -> Argv:
         """
-        Start the guard of an alteration. *peer*: the address the session comes from; empty: by the default route.
+        Return the call that starts the guard of an alteration. *peer*: the session's address; empty: the default route.
 
-        Raises ValueError for words that cannot be carried; nothing else is checked here but on the target.
+        Raises ValueError for words that cannot be passed on; everything else is checked on the target only.
         """
         if not _OWNER.fullmatch(owner):
             raise ValueError(f"an owner is letters, digits and ._:@/-, not {owner!r}")
@@ -169,53 +168,53 @@ class Guard:
         return self._call("arm", _checked_id(guard_id), owner, ttl, hold, peer, devices, undo, checks, kept)
 
     def read_armed(self, result: CommandResult) -> Armed:
-        """The guard holds the change's lease from now on."""
+        """Read the answer to arm: the guard holds the change's lease from now on."""
         words = _answer(result, "armed")
         if len(words) != 8 or words[2::2] != ["ttl", "boot", "kept"] or words[7] not in _KEPT:
             raise _unclear(result)
         return Armed(words[5], words[7])
 
     def apply(self, guard_id: str, steps: Iterable[Argv]) -> Argv:
-        """Run *steps* under the lease; may be called again while the lease lasts."""
+        """Return the call that runs *steps* under the lease; it may be repeated while the lease lasts."""
         return self._call("apply", _checked_id(guard_id), steps_text(steps))
 
     def read_applied(self, result: CommandResult) -> None:
-        """Every step ended with 0, and the lease had not run out when the last one did."""
+        """Read the answer to apply: every step ended with 0, and the lease had not run out by then."""
         _answer(result, "applied")
 
     def renew(self, guard_id: str, ttl_s: float) -> Argv:
-        """Let the lease run *ttl_s* from now, but not beyond what was armed."""
+        """Return the call that lets the lease run *ttl_s* from now, but not beyond what was armed."""
         return self._call("renew", _checked_id(guard_id), _seconds(ttl_s))
 
     def read_renewed(self, result: CommandResult) -> float:
-        """The seconds that are left."""
+        """Read the answer to renew; return the seconds that are left."""
         words = _answer(result, "renewed")
         if len(words) != 4 or words[2] != "left":
             raise _unclear(result)
         return float(words[3])
 
     def lift(self, guard_id: str) -> Argv:
-        """Undo for now; the guard stays, and apply may follow."""
+        """Return the call that undoes for now; the guard stays, and apply may follow."""
         return self._call("lift", _checked_id(guard_id))
 
     def read_lifted(self, result: CommandResult) -> None:
-        """The undo was done and its checks hold."""
+        """Read the answer to lift: the undo was done, and its checks hold."""
         _answer(result, "lifted")
 
     def revert(self, guard_id: str) -> Argv:
-        """Undo for good, and end the guard; takes up to 10 s longer than its commands do."""
+        """Return the call that undoes for good and ends the guard; it takes up to 10 s longer than its commands."""
         return self._call("revert", _checked_id(guard_id))
 
     def read_reverted(self, result: CommandResult) -> bool:
-        """Undone, and its checks hold; True when the guard had undone it before."""
+        """Read the answer to revert; return True when the guard had undone the change before."""
         return _answer(result, "reverted")[2:] == ["by-guard"]
 
     def list(self) -> Argv:
-        """Every change this target knows of."""
+        """Return the call that lists every change that this target knows of."""
         return self._call("list")
 
     def read_list(self, result: CommandResult) -> tuple[Listed, ...]:
-        """One entry a change; raises GuardUnclear for a line that is none."""
+        """Read the answer to list; raises GuardUnclear for a line that is no entry."""
         if result.exit_status != 0:
             raise _error(result)
         found, host = [], result.command.host
@@ -252,7 +251,7 @@ def _last_line(result: CommandResult) -> str:
 
 
 def _answer(result: CommandResult, word: str) -> list[str]:
-    """The words of the answer, when it is *word* about the change that was asked for; else raises."""
+    """Return the words of the answer if it is *word* about the change that was asked for; else raise."""
     if result.exit_status != 0:
         raise _error(result)
     words = _last_line(result).split()
@@ -292,14 +291,14 @@ def _unclear(result: CommandResult) -> GuardUnclear:
 
 REVERT_TRIES = 5
 REVERT_PAUSE_S = 2.0
-"""An undo that could not be seen to work is tried again so often, with this pause (seconds; choices)."""
+"""Tries, and pause between them (seconds), for an undo that was not seen to work (choices)."""
 
 REVERT_S = 90.0
 """Deadline of one undo (seconds): its guard may have to wait for a tool that hangs, and cuts it at 30."""
 
 
 class StillLive(ChangeError):
-    """The undo was run and what was seen before is not there again."""
+    """The undo was run, and the state from before is not there again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +311,7 @@ class Guarded:
 
 
 def revert(one: Guarded, *, tries: int = REVERT_TRIES, pause_s: float = REVERT_PAUSE_S) -> Procedure[tuple[str, bool]]:
-    """Undo one alteration and see it undone; what became of it, and whether it is certain that nothing is left."""
+    """Undo one alteration and check it; return the outcome, and whether it is certain that nothing is left."""
     outcome = "not tried"
     for number in range(tries):
         if number and pause_s:
@@ -321,7 +320,7 @@ def revert(one: Guarded, *, tries: int = REVERT_TRIES, pause_s: float = REVERT_P
             answer = yield from ask(one.alteration.host, one.guard.revert(one.guard_id), timeout_s=REVERT_S)
             one.guard.read_reverted(answer)
             return "taken back", True
-        except UnknownChange:  # never armed; or its folder is gone, with a reboot or by somebody's hand
+        except UnknownChange:  # never armed; or its folder is gone, by a reboot or by hand
             try:
                 undone = yield from undo_unguarded(one.alteration, sudo=one.guard.sudo)
             except FabricError as exc:
@@ -334,7 +333,7 @@ def revert(one: Guarded, *, tries: int = REVERT_TRIES, pause_s: float = REVERT_P
 
 
 def by_hand(those: Sequence[Guarded]) -> str:
-    """What a person would run, and where."""
+    """Return the commands that a person would run, and where."""
     undone = ((one.alteration.host, one.alteration) for one in reversed(those))
     steps = (f"on {host}: {what.manual or ' && '.join(map(join, what.undo))}" for host, what in undone)
     return f"by hand: {'; '.join(steps)}"
@@ -342,9 +341,9 @@ def by_hand(those: Sequence[Guarded]) -> str:
 
 def undo_unguarded(alteration: Alteration, *, sudo: bool) -> Procedure[bool]:
     """
-    See that the state from before is there; where it is not, run the undo and look again.
+    Check that the state from before is there; if not, run the undo and check again.
 
-    Returns whether something had to be undone. Raises StillLive when it is not there after that.
+    Returns whether something had to be undone. Raises StillLive when the state is still not there.
     """
     if not (yield from missing(alteration, sudo=sudo)):
         return False
@@ -357,7 +356,7 @@ def undo_unguarded(alteration: Alteration, *, sudo: bool) -> Procedure[bool]:
 
 
 def missing(alteration: Alteration, *, sudo: bool) -> Procedure[str]:
-    """The first check of the state from before that does not hold, with what was seen; empty when all do."""
+    """Return the first check of the state from before that fails, with what was seen; empty when all hold."""
     for check in alteration.checks:
         answer = yield from ask(alteration.host, as_root(check.argv, sudo=sudo))
         unmet = _unmet(check, answer)
@@ -367,7 +366,7 @@ def missing(alteration: Alteration, *, sudo: bool) -> Procedure[str]:
 
 
 def _unmet(check: Check, answer: CommandResult) -> str:
-    """Why an answer does not meet a check; empty when it does. The guard judges the same with ``grep -E``."""
+    """Return why an answer fails a check; empty when it does not. The guard judges the same with ``grep -E``."""
     what = " ".join(check.argv)
     if answer.exit_status != 0:
         last = (answer.stderr.strip() or answer.stdout.strip() or "no output").splitlines()[-1]

@@ -1,10 +1,9 @@
-"""
-The life of one change, in the only order that is safe (design and evidence: docs/changes.md).
+"""Holds one change through its life, in the only order that is safe (design and evidence: docs/changes.md).
 
-Look, refuse or go on -> journal the intent with its undo -> arm a lease on the target -> apply under that lease ->
-read back -> journal -> renew while it holds -> undo -> read back what was seen before -> journal.
+Look, refuse or go on -> journal the intent with its undo -> arm a lease on the target -> apply under that lease -> read
+back -> journal -> renew while it holds -> undo -> read back what was seen before -> journal.
 
-Whatever is raised on the way, what was armed is undone. What cannot be seen undone is said to be open.
+Whatever is raised on the way, everything armed is undone. A change that cannot be seen undone is recorded as open.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,18 +22,18 @@ from fabric.errors import ChangeError, ExecutorError, FabricError, NotInForce, R
 from fabric.model.change import Alteration, Alterations, Change, Lease
 
 RENEWALS = 4
-"""A lease is renewed so often within its time, so that three lost renewals in a row end nothing."""
+"""Renewals within the time of a lease, so that three lost renewals in a row do not end it."""
 
 POWER_LOSS = "power_loss"
-"""Word of a scenario's ``allow``: what nobody would undo after a power loss of this very machine."""
+"""Word of a scenario's ``allow`` for changes that nobody would undo after a power loss of this very machine."""
 
 AGAIN_S = 1.0
-"""So long after a lost re-arming of a device's own timer it is tried once more (seconds; choice)."""
+"""Pause before a lost re-arming of a device's own timer is tried once more (seconds; choice)."""
 
 
 @dataclass(slots=True)
 class Signal:
-    """What the holder is told from outside: *stop* ends the change in order, *hurry* leaves out what is not needed."""
+    """Signals to a hold from outside: *stop* ends the change in order, *hurry* skips everything that is not needed."""
 
     stop: bool = False
     hurry: bool = False
@@ -42,9 +41,10 @@ class Signal:
 
 class Leased:
     """
-    Times are the executor's seconds; *applied_s* is when the last step of an apply ended.
+    The guards of one change and their lease.
 
-    *own_boot_id*: of our own machine, where nothing may be armed that outlives it and that nobody undoes afterwards.
+    Times are the executor's seconds; *applied_s* is when the last step of an apply ended. *own_boot_id* is that of our
+    own machine, on which nothing may be armed that outlives it and that nobody undoes afterwards.
     """
 
     def __init__(
@@ -58,22 +58,24 @@ class Leased:
 
     @property
     def alterations(self) -> Alterations:
-        """What is done."""
+        """The alterations, in the order in which they are applied."""
         return tuple(one.alteration for one in self.armed)
 
     @property
     def leased_until_s(self) -> float:
-        """When the lease has run out, if nobody renews it any more; never where nothing had to be altered."""
+        """When the lease runs out if nobody renews it; infinite where nothing had to be altered."""
         if not self.armed:
             return inf
         return min(self._renewed_s + self._lease.ttl_s, self._armed_s + self._lease.max_hold_s)
 
     def name(self, guard_id: str, alterations: Sequence[Alteration]) -> None:
-        """Give each its guard's name; nothing is done yet."""
+        """Give each alteration the name of its guard; nothing runs yet."""
         self.armed = [Guarded(self._guard, f"{guard_id}.{number}", one) for number, one in enumerate(alterations)]
 
     def arm(self, owner: str) -> Procedure[None]:
-        """Arm every guard; of one that can keep nothing there, and of those after it, nothing is to be taken back."""
+        """
+        Arm every guard. If one cannot write there, it and those after it are dropped, so they are not undone later.
+        """
         for number, armed in enumerate(self.armed):
             host = armed.alteration.host
             peer = yield from _session_peer(host)
@@ -95,7 +97,7 @@ class Leased:
                 self._armed_s = self._renewed_s
 
     def apply(self, *, timeout_s: float = ASK_S) -> Procedure[None]:
-        """Apply all, in order."""
+        """Apply all alterations, in order."""
         self.applied_s = self._clock()
         for armed in self.armed:
             argv = self._guard.apply(armed.guard_id, armed.alteration.apply)
@@ -104,7 +106,7 @@ class Leased:
             self.applied_s = answer.ended_s
 
     def lift(self) -> Procedure[float]:
-        """Undo for now; the guards stay. Returns when."""
+        """Undo for now, while the guards stay. Return when it was done."""
         lifted_s = self._clock()
         for armed in reversed(self.armed):
             answer = yield from ask(armed.alteration.host, self._guard.lift(armed.guard_id))
@@ -113,7 +115,7 @@ class Leased:
         return lifted_s
 
     def wait(self, until_s: float, *, in_force: bool) -> Procedure[None]:
-        """Until then or until told to stop; renews the lease and, *in_force*, a device's own timer on the way."""
+        """Wait until *until_s* or a stop; renew the lease and, when *in_force*, the devices' own timers meanwhile."""
         while not self._signal.stop and self._clock() < until_s:
             again_s = self.applied_s + self._timer_s / 2 if in_force else inf
             yield from self.pause_and_renew(min(until_s, again_s))
@@ -121,7 +123,7 @@ class Leased:
                 yield from self._apply_again()
 
     def pause_and_renew(self, until_s: float) -> Procedure[float]:
-        """A pause until then or until told to stop, which may be longer than the lease; returns when it ended."""
+        """Pause until *until_s* or a stop, possibly longer than the lease, which is renewed. Return when it ended."""
         while True:
             renew_s = self._renewed_s + self._lease.ttl_s / RENEWALS
             if self._clock() >= renew_s and not self._signal.stop:
@@ -133,14 +135,14 @@ class Leased:
 
     @property
     def _timer_s(self) -> float:
-        """The shortest of the devices' own timers, which are set anew when half of it is over."""
+        """The shortest of the devices' own timers; they are set anew when half of it is over."""
         return min((one.timer_s for one in self.alterations if one.timer_s is not None), default=inf)
 
     def _apply_again(self) -> Procedure[None]:
         """
-        Set the devices' own timers anew; when that is lost, once more within the time that they still have.
+        Set the devices' own timers anew; if that is lost, try once more while they still run.
 
-        Raises NotInForce when they ended before they were seen set.
+        Raises NotInForce when they ended before they were seen to be set.
         """
         ends_s = self.applied_s + self._timer_s
         try:
@@ -158,7 +160,7 @@ class Leased:
             raise NotInForce("its own timer ended before it was set anew")
 
     def _renew(self) -> Procedure[None]:
-        """Renew every lease; a host that cannot be asked, or cannot answer, is asked again until its lease is over."""
+        """Renew every lease; retry a host that cannot be asked, or cannot answer, until its lease is over."""
         try:
             for armed in self.armed:
                 argv = self._guard.renew(armed.guard_id, self._lease.ttl_s)
@@ -172,7 +174,7 @@ class Leased:
 
 
 def _session_peer(host: str) -> Procedure[str]:
-    """The address that the SSH session on *host* comes from; empty where there is no such session."""
+    """Return the address that the SSH session on *host* comes from; empty without such a session."""
     answer = yield from ask(host, ("printenv", "SSH_CONNECTION"))
     return answer.stdout.partition(" ")[0].strip() if answer.exit_status == 0 else ""
 
@@ -180,7 +182,7 @@ def _session_peer(host: str) -> Procedure[str]:
 _HANDOVER_LOOK_S = 1.0
 
 RECOVER_S = 60.0
-"""After an undo a link gets this long to carry traffic again (seconds; a sweep takes 10 to 20 on large fabrics)."""
+"""Time for a link to carry traffic again after an undo (seconds; a sweep takes 10 to 20 on large fabrics)."""
 
 Record = Callable[[str, Mapping[str, Any]], None]
 """Makes a state and its fields durable before it returns."""
@@ -189,9 +191,9 @@ Record = Callable[[str, Mapping[str, Any]], None]
 @dataclass(frozen=True, slots=True)
 class Admitted:
     """
-    A change that nothing refuses: what is to be done, and what its host and UFM looked like before.
+    A change that nothing refuses: what to do, and how its host and UFM looked before.
 
-    *other_paths* are RNICs of its host that were seen active beside it, None where it needs none.
+    *other_paths*: other RNICs of its host that were seen active; None where it needs none.
     """
 
     alterations: Alterations
@@ -201,10 +203,10 @@ class Admitted:
 
 class Hold:
     """
-    One change while it lives; ``procedure`` is to be carried out, ``state`` and ``reason`` say how far it is.
+    One change and its state; carry out ``procedure``, and ``state`` and ``reason`` tell how far it is.
 
-    *looked*: nothing refuses it. *due_s*: when a change of the time line is to be made, executor's seconds.
-    *concurrency* knows the other changes of the phase; without it there is none.
+    *looked*: it was looked at, and nothing refuses it. *due_s*: when a change of the time line is due, executor's
+    seconds. *concurrency* knows the other changes of the phase; without it there are none.
     """
 
     def __init__(
@@ -234,23 +236,23 @@ class Hold:
 
     @property
     def in_force(self) -> bool:
-        """It has been read back and holds (between the down times of a flap as well)."""
+        """Whether it was read back and holds (also between the down times of a flap)."""
         return self.state in ("in_force", "lifted")
 
     @property
     def ended(self) -> bool:
-        """Nothing more will come of it."""
+        """Whether its last state is reached."""
         return self.state in ("reverted", "refused", "failed", "lost", "open")
 
     def procedure(self) -> Procedure[None]:
-        """The whole life."""
+        """Carry the change through its whole life."""
         try:
             admitted = yield from self._look(ours_run=False)
             self._concurrency.join(self.change, admitted.other_paths)
             self.looked = True
             yield from self._wait_for_its_time()
             if self.change.when.at_s is not None and not self.signal.stop:
-                yield from self._begin(admitted)  # waits for those that are late: only then is there what will be
+                yield from self._begin(admitted)  # late changes end first: only then is there a final state to see
                 admitted = yield from self._look(ours_run=True)
             yield from self._begin(admitted)
             before = yield from self._kind.counters(self.change, self._context)
@@ -267,9 +269,10 @@ class Hold:
 
     def _look(self, *, ours_run: bool) -> Procedure[Admitted]:
         """
-        All that can refuse it: before the first probe, and when it is due, for what was seen may have changed.
+        Check everything that can refuse it: before the first probe, and again when it is due.
 
-        With *ours_run* processes of our own probes are not somebody's job.
+        What was seen the first time may have changed since. With *ours_run*, processes of our own probes do not count
+        as somebody's job.
         """
         alterations = yield from self._kind.prepare(self.change, self._context)
         paths = yield from check_rails(self.change, alterations, self._context, self._allow, ours_run=ours_run)
@@ -277,9 +280,9 @@ class Hold:
 
     def _begin(self, admitted: Admitted) -> Procedure[None]:
         """
-        Take its place among the live ones, waiting a while for those that are late; again with what was seen since.
+        Take its place among the live changes; wait up to HANDOVER_S for changes that are late to be taken back.
 
-        The plan has room for all (else the look had refused), so whoever is in the way should have been taken back.
+        The plan has room for all (or the look would have refused), so whatever is in the way should be gone already.
         Raises Refused when it is not.
         """
         until_s = self._clock() + HANDOVER_S
@@ -292,14 +295,14 @@ class Hold:
             yield from pause(min(self._clock() + _HANDOVER_LOOK_S, until_s))
 
     def _wait_for_its_time(self) -> Procedure[None]:
-        """Of the time line: until ``due_s``, which is known once the first probe has begun."""
+        """Wait until ``due_s``, which is known once the first probe has begun; returns at once for other changes."""
         while self.change.when.at_s is not None and not self.signal.stop:
             if self.due_s is not None and self._clock() >= self.due_s:
                 return
             yield from pause(inf if self.due_s is None else self.due_s)
 
     def _alter(self, admitted: Admitted, before: Counters) -> Procedure[None]:
-        """From the intent to the end; whatever happens, what was armed is undone."""
+        """Go from the intent to the end; whatever happens, what was armed is undone."""
         end, why = "reverted", ""
         try:
             self._intend(admitted)
@@ -309,12 +312,12 @@ class Hold:
             why = self._cut_off
         except LeaseGone as exc:
             end, why = "lost", f"its guard took it back before its time: {exc}"
-        except Exception as exc:  # noqa: BLE001 - also a defect of ours or a full disk must not leave a change behind
+        except Exception as exc:  # noqa: BLE001 - even a defect of ours or a full disk must not leave a change behind
             end, why = "failed", str(exc) if isinstance(exc, FabricError) else f"{type(exc).__name__}: {exc}"
         yield from self._take_back(end, why)
 
     def _intend(self, admitted: Admitted) -> None:
-        """Write down what may be done and how it is undone, before anything is."""
+        """Record what may be done and how to undo it, before anything is done."""
         self._unhealthy = admitted.unhealthy
         self._leased.name(self._guard_id, admitted.alterations)
         self._enter(
@@ -326,7 +329,7 @@ class Hold:
         )
 
     def _live(self, before: Counters) -> Procedure[None]:
-        """In force for as long as asked: once, or again and again for a flap."""
+        """Keep the change in force for as long as asked: once, or repeatedly for a flap."""
         leased = self._leased
         for number, cycle in enumerate(self._kind.cycles(self.change.component, now_s=self._clock())):
             self._cut_off = self._kind.cut_off(after=number)
@@ -338,7 +341,7 @@ class Hold:
             yield from driven(
                 self._kind.confirm(self.change, leased.alterations, self._context), leased.pause_and_renew
             )
-            yield from leased.pause_and_renew(self._clock())  # to see it may have taken long: is it held still?
+            yield from leased.pause_and_renew(self._clock())  # confirming may have taken long: check the lease
             self._enter("in_force", counters=dict(before), at_s=began_s)
             yield from leased.wait(began_s + cycle.lasts_s, in_force=True)
             yield from self._look_once_more()
@@ -350,9 +353,9 @@ class Hold:
 
     def _look_once_more(self) -> Procedure[None]:
         """
-        Before the undo: raises NotInForce where somebody else has taken it back meanwhile.
+        Look before the undo; raises NotInForce when somebody else has taken the change back meanwhile.
 
-        What cannot be read says nothing, and the undo is not to wait for it; a lease that has run out is told as such.
+        A failed read proves nothing, and the undo does not wait for it; an expired lease is reported elsewhere.
         """
         look = self._kind.still_in_force(self.change, self._leased.alterations, self._context)
         try:
@@ -364,7 +367,7 @@ class Hold:
                 raise NotInForce(f"was not in force at the end: {exc}") from exc
 
     def _take_back(self, end: str, why: str) -> Procedure[None]:
-        """Undo, read back, journal; with what cannot be seen undone it is open."""
+        """Undo, read back and journal; the change is open if it is not seen undone."""
         trouble, hand = "", ""
         not_undone: list[Guarded] = []
         undone_s = self._clock()
@@ -386,15 +389,15 @@ class Hold:
         if trouble:
             text = f"{why}; {trouble}" if why else trouble
             hand = hand or by_hand(not_undone or self._leased.armed)
-            self._end("open", f"{hand}; why: {text}", at_s=undone_s)  # what is to be done first: reports cut long texts
+            self._end("open", f"{hand}; why: {text}", at_s=undone_s)  # the steps come first: reports cut long texts
             return
         after: Counters = {}
-        with suppress(FabricError):  # what cannot be read at the end is left out: the change itself is undone
+        with suppress(FabricError):  # counters that cannot be read at the end are left out: the change itself is undone
             after = yield from self._kind.counters(self.change, self._context)
         self._end(end, why, counters=dict(after), at_s=undone_s)
 
     def _end(self, state: str, reason: str, **fields: Any) -> None:
-        """The last state; true also where it cannot be written down any more (then ``fabric restore`` looks again)."""
+        """Enter the last state; it holds even if it cannot be written down (``fabric restore`` then looks again)."""
         try:
             self._enter(state, reason, **fields)
         except StoreError as exc:
@@ -402,9 +405,9 @@ class Hold:
 
     def _recovered(self) -> Procedure[str]:
         """
-        It carries traffic again; returns what is wrong.
+        Wait until the link carries traffic again; return what is wrong.
 
-        To give a port back is a part of the undo and is done in a hurry too; this wait is not.
+        Giving a port back is part of the undo and is done in a hurry, too; this wait is cut short then.
         """
         alterations = self._leased.alterations
         try:
@@ -419,6 +422,6 @@ class Hold:
         return self.signal.hurry
 
     def _enter(self, state: str, reason: str = "", **fields: Any) -> None:
-        """A new state: durable first, then true."""
+        """Enter a state: first make it durable, then set it."""
         self._record(state, {**({"reason": reason} if reason else {}), **fields})
         self.state, self.reason = state, reason

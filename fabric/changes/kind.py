@@ -1,4 +1,4 @@
-"""What a kind of change is: one frozen model that holds its keys, what it alters, and how that is done and seen."""
+"""The base class of all kinds of change: a model with its keys, what it alters, and how that is done and seen."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from fabric.tools import infiniband
 from fabric.tools.driver import as_root
 
 FABRIC = "fabric"
-"""The component that a fabric-wide change is said to touch."""
+"""The component of a fabric-wide change."""
 
 Counters = Mapping[str, float]
 """Counter values by ``<component>.<counter>``, such as ``gpu001/mlx5_0.link_downed``."""
 
 Wrong = tuple[tuple[str | int, ...], str]
-"""The way from a change to one of its keys, and what is wrong there."""
+"""The path from a change to one of its keys, and what is wrong there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +44,13 @@ class Context:
         return (yield from plainly(host, as_root(argv, sudo=self.settings.sudo), timeout_s=timeout_s))
 
     def need_via(self) -> str:
-        """The host from which switches are reached; Refused when there is none."""
+        """Return the host from which switches are reached; Refused when there is none."""
         if self.settings.via is None:
             raise Refused("switches are reached from a host of the fabric, and the inventory names none (changes: via)")
         return self.settings.via
 
     def via_port(self) -> tuple[str, int]:
-        """The port of ``via`` that in-band tools use: ``via_device``, else that of its first RNIC."""
+        """Return the port of ``via`` that in-band tools use: of ``via_device``, else of its first RNIC."""
         via, device = self.need_via(), self.settings.via_device
         rnics = self.topology.hosts[via].platform.rnics
         rnic = next((one for one in rnics if device in (None, one.device)), None)
@@ -59,11 +59,11 @@ class Context:
         return rnic.device, rnic.port
 
     def in_band(self) -> infiniband.Words:
-        """Out of which port of ``via`` management packets go, with the M_Key; Refused when there is no ``via``."""
+        """Return the options for management packets: the port of ``via``, and the M_Key. Refused without ``via``."""
         return infiniband.through(*self.via_port(), self.settings.m_key)
 
     def ethernet(self, component: str) -> bool:
-        """Whether the cable of an RNIC is an Ethernet one; switches are asked in-band, so their cables are not."""
+        """Return whether an RNIC's cable is Ethernet; False for cables between switches, which are asked in-band."""
         host = self.topology.hosts.get(Part.of(component).host)
         return host is not None and host.platform.link_layer == "ethernet"
 
@@ -71,9 +71,9 @@ class Context:
 @dataclass(frozen=True, slots=True)
 class Alters:
     """
-    What a change does on one host, and nothing at all where *programs* is empty.
+    What a change does on one host; nothing where *programs* is empty.
 
-    *programs* are called as root, *guarded*: a guard holds a change here.
+    *programs* are run as root; *guarded*: a guard holds a change here.
     """
 
     programs: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class Cycle:
     """
     One time in force: from *from_s* (executor's seconds) for *lasts_s*.
 
-    *lifts*: it is taken back for a while then, or the last time of several is over.
+    *lifts*: at its end the change is lifted, for a while or after the last of several times.
     """
 
     from_s: float
@@ -95,53 +95,55 @@ class Cycle:
 
 class Kind(ChangeSpec):
     """
-    One kind of change; nothing here alters anything: what alters is in the Alterations, and only a guard runs it.
+    One kind of change. Nothing here alters anything: the Alterations do, and only a guard runs them.
 
-    A subclass sets ``kind``, its name in a scenario. Where a field of it is called like the kind, the fields stand
-    beside it in the file (``{shield: on, scope: fabric}``); else they stand below it, and ``about`` is what the JSON
-    Schema says of that key.
+    A subclass sets ``kind``, its name in a scenario. Where a field has the name of the kind, the fields stand beside it
+    in the file (``{shield: on, scope: fabric}``). Otherwise they stand below it, and ``about`` describes that key in
+    the JSON Schema.
     """
 
     about: ClassVar[str] = ""
     closes: ClassVar[bool] = False
-    """Its links go down because it is asked for; of no other kind may one."""
+    """Whether it is asked to take its links down; under any other kind no link may go down."""
 
     def problems(self, context: Context | None) -> Iterator[Wrong]:
-        """What is wrong with the keys together, and with them on this fabric; None: the inventory is itself wrong."""
+        """Yield what is wrong with the keys together, and on this fabric; None: the inventory itself is wrong."""
         yield from ()
 
     def targets(self, context: Context) -> Iterator[tuple[str, str, Kind]]:
-        """The components that are altered, the scope of each, and this with all that is decided for it."""
+        """Yield the altered components, the scope of each, and this spec with all that is decided for it."""
         yield from ()
 
     def needs(self, context: Context) -> Iterator[tuple[str | None, Alters]]:
-        """Who does what for it; None stands for the host from which switches are reached, when none is named."""
+        """Yield what it does on which host; None stands for an unnamed host from which switches are reached."""
         yield from ()
 
     def through_via(self, component: str) -> bool:
-        """Whether a component can be altered only from ``via``."""
+        """Return whether a component can be altered only from ``via``."""
         return False
 
     def commits(self, context: Context) -> bool:
-        """Whether switches commit it (NVUE): a commit takes along what is set there, so there is one at a time."""
+        """
+        Return whether switches commit it (NVUE): a commit carries along other edits, so only one may run at a time.
+        """
         return False
 
     def sets(self, context: Context) -> Mapping[str, str]:
-        """The keys that it gives the subnet managers' file, with their values."""
+        """Return the keys, with values, that it sets in the subnet managers' file."""
         return {}
 
     def cycles(self, component: str, *, now_s: float) -> Iterator[Cycle]:
-        """Every time that it is to be in force, in order."""
+        """Yield every time that it is to be in force, in order."""
         for_s = self.when.for_s
         yield Cycle(now_s, inf if for_s is None else for_s)
 
     def cut_off(self, *, after: int) -> str:
-        """What to say of one that ends after so many whole cycles; empty when those were all."""
+        """Return the text for a change that ends after *after* whole cycles; empty when those were all."""
         return ""
 
     def prepare(self, change: Change, context: Context) -> Procedure[Alterations]:
         """
-        Look up the ports, read the present state, and say what is to be done.
+        Look up the ports, read the present state, and return what is to be done.
 
         Raises Refused where it must not be done, ToolError where the present state cannot be read.
         """
@@ -153,9 +155,9 @@ class Kind(ChangeSpec):
 
     def still_in_force(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
         """
-        One look before the undo, which waits for nothing; raises NotInForce where somebody else has taken it back.
+        Look once before the undo, without waiting; raises NotInForce when somebody else has taken it back.
 
-        Unless a kind knows better: an alteration is gone when every one of its checks, which are of the undo, holds.
+        By default an alteration counts as gone when all of its checks hold, which are those of the undo.
         """
         for alteration in alterations:
             gone = not (yield from missing(alteration, sudo=context.settings.sudo))
@@ -163,13 +165,13 @@ class Kind(ChangeSpec):
                 raise NotInForce(f"{alteration.host}: what was there before is there again: {alteration.prior[:200]}")
 
     def counters(self, change: Change, context: Context) -> Procedure[Counters]:
-        """What the receivers at the ends of the link have counted so far; empty where there is nothing to count."""
+        """Return what the receivers at the ends of the link have counted so far; empty when nothing is counted."""
         yield from ()
         return {}
 
     def recovered(self, change: Change, alterations: Alterations, context: Context, until_s: float) -> Procedure[None]:
         """
-        After the undo: wait until the link carries traffic again, if there is anything to wait for.
+        Wait after the undo until the link carries traffic again, if there is anything to wait for.
 
         Raises MayBeLive when it does not by *until_s* (executor's seconds).
         """
@@ -177,6 +179,6 @@ class Kind(ChangeSpec):
 
 
 def kind_of(change: Change) -> Kind:
-    """The kind of a planned change, which knows how it is made."""
+    """Return the spec of a planned change as its kind, which knows how it is made."""
     assert isinstance(change.spec, Kind), f"{change.change_id}: {type(change.spec)} is no kind of change"
     return change.spec

@@ -1,4 +1,4 @@
-"""Every kind of change, by the name it has in a scenario; packages add theirs by entry points ``fabric.changes``."""
+"""Every kind of change, by its name in a scenario; packages add theirs by entry points ``fabric.changes``."""
 
 from collections.abc import Sequence
 
@@ -20,20 +20,20 @@ KINDS: dict[str, type[Kind]] = {
     one.kind: one
     for one in (Ber, LinkDown, PortFlap, AdaptiveRouting, Shield, Retransmission, Pfc, Dcqcn, Ecn, SwitchPfc)
 }
-"""The kinds that can be asked for."""
+"""The kinds that a scenario can ask for."""
 
 UNUSABLE = add_others(KINDS, Kind, group="fabric.changes")
-"""Why kinds of other packages cannot be used, by name."""
+"""Kinds of other packages that cannot be used, by name, with the reason."""
 
 
 def expand_changes(
     phase: Phase, topology: Topology, settings: ChangeSettings, hosts: Sequence[str]
 ) -> tuple[Change, ...]:
     """
-    The changes of a phase, in the order written; the same in every run.
+    Return the changes of a phase, in the order written; the same in every run.
 
-    *hosts* are those of the scenario: the ones whose RNICs a change of scope ``host`` touches, and the ones that a
-    fabric-wide change is known to touch. Scope ``job`` makes no change.
+    *hosts* are those of the scenario. A change of scope ``host`` alters their RNICs, and a fabric-wide change is taken
+    to touch them all. Scope ``job`` makes no change.
     """
     context = Context(topology, settings, hosts=tuple(hosts))
     names: set[str] = set()
@@ -51,7 +51,7 @@ def expand_changes(
 
 
 def _touched(component: str, topology: Topology, hosts: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The switches and hosts at the ends of a cable; all hosts for the whole fabric."""
+    """Return the switches and hosts at the ends of a cable; all hosts for the whole fabric."""
     if component == FABRIC:
         return (), tuple(hosts)
     part = Part.of(component)

@@ -1,4 +1,4 @@
-"""A link closed at one end; a flap is the same, opened and closed again and again by whoever holds the change."""
+"""A link closed at one end; a flap is the same, closed and opened repeatedly by whoever holds the change."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar
@@ -18,7 +18,7 @@ from fabric.model.part import Part
 from fabric.tools.infiniband import PortState
 
 SETTLE_S = 5.0
-"""Both ends must be seen down within so much (seconds; choice: firmware and kernel take well below one)."""
+"""Both ends must be seen down within this time (seconds; choice: firmware and kernel take well below one)."""
 
 
 class ClosedLink(CableFault):
@@ -33,12 +33,12 @@ class ClosedLink(CableFault):
         return f"{self.kind} by {self.by}"
 
     def decided(self, link: str, context: Context) -> dict[str, Any]:
-        """The tool: ``ibportstate`` knows nothing of Ethernet, mlxlink does."""
+        """Choose the tool: ``ibportstate`` cannot close an Ethernet port, so ``mlxlink`` takes its place there."""
         usual = context.settings.port_state
         return {"by": self.by or ("mlxlink" if usual == "ibportstate" and context.ethernet(link) else usual)}
 
     def needs(self, context: Context) -> Iterator[tuple[str | None, Alters]]:
-        """The tool where the port is closed."""
+        """Yield the tools that run where the port is closed."""
         for name in self.link_names:
             part, by = Part.of(name), self.by or context.settings.port_state
             if by == "ibportstate" or not part.item:
@@ -47,30 +47,30 @@ class ClosedLink(CableFault):
                 yield part.host, Alters(tuple(dict.fromkeys((by, "mlxlink"))), guarded=True)
 
     def through_via(self, component: str) -> bool:
-        """What a switch closes."""
+        """Return whether a switch port is closed, which needs ``via``."""
         return self.by == "ibportstate" or super().through_via(component)
 
     def prepare(self, change: Change, context: Context) -> Procedure[Alterations]:
-        """One Alteration, at the end that can be opened again; never at both. Refused where it would close nothing."""
+        """Return one Alteration, at the end that can be opened again, never both. Refused if it would close nothing."""
         cable = yield from self.cable(change, context)
         return ((yield from closing(self.by or context.settings.port_state, cable, context)),)
 
     def confirm(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
-        """The closed end says so, and the other end has no link."""
+        """Check that the closed end says so, and that the other end has no link."""
         for alteration in alterations:
             yield from _confirm(self.by or "", alteration, context, within_s=SETTLE_S)
 
     def still_in_force(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
-        """Both ends are down, at one look."""
+        """Check by one look that both ends are down."""
         for alteration in alterations:
             yield from _confirm(self.by or "", alteration, context, within_s=0.0)
 
     def recovered(self, change: Change, alterations: Alterations, context: Context, until_s: float) -> Procedure[None]:
         """
-        Wait until the end that was closed is Active again: the link is trained and the subnet manager has been.
+        Wait until the closed end is Active again: the link is trained, and the subnet manager has been there.
 
-        A cable between switches is used again only when routes have been worked out anew, which nothing that a host can
-        read shows: for that it waits as long as a sweep takes.
+        A cable between switches carries traffic only when routes are worked out anew, which nothing that a host can
+        read shows. For that it waits as long as a sweep takes.
         """
         for alteration in alterations:
             yield from until_active(alteration.ends[0], context, until_s)
@@ -78,7 +78,9 @@ class ClosedLink(CableFault):
                 yield from pause_for(ROUTES_S)
 
     def cable(self, change: Change, context: Context) -> Procedure[CableEnd]:
-        """With tools of the host itself the fabric need not be seen, though it is where it can be."""
+        """
+        Look up the cable; if tools of the host close it and the fabric cannot be seen, only the RNIC's end is known.
+        """
         by_host = self.by != "ibportstate" and "/" in change.component
         if by_host and (context.settings.via is None or context.ethernet(change.component)):
             return CableEnd(change.component, adapter_end(change.component, context), None)
@@ -109,7 +111,7 @@ class PortFlap(ClosedLink):
         return f"port_flap {self.count} x {self.down_s:g} s"
 
     def problems(self, context: Context | None) -> Iterator[Wrong]:
-        """Times that do not fit together."""
+        """Yield times that do not fit together."""
         yield from held_too_long(self.down_s, "down", context)
         if self.count == 1 and self.period_s:
             yield ("period",), "'period' goes with a count of two or more"
@@ -120,24 +122,24 @@ class PortFlap(ClosedLink):
         yield from super().problems(context)
 
     def params(self, component: str) -> Mapping[str, str | int | float]:
-        """All that it is asked for."""
+        """Return everything that is asked for."""
         return {"by": self.by or "", "down_s": self.down_s, "count": self.count, "period_s": self.period_s or 0.0}
 
     @property
     def steady_s(self) -> float:
-        """From each closing to the next one."""
+        """The time from each closing to the next one."""
         return max(self.down_s, self.period_s or 0.0)
 
     def lasts_s(self, component: str) -> float:
-        """From the first closing to the last opening."""
+        """Return the time from the first closing to the last opening."""
         return self.down_s + (self.count - 1) * self.steady_s
 
     def cycles(self, component: str, *, now_s: float) -> Iterator[Cycle]:
-        """Each closing."""
+        """Yield each closing."""
         return (Cycle(now_s + number * self.steady_s, self.down_s, lifts=True) for number in range(self.count))
 
     def cut_off(self, *, after: int) -> str:
-        """How many cycles were done, if not all."""
+        """Return how many cycles were done, if not all."""
         return f"cut off after {after} of {self.count} cycles" if after < self.count else ""
 
 
@@ -160,5 +162,5 @@ def _confirm(by: str, alteration: Alteration, context: Context, *, within_s: flo
 
 
 def _down(by: str, here: PortState) -> bool:
-    """``ip`` leaves the port open and takes its light away, so that Disabled is not to be expected."""
+    """Return whether an end is down. ``ip`` only takes the light away, so Disabled is not to be expected there."""
     return not here.up if by == "ip" else here.disabled

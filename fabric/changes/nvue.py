@@ -1,14 +1,12 @@
-"""
-Keys of a RoCE fabric's switches: each switch with NVUE is told for itself, by a commit that must be confirmed.
+"""Sets keys on the switches of a RoCE fabric: each switch with NVUE by itself, by a commit that must be confirmed.
 
-The commit is confirmed only after the switch itself was seen to have them so. Whoever dies before that: the switch
-rolls back by its own timer, beside our guard. The undo sets these keys back, or unsets them, as they were seen; it
+The commit is confirmed only after the switch itself was seen to have the new values. If we die before that, the switch
+rolls back by its own timer, beside our guard. The undo sets these keys back, or unsets them, as they were seen. It
 never applies an older revision, so that whatever somebody else committed meanwhile stays.
 
-What is told is a matter of how it is looked at (``Look``); here is that of adaptive routing.
-
-A guard's steps are commands; where one of them depends on what the last one brought about, it is a verb of one constant
-text for POSIX sh, in which values only ever arrive as positional parameters.
+A ``Look`` reads the keys of one sort of setting; the one here is of adaptive routing. A guard's steps are commands. A
+step that depends on the result of the one before is a verb of one constant text for POSIX sh, in which values only ever
+arrive as positional parameters.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,10 +26,10 @@ from fabric.tools import nvue
 from fabric.tools.nvue import Setting
 
 CONFIRM_MIN = 2
-"""A commit that nobody confirms is rolled back after so long (minutes; choice: the guard's usual lease is one)."""
+"""Minutes after which an unconfirmed commit is rolled back (choice: the guard's usual lease is one minute)."""
 
 COMMIT_S = 10.0
-"""What a switch takes for all of it, on average (seconds; choice). One follows the other, all under one lease."""
+"""Average time for all steps on one switch (seconds; choice). Switches follow each other, all under one lease."""
 
 LOOK_S = 30.0
 """Deadline of one question to a switch (seconds; choice: its daemon answers in one or two)."""
@@ -42,26 +40,26 @@ _TEXT = one_line("nvue.sh")
 
 @dataclass(frozen=True, slots=True)
 class SwitchKey:
-    """A *setting* of a switch as it is, called *what*; *explicit*: it is set, and not there by default."""
+    """A *setting* of a switch as it is now, called *what*; *explicit*: it was set, and is not the default."""
 
     what: str
     setting: Setting
     explicit: bool
     checks: tuple[Check, ...]
-    """How it is seen that it is so again."""
+    """The checks that show that the setting is back."""
 
     @property
     def back(self) -> str:
-        """How it is given back, by the word of the shell text."""
+        """The verb of the shell text that restores it."""
         return "set" if self.explicit else "unset"
 
 
 Look = Callable[[str, Context], Procedure[tuple[SwitchKey, ...]]]
-"""How the keys of a switch (its name) are looked at; raises Refused where they must not be altered."""
+"""Reads the keys of a switch (its name); raises Refused where they must not be altered."""
 
 
 def prepare_switches(change_id: str, context: Context, look: Look, *, on: bool) -> Procedure[Alterations]:
-    """One Alteration for each switch on which a key is otherwise; none when all are so already."""
+    """Return one Alteration for each switch with a key that is not *on* as wanted; none when all are."""
     found = []
     for name in _need_configurable(context):
         others = [one for one in (yield from look(name, context)) if one.setting.on != on]
@@ -73,7 +71,7 @@ def prepare_switches(change_id: str, context: Context, look: Look, *, on: bool) 
 
 
 def confirm_switches(alterations: Alterations, context: Context, look: Look, *, on: bool) -> Procedure[None]:
-    """Every switch that was altered says so, of every key."""
+    """Check that every key of every altered switch is as wanted; raises NotInForce."""
     for alteration in alterations:
         try:
             seen = yield from look(alteration.host, context)
@@ -85,7 +83,7 @@ def confirm_switches(alterations: Alterations, context: Context, look: Look, *, 
 
 
 def routing(name: str, context: Context, *, on: bool) -> Procedure[tuple[SwitchKey, ...]]:
-    """Whether a switch routes adaptively; Refused where to switch it *on* would change nothing."""
+    """Read whether a switch routes adaptively; Refused if switching it *on* would change nothing."""
     before = yield from _asked(name, context, nvue.show(), nvue.read)
     configured = yield from _asked(name, context, nvue.COMMANDS, nvue.read_commands)
     if on and not configured.interfaces:
@@ -98,7 +96,7 @@ def routing(name: str, context: Context, *, on: bool) -> Procedure[tuple[SwitchK
 
 
 def confirm_routing(alterations: Alterations, context: Context, *, on: bool) -> Procedure[None]:
-    """Every switch says so; with it on, every interface that is set to it as well."""
+    """Check that every switch is as wanted and, with it on, also every interface that is configured for it."""
     for alteration in alterations:
         name = alteration.host
         there = yield from _asked(name, context, nvue.show(), nvue.read)
@@ -112,12 +110,12 @@ def confirm_routing(alterations: Alterations, context: Context, *, on: bool) -> 
 
 
 def switches(context: Context) -> list[Switch]:
-    """Those that route: every leaf and spine."""
+    """Return the switches that route: every leaf and spine."""
     return [one for one in context.topology.switches.values() if one.tier in ("leaf", "spine")]
 
 
 def wrong_scope(context: Context, what: str) -> Iterator[Wrong]:
-    """Switches that the inventory does not say how to tell, for *what* they are to be told."""
+    """Yield a problem for switches whose login or management the inventory lacks; *what* is to be switched on them."""
     mute = [one.name for one in switches(context) if one.login is None or one.login.management is None]
     if mute or not switches(context):
         text = f"to switch {what} of a RoCE fabric {some(mute) if mute else 'its switches'} need "
@@ -125,7 +123,7 @@ def wrong_scope(context: Context, what: str) -> Iterator[Wrong]:
 
 
 def _need_configurable(context: Context) -> tuple[str, ...]:
-    """Every leaf and spine; Refused where one cannot be told, or must not be: half a fabric is no answer."""
+    """Return the names of every leaf and spine; Refused if one cannot or must not be altered: all or none."""
     routing = switches(context)
     mute = [one.name for one in routing if one.login is None or one.login.management != "nvue"]
     if mute or not routing:
@@ -150,14 +148,14 @@ def _need_time(count: int, context: Context) -> None:
 
 
 def _asked(name: str, context: Context, argv: Argv, read: Callable[..., T]) -> Procedure[T]:
-    """What a switch answers, as *read* understands it."""
+    """Ask a switch, and return its answer as *read* understands it."""
     answer = yield from context.look(name, argv, timeout_s=LOOK_S)
     with errors_naming(name):
         return read(*answer)
 
 
 def _need_clean(name: str, context: Context) -> Procedure[None]:
-    """A commit takes along whatever this account has set; that is somebody's work, not ours."""
+    """Raise Refused if this account has unapplied edits: our commit would carry somebody's work along."""
     lines = yield from _asked(name, context, nvue.PENDING, nvue.read_pending)
     if lines:
         raise Refused(
@@ -168,7 +166,7 @@ def _need_clean(name: str, context: Context) -> Procedure[None]:
 
 @contextmanager
 def errors_naming(name: str) -> Iterator[None]:
-    """Errors of the tool name the switch."""
+    """Put the switch's name in front of errors of the tool."""
     try:
         yield
     except ToolError as exc:
@@ -202,5 +200,5 @@ def _alteration(name: str, others: list[SwitchKey], change_id: str) -> Alteratio
 
 
 def shell(verb: str, path: tuple[str, ...], *words: str) -> Argv:
-    """Have a verb of ``sh/nvue.sh`` carried out, on a key below *path*."""
+    """Return a call of a verb of ``sh/nvue.sh`` for a key below *path*."""
     return ("sh", "-c", _TEXT, "fabric-nvue", verb, " ".join(path), *words)

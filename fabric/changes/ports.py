@@ -1,6 +1,6 @@
-"""
-From the name of a cable to the ports at both its ends: how they are looked at and reached, what they count, and how
-the state of one is read until it is up again.
+"""The ports at both ends of a cable, found by the cable's name: how they are reached, and what they count.
+
+Also reads the state of a port until it is up again.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ class CableEnd:
     """
     A cable and its ends; *upper* None: the switch cannot be looked at (no ``via``, or Ethernet).
 
-    *ends*: both as the fabric was seen, none where it was not; *fabric*: all that was seen.
+    *ends*: both ends as the fabric showed them, none where it was not looked at; *fabric*: all lines that it showed.
     """
 
     component: str
@@ -38,7 +38,7 @@ class CableEnd:
     fabric: tuple[PortLine, ...] = ()
 
     def devices_of(self, host: str) -> tuple[str, ...]:
-        """The RNICs of a host that lose traffic when something is done to it."""
+        """Return the RNICs of a host that lose traffic when the cable is changed."""
         lower = self.lower
         return (lower.device,) if isinstance(lower, AdapterEnd) and lower.host == host else ()
 
@@ -46,7 +46,9 @@ class CableEnd:
 def register(
     context: Context, host: str, device: str, name: str, indexes: mlxreg.Fields
 ) -> Procedure[tuple[mlxreg.Fields, mlxreg.Fields]]:
-    """The INDEX fields of a register that the host's mlxreg knows, and all fields. Raises ToolError as ``look``."""
+    """
+    Return the INDEX fields of a register that the host's mlxreg knows, and all fields. Raises ToolError as ``look``.
+    """
     while True:
         try:
             return indexes, mlxreg.read(*(yield from context.look(host, mlxreg.get(device, name, indexes))))
@@ -59,7 +61,7 @@ def register(
 
 def cable_of(component: str, context: Context) -> Procedure[CableEnd]:
     """
-    The cable called *component*: ``gpu001/mlx5_0`` or ``su0-leaf3--spine02`` (``#1`` the second parallel one).
+    Find the cable called *component*: ``gpu001/mlx5_0`` or ``su0-leaf3--spine02`` (``#1`` the second parallel one).
 
     Raises Refused when it is not there, down, or not to be told from others; ToolError when a tool cannot be read.
     """
@@ -69,14 +71,14 @@ def cable_of(component: str, context: Context) -> Procedure[CableEnd]:
 
 
 def fabric_ports(context: Context) -> Procedure[tuple[PortLine, ...]]:
-    """Every port of the fabric as ``via`` sees it; Refused when there is no ``via``."""
+    """Return every port of the fabric as ``via`` sees it; Refused when there is no ``via``."""
     via = context.need_via()
     argv = infiniband.all_ports(through=context.in_band())
     return infiniband.read_ports(*(yield from context.look(via, argv, timeout_s=FABRIC_S)))
 
 
 def adapter_end(component: str, context: Context) -> AdapterEnd:
-    """The RNIC's own end of its cable."""
+    """Return the RNIC's own end of its cable."""
     name, device = Part.of(component).place
     return AdapterEnd(name, device, context.topology.hosts[name].platform.rnic_by_device[device].port)
 
@@ -86,7 +88,7 @@ GONE = "gone"
 
 
 def port_states(host: str, ports: Sequence[Port], *, timeout_s: float = ASK_S) -> Procedure[dict[Port, str]]:
-    """The state of each RNIC port of a host, by one ``cat``; where some are not there each is asked for by itself."""
+    """Read the state of each RNIC port of a host by one ``cat``; if some are missing, read each port by itself."""
     answer = yield from plainly(host, sysfs.states(list(ports)), timeout_s=timeout_s)
     states = sysfs.read_states(*answer)
     if len(states) == len(ports):
@@ -98,12 +100,12 @@ def port_states(host: str, ports: Sequence[Port], *, timeout_s: float = ASK_S) -
 
 
 def node_guid(end: AdapterEnd) -> Procedure[int]:
-    """The GUID of an RNIC, from its own host."""
+    """Read the GUID of an RNIC on its own host."""
     return sysfs.read_node_guid(*(yield from plainly(end.host, sysfs.node_guid(end.device))))
 
 
 def line_of(fabric: Iterable[PortLine], guid: int, port: int) -> PortLine | None:
-    """An adapter's line: it is listed with its port's GUID, which is the node's or the node's plus the port."""
+    """Return an adapter's line, which has the port's GUID: the node's own, or the node's plus the port number."""
     found = {line.end.guid: line for line in fabric if line.end.port == port}
     return found.get(guid) or found.get(guid + port)
 
@@ -145,7 +147,7 @@ def _switch_cable(component: str, context: Context) -> Procedure[CableEnd]:
 
 
 def _switch_guid(name: str, fabric: tuple[PortLine, ...]) -> int:
-    """The one switch of this name, or with this GUID (``0x...``)."""
+    """Return the GUID of the one switch with this name, or with this GUID (``0x...``)."""
     switches = infiniband.switches(fabric)
     known = {line.end.guid: switch_name(line.end.description) for line in fabric if line.end.guid in switches}
     found = [guid for guid, called in known.items() if name in (called, f"0x{guid:016x}")]
@@ -160,10 +162,10 @@ def _switch_guid(name: str, fabric: tuple[PortLine, ...]) -> int:
 
 def link_counters(end: End, context: Context, *, bit_errors: bool) -> Procedure[dict[str, float]]:
     """
-    How often a link went down or recovered, as its receiver counts it, since ever.
+    Return how often a link went down or recovered, as its receiver has counted in all.
 
-    With *bit_errors* an RNIC is asked for errors before and after forward error correction too; a switch tells what it
-    can in any case.
+    With *bit_errors* an RNIC is also asked for errors before and after forward error correction; a switch always
+    reports all it can.
     """
     if isinstance(end, SwitchEnd):
         return (yield from _switch_counters(end, context))
@@ -176,7 +178,7 @@ def link_counters(end: End, context: Context, *, bit_errors: bool) -> Procedure[
 
 
 def _switch_counters(end: SwitchEnd, context: Context) -> Procedure[dict[str, float]]:
-    """Extended counters, which are wide; where they lack the errors, the short ones."""
+    """Read a switch's extended counters, which are wide; if they lack the errors, the short ones."""
     via = context.need_via()
     for extended in (True, False):
         argv = infiniband.counters(end.lid, end.port, extended=extended, through=context.in_band())
@@ -189,7 +191,7 @@ def _switch_counters(end: SwitchEnd, context: Context) -> Procedure[dict[str, fl
 
 def end_to_close(cable: CableEnd, context: Context) -> Procedure[SwitchEnd]:
     """
-    The switch end that can be closed and opened again from ``via``: of two the one nearer to it.
+    Return the switch end that can be closed and opened again from ``via``: of two ends the nearer one.
 
     Raises Refused when none can be reached without the cable itself: closing it could not be undone.
     """
@@ -210,9 +212,9 @@ def end_to_close(cable: CableEnd, context: Context) -> Procedure[SwitchEnd]:
 
 def refuse_our_way(cable: CableEnd, context: Context) -> Procedure[None]:
     """
-    Raise Refused when this is the first cable on the way of in-band tools on ``via``, whatever is done to it and where.
+    Raise Refused when this is the first cable on the way of in-band tools on ``via``, whatever the change and its end.
 
-    Whatever makes it worse may take it down, and then nothing that was done through it can be undone.
+    Anything that makes the cable worse may take it down, and then nothing done through it can be undone.
     """
     via = context.settings.via
     if via is None or not cable.ends:
@@ -226,9 +228,9 @@ def refuse_our_way(cable: CableEnd, context: Context) -> Procedure[None]:
 
 def distances(fabric: Iterable[PortLine], start: int, *, without: CableEnd) -> dict[int, int]:
     """
-    How many cables away each node is from the one with GUID *start*, when a cable is gone.
+    Return how many cables away each node is from the one with GUID *start*, when a cable is gone.
 
-    An adapter is no way through: each of its ports has a GUID, and so is a node, of its own.
+    An adapter is no way through: each of its ports has its own GUID, and so counts as a node of its own.
     """
     gone = {(end.guid, end.port) for end in without.ends}
     beside = gathered(
@@ -237,7 +239,7 @@ def distances(fabric: Iterable[PortLine], start: int, *, without: CableEnd) -> d
         if line.peer is not None and line.state.active and (line.end.guid, line.end.port) not in gone
     )
     found, reached = {start: 0}, [start]
-    for guid in reached:  # which grows meanwhile
+    for guid in reached:  # the list grows meanwhile
         for other in beside.get(guid, ()):
             if other not in found:
                 found[other] = found[guid] + 1
@@ -246,7 +248,7 @@ def distances(fabric: Iterable[PortLine], start: int, *, without: CableEnd) -> d
 
 
 def _start(via: str, fabric: tuple[PortLine, ...], context: Context) -> Procedure[int]:
-    """The port that in-band tools on *via* use, as the fabric lists it."""
+    """Return the GUID of the port that in-band tools on *via* use, as the fabric lists it."""
     device, number = context.via_port()
     guid = yield from node_guid(AdapterEnd(via, device, number))
     line = line_of(fabric, guid, number)
@@ -262,7 +264,7 @@ POLL_S = 0.5
 
 def seen_end(end: End, context: Context) -> Procedure[PortState]:
     """
-    An end as ``via`` (a switch's) or its own host's kernel (an RNIC's) sees it.
+    Read an end as ``via`` (for a switch) or its own host's kernel (for an RNIC) sees it.
 
     Raises ToolError when it cannot be read, Refused when there is no ``via``.
     """

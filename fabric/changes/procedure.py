@@ -1,8 +1,7 @@
-"""
-Steps that take time, written one after the other: a generator that asks for commands and is sent their answers.
+"""Procedures: steps that take time, written as generators that yield commands and are sent the answers.
 
-Whoever runs a procedure (a Conductor over an executor, a test) carries out each step it yields and sends back what came
-of it: for a Command the CommandResult (or throws the ExecutorError in), for a Pause the time in seconds.
+Whoever runs a procedure (a Conductor over an executor, a test) carries out each step that it yields and sends back the
+result: for a Command the CommandResult (or the ExecutorError is thrown in), for a Pause the time in seconds.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ ASK_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Wait until *until_s* of the executor's clock, or until told to stop; the time comes back."""
+    """Wait until *until_s* of the executor's clock, or until told to stop; the time is sent back."""
 
     until_s: float
 
@@ -38,19 +37,19 @@ Procedure = Generator[Step, Any, T]
 
 
 def ask(host: str, argv: Argv, *, timeout_s: float = ASK_S, output_cap_bytes: int = MIB) -> Procedure[CommandResult]:
-    """Run one command; a non-zero exit is an answer. Raises ExecutorError when there is none."""
+    """Run one command and return its result, whatever the exit status. Raises ExecutorError when there is none."""
     answer = yield Command(host, argv, timeout_s, output_cap_bytes=output_cap_bytes)
     assert isinstance(answer, CommandResult)
     return answer
 
 
 Text = tuple[str, str, int]
-"""What a tool's reader takes: stdout, stderr, exit status."""
+"""The arguments of a tool's reader: stdout, stderr, exit status."""
 
 
 def plainly(host: str, argv: Argv, *, timeout_s: float = ASK_S) -> Procedure[Text]:
     """
-    Run a command that only reads, as whoever we are.
+    Run a command that only reads, without becoming root.
 
     Raises ToolError when its output was cut, ExecutorError when there is none.
     """
@@ -61,20 +60,20 @@ def plainly(host: str, argv: Argv, *, timeout_s: float = ASK_S) -> Procedure[Tex
 
 
 def pause(until_s: float) -> Procedure[float]:
-    """Wait; returns the time at which it went on."""
+    """Wait; return the time at which the pause ended."""
     now_s = yield Pause(until_s)
     assert isinstance(now_s, float)
     return now_s
 
 
 def pause_for(seconds: float) -> Procedure[float]:
-    """Wait so long from now."""
+    """Wait for *seconds* from now."""
     now_s = yield from pause(0.0)
     return (yield from pause(now_s + seconds))
 
 
 def whole_pause(until_s: float, *, unless: Callable[[], bool]) -> Procedure[float]:
-    """Wait to the end, also when everybody who pauses is woken; only *unless* ends it early."""
+    """Wait to the end even when all pauses are woken; only *unless* ends it early."""
     now_s = yield from pause(until_s)
     while now_s < until_s and not unless():
         now_s = yield from pause(until_s)
@@ -83,10 +82,10 @@ def whole_pause(until_s: float, *, unless: Callable[[], bool]) -> Procedure[floa
 
 def awaited(look: Callable[[], Procedure[str]], *, until_s: float, pause_s: float) -> Procedure[tuple[str, float]]:
     """
-    Look again and again until there is nothing wrong; what was wrong last when it is *until_s*, else empty, and when
-    the last look began.
+    Call *look* until nothing is wrong, or until *until_s*.
 
-    While routes change a question may well be lost, so an error is an answer like "not yet".
+    Returns what was wrong last (else empty), and when the last look began. While routes change a question may well be
+    lost, so an error counts as "not yet".
     """
     now_s = yield from pause(0.0)
     while True:
@@ -102,7 +101,7 @@ def awaited(look: Callable[[], Procedure[str]], *, until_s: float, pause_s: floa
 def driven(
     steps: Procedure[T], waiting: Callable[[float], Procedure[float]], *, until: Callable[[], bool] = lambda: False
 ) -> Procedure[T | None]:
-    """The same steps, with *waiting* in place of every pause; None when *until* says in between that it is enough."""
+    """Run *steps* with *waiting* in place of every pause; return None when *until* becomes true between two steps."""
     answer: Any = None
     error: ExecutorError | None = None
     while not until():
@@ -131,7 +130,7 @@ class _Task:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """A procedure that has got no answer since *since_s*, when it asked *command*; what it asked later was lost too."""
+    """A procedure without an answer since *since_s*, when it asked *command*; later questions were lost, too."""
 
     procedure: Procedure[None]
     command: Command
@@ -140,9 +139,9 @@ class Silence:
 
 class Conductor:
     """
-    One for a run. What it is told (``take``, ``fire``, ``wake``) moves the procedures on.
+    Carries out procedures over one executor; ``take``, ``fire`` and ``wake`` advance them.
 
-    An error that a procedure raises reaches whoever moved it; the others can be moved on.
+    An error that a procedure raises reaches the caller that advanced it; the other procedures can go on.
     """
 
     def __init__(self, executor: Executor) -> None:
@@ -157,27 +156,29 @@ class Conductor:
 
     @property
     def busy(self) -> bool:
-        """Some procedure has not ended."""
+        """Whether some procedure has not ended."""
         return self.at_work > 0
 
     @property
     def next_s(self) -> float:
-        """When the next pause ends; infinite when none is on."""
+        """When the next pause ends; infinite when there is none."""
         return min((task.pause_until_s for task in self._pausing), default=inf)
 
     @property
     def silences(self) -> tuple[Silence, ...]:
-        """Procedures that wait for an answer, or had none to what they asked last."""
+        """The procedures that wait for an answer, or got none to their last question."""
         tasks = [*self._asked.values(), *self._pausing]
         return tuple(task.silence for task in tasks if task.silence is not None)
 
     def asked(self, ticket: Ticket) -> tuple[Procedure[None], Command] | None:
-        """The procedure that a command under way belongs to, and that command; None for somebody else's."""
+        """Return the procedure that asked a running command, and the command; None for a ticket of somebody else."""
         task = self._asked.get(ticket)
         return None if task is None or task.asked is None else (task.procedure, task.asked)
 
     def give_up(self, procedure: Procedure[None], error: ExecutorError) -> None:
-        """Do not wait for the answer to what a procedure asked: it gets *error*; nothing when it asks nothing now."""
+        """
+        Cancel the command that a procedure waits for and throw *error* into it; do nothing when it waits for none.
+        """
         for ticket, task in list(self._asked.items()):
             if task.procedure is procedure:
                 del self._asked[ticket]
@@ -185,7 +186,7 @@ class Conductor:
                 self._throw(task, error)
 
     def drop(self) -> None:
-        """End every procedure where it is, and what it asked."""
+        """End every procedure where it is, and cancel what it asked."""
         tasks = [*self._asked.values(), *self._pausing]
         for ticket in self._asked:
             self._executor.cancel(ticket)
@@ -199,7 +200,7 @@ class Conductor:
         self._send(_Task(procedure), None)
 
     def take(self, happening: Happening) -> bool:
-        """Move on by one happening; False when it belongs to somebody else."""
+        """Advance by one happening; return False when it belongs to somebody else."""
         if isinstance(happening, Ready):
             return happening.ticket in self._asked
         task = self._asked.pop(happening.ticket, None)
@@ -213,13 +214,13 @@ class Conductor:
         return True
 
     def fire(self) -> None:
-        """Move on whose pause is over."""
+        """Resume the procedures whose pause is over."""
         now_s = self._executor.now()
         for task in [one for one in self._pausing if one.pause_until_s <= now_s]:
             self._resume(task)
 
     def wake(self) -> None:
-        """End every pause now: those who pause were told something, and look up."""
+        """End every pause now, so that procedures see what they were signalled."""
         for task in list(self._pausing):
             self._resume(task)
 
@@ -234,7 +235,7 @@ class Conductor:
         self._move(task, lambda: task.procedure.throw(error))
 
     def _move(self, task: _Task, on: Callable[[], Step]) -> None:
-        """Let a procedure go on, and do what it asks for next."""
+        """Resume a procedure, and carry out its next step."""
         try:
             step = on()
         except StopIteration:
@@ -253,7 +254,7 @@ _LOOK_UP_S = 60.0
 
 
 def carry_out(procedures: Iterable[Procedure[None]], executor: Executor, *, most: int | None = None) -> None:
-    """Run all of them, at *most* so many at once; each ends by itself, because each of its steps has a limit."""
+    """Run all procedures, at most *most* at once; each ends by itself, because each of its steps has a limit."""
     conductor, left = Conductor(executor), iter(procedures)
     while True:
         begun = list(islice(left, None if most is None else most - conductor.at_work))

@@ -1,12 +1,11 @@
-"""
-Guard rails: what is looked at on the hosts before anything is altered, and what may be altered at the same time.
+"""Guard rails: checks on the hosts before anything is altered, and limits on what is altered at the same time.
 
-That a closed switch port can be opened again in-band is looked at where the port is chosen (fabric.changes.ports); that
-the session itself does not go through what is closed, by the guard on the target.
+Two checks are elsewhere: fabric.changes.ports makes sure that a closed switch port can be opened again in-band, and the
+guard on the target that its caller's session does not go through what is closed.
 
-Each change is looked at on its own, and alone each may be fine. Looks run side by side, and things take longer than
-planned. So a change is held against the others twice: when it is looked at, against what is planned for the same time,
-and when it is about to be made, against what is live then.
+Changes that are fine alone may be too much together. Looks run side by side, and things take longer than planned. So a
+change is compared with the others twice: when it is looked at, with those planned for the same time, and when it is
+about to be made, with those that are live then.
 """
 
 import re
@@ -43,10 +42,10 @@ def check_rails(
     ours_run: bool = False,
 ) -> Procedure[frozenset[str] | None]:
     """
-    Nothing that must not be touched is touched, nobody works on the hosts, and none loses its last path.
+    Check that nothing forbidden is touched, nobody works on the hosts, and no host loses its last path.
 
-    With *ours_run* our own probes may be on the GPUs. Returns the other RNICs of its host that are active, None where
-    it needs none. Raises Refused with the word that would allow it, where one does. What cannot be looked at is
+    With *ours_run* our own probes may be on the GPUs. Returns the other RNICs of the host that are active, None where
+    it needs none. Raises Refused, with the word that would allow the change if there is one. What cannot be checked is
     refused.
     """
     if not alterations:
@@ -62,7 +61,7 @@ def check_rails(
 
 
 def managed(change: Change, alterations: Alterations, settings: ChangeSettings) -> str | None:
-    """The first name of ``management`` that a change touches, None when it touches none of them."""
+    """Return the first name under ``management`` that a change touches, None when it touches none."""
     part = change.part
     names = {change.component, part.host, *change.switches, *((part.item,) if part.item else ())}
     if change.scope != "fabric":
@@ -70,17 +69,17 @@ def managed(change: Change, alterations: Alterations, settings: ChangeSettings) 
     for alteration in alterations:
         names |= {f"{alteration.host}/{device}" for device in alteration.devices}
         names |= {argv[4] for argv in alteration.apply if argv[1:4] == ("link", "set", "dev")}
-    if part.link_ends:  # whichever end is named first
+    if part.link_ends:  # a cable may be named from either end
         names |= {"--".join(ends) for ends in permutations(part.link_ends)}
     folded = {name.casefold() for name in names}
     return next((name for name in settings.management if name.casefold() in folded), None)
 
 
 def _need_idle(host: str, *, amd: bool, ours_run: bool) -> Procedure[None]:
-    """No process on its GPUs, and no job of the batch system; a tool that is not there has nothing to say."""
+    """Raise Refused if its GPUs run processes or the batch system runs jobs there; a missing tool reports nothing."""
     on_gpus = _on_amd_gpus if amd else _on_gpus
     found = yield from on_gpus(host, but_ours=ours_run)
-    if found and ours_run:  # one of ours that ends just now has lost its name already: who works stays
+    if found and ours_run:  # one of our processes loses its name while it ends: keep only those seen twice
         found &= yield from on_gpus(host, but_ours=True)
     if found:
         raise Refused(f"{host}: its GPUs are in use (processes {', '.join(sorted(found)[:8])})", allow=BUSY)
@@ -91,7 +90,7 @@ def _need_idle(host: str, *, amd: bool, ours_run: bool) -> Procedure[None]:
 
 
 def _on_gpus(host: str, *, but_ours: bool) -> Procedure[set[str]]:
-    """The processes on its GPUs; *but_ours*: without those that are called as the probes' programs are."""
+    """Return the processes on its GPUs; *but_ours* leaves out those named like the probes' programs."""
     asked = "pid,process_name" if but_ours else "pid"
     smi = ("nvidia-smi", f"--query-compute-apps={asked}", "--format=csv,noheader")
     rows = [line.partition(",") for line in (yield from _printed_lines(host, smi, "its GPUs are in use"))]
@@ -99,14 +98,14 @@ def _on_gpus(host: str, *, but_ours: bool) -> Procedure[set[str]]:
 
 
 def _on_amd_gpus(host: str, *, but_ours: bool) -> Procedure[set[str]]:
-    """The same by rocm-smi: a line ``PID4711,"python3, 1, 0, 0, 0"`` each."""
+    """Return the processes on AMD GPUs by rocm-smi, which prints lines such as ``PID4711,"python3, 1, 0, 0, 0"``."""
     lines = yield from _printed_lines(host, ("rocm-smi", "--showpids", "--csv"), "its GPUs are in use")
     found = (_AMD_PROCESS.match(line) for line in lines)
     return {one["pid"] for one in found if one and not (but_ours and OURS.search(one["name"]))}
 
 
 def _printed_lines(host: str, argv: Argv, what: str) -> Procedure[list[str]]:
-    """The lines that a tool prints, none where it is not there; Refused when it cannot tell whether *what*."""
+    """Return the lines that a tool prints, none if it is missing; Refused if it cannot tell whether *what* is so."""
     stdout, stderr, status = yield from plainly(host, argv)
     if status in (0, _NOT_FOUND) or "No devices were found" in stdout:
         return stdout.splitlines() if status == 0 else []
@@ -114,7 +113,7 @@ def _printed_lines(host: str, argv: Argv, what: str) -> Procedure[list[str]]:
 
 
 def _other_paths(change: Change, context: Context) -> Procedure[frozenset[str]]:
-    """The other RNICs of the host that are Active; Refused when there is none."""
+    """Return the other RNICs of the host that are Active; Refused when there is none."""
     name = change.part.host
     rnics = context.topology.hosts[name].platform.rnics
     others = [(rnic.device, rnic.port) for rnic in rnics if rnic.device != change.part.item]
@@ -130,7 +129,7 @@ ALLOW = "blast_radius"
 
 HANDOVER_S = 90.0
 """
-A change waits so long for one that should be over and is not taken back yet (seconds; choice).
+How long a change waits for one that should be over and is not taken back yet (seconds; choice).
 
 An undo and the training of a link take some seconds, a subnet manager's new routes up to 80.
 """
@@ -141,7 +140,7 @@ _NEVER = "nothing allows it"
 def blast_problems(
     changes: Sequence[Change], topology: Topology, settings: ChangeSettings, allow: Collection[str]
 ) -> list[str]:
-    """Everything that is too much, in words; each says what would allow it, or that nothing does."""
+    """Return everything that is too much, in words; each text says what would allow it, or that nothing does."""
     context = Context(topology, settings)
     found = list(_single(changes, context))
     for together in at_once(changes):
@@ -150,7 +149,7 @@ def blast_problems(
 
 
 def _together(together: tuple[Change, ...], context: Context, allow: Collection[str]) -> Iterator[str]:
-    """What is too much of changes that are in force at the same time."""
+    """Yield what is too much among changes that are in force at the same time."""
     yield from _pairs(together)
     yield from _same_keys(together, context)
     yield from _commits(together, context)
@@ -165,13 +164,13 @@ def _unless(word: str) -> str:
 
 
 def span_s(change: Change) -> tuple[float, float]:
-    """From when until when a change may be in force, seconds after the phase's first probe; a flap's whole span."""
+    """Return when a change may be in force, seconds after the phase's first probe; for a flap its whole span."""
     at_s, lasts_s = change.when.at_s, inf if change.lasts_s is None else change.lasts_s
     return (-inf, lasts_s) if at_s is None else (at_s, at_s + lasts_s)
 
 
 def at_once(changes: Sequence[Change]) -> Iterator[tuple[Change, ...]]:
-    """Every set of changes that are in force together: those at the moment at which each one begins."""
+    """Yield every set of changes that are in force together, as of the moment at which each one begins."""
     spans = [(change, *span_s(change)) for change in changes]
     sets = dict.fromkeys((change.phase, begin_s) for change, begin_s, _ in spans)
     for phase, now_s in sets:
@@ -179,7 +178,7 @@ def at_once(changes: Sequence[Change]) -> Iterator[tuple[Change, ...]]:
 
 
 def _single(changes: Sequence[Change], context: Context) -> Iterator[str]:
-    """What no other change makes better or worse."""
+    """Yield problems of single changes, whatever the others are."""
     for change in changes:
         kind, name = kind_of(change), managed(change, (), context.settings)
         if name is not None:
@@ -191,7 +190,7 @@ def _single(changes: Sequence[Change], context: Context) -> Iterator[str]:
 
 
 def _pairs(together: tuple[Change, ...]) -> Iterator[str]:
-    """Two changes of one cable or setting: neither could tell what it found from what the other one did."""
+    """Yield pairs of changes of one cable or setting, whose effects could not be told apart."""
     seen: dict[object, Change] = {}
     for change in together:
         key = (change.scope, change.kind if change.scope != "port" else "", _cable(change))
@@ -201,7 +200,7 @@ def _pairs(together: tuple[Change, ...]) -> Iterator[str]:
 
 
 def _same_keys(together: tuple[Change, ...], context: Context) -> Iterator[str]:
-    """Two changes that give one key of the subnet managers' file a value: the undo of one would undo the other."""
+    """Yield pairs of changes that set one key of the subnet managers' file: the undo of one would undo the other."""
     seen: dict[str, Change] = {}
     for change in together:
         for key in kind_of(change).sets(context):
@@ -211,7 +210,7 @@ def _same_keys(together: tuple[Change, ...], context: Context) -> Iterator[str]:
 
 
 def _commits(together: tuple[Change, ...], context: Context) -> Iterator[str]:
-    """Two changes that switches commit: the commit of one would carry the other along, and keep or undo it."""
+    """Yield pairs of changes that switches commit: the commit of one would carry along the other."""
     committed = [change for change in together if kind_of(change).commits(context)]
     for change in committed[1:]:
         first = committed[0].change_id
@@ -219,16 +218,16 @@ def _commits(together: tuple[Change, ...], context: Context) -> Iterator[str]:
 
 
 def _cable(change: Change) -> tuple[object, ...]:
-    """The same for both ways to write a cable: ``a--b``, ``b--a#0``."""
+    """Return a key that is equal for both ways to write a cable: ``a--b``, ``b--a#0``."""
     return (*sorted(change.part.link_ends or (change.component,)), change.part.number)
 
 
 def _counted(together: tuple[Change, ...], context: Context) -> Iterator[str]:
     """
-    The four numbers of the blast radius.
+    Yield which of the four numbers of the blast radius are exceeded.
 
-    What is counted are faults: how the fabric routes is said by its scope, not by a number. At least one link may
-    always be altered, however few there are.
+    Only faults count: routing changes are limited by their scope, not by a number. At least one link may always be
+    altered, however few there are.
     """
     most = context.settings.blast_radius
     faults = [change for change in together if change.is_fault]
@@ -251,13 +250,13 @@ def _counted(together: tuple[Change, ...], context: Context) -> Iterator[str]:
 
 
 def _altered(together: Iterable[Change]) -> dict[str, list[str]]:
-    """The RNICs of each host that faults alter."""
+    """Return the RNICs of each host that faults alter."""
     parts = (change.part for change in together if change.is_fault)
     return gathered((part.host, part.item) for part in parts if part.item)
 
 
 def _cut_off(together: tuple[Change, ...], topology: Topology) -> Iterator[str]:
-    """Hosts of whose RNICs every one that has a cable is altered at the same time."""
+    """Yield hosts whose cabled RNICs would all be altered at the same time."""
     for name, devices in _altered(together).items():
         host = topology.hosts[name]
         cabled = {rnic.device for rnic in host.platform.rnics if host.leaf(rnic.rail)}
@@ -276,9 +275,9 @@ class Concurrency:
 
     def join(self, change: Change, other_paths: frozenset[str] | None) -> None:
         """
-        A look has found nothing against it. *other_paths*: RNICs of its host seen active; None: it needs none.
+        Add a change that was looked at. *other_paths*: RNICs of its host seen active; None: it needs none.
 
-        Raises Refused for what is too much together with those that joined before.
+        Raises Refused if it is too much together with those added before.
         """
         planned = (*self._planned.values(), change)
         for together in at_once(planned):
@@ -289,7 +288,7 @@ class Concurrency:
         self._planned[change.change_id] = change
 
     def begin(self, change: Change, other_paths: frozenset[str] | None) -> str:
-        """It is about to be made; returns what is wrong with that now, empty when it counts as live from here on."""
+        """Mark a change as live just before it is made; return what forbids it now, empty when it is live."""
         live = tuple(one for one in self._live.values() if one is not change)
         wrong = self._wrong((*live, change), change, other_paths)
         if wrong:
@@ -298,7 +297,7 @@ class Concurrency:
         return ""
 
     def leave(self, change: Change) -> None:
-        """It was refused, or nothing of it is left."""
+        """Remove a change that was refused or of which nothing is left."""
         self._planned.pop(change.change_id, None)
         self._live.pop(change.change_id, None)
 

@@ -1,9 +1,8 @@
-"""
-Taking back what a run left behind, from its journal or from what the guards on a host say; and ports isolated by UFM.
+"""Takes back what a run left behind, by its journal or by the guards on a host; also ports that UFM isolated.
 
-UFM may put a port with many bit errors, or one that flaps, on a list of unhealthy ports; it stays isolated when the
-fault is gone. So the list is read before a change, written into the journal, and read again after it: what is new on
-it and is an end of the changed cable is returned. Other ports are none of our business, nor is what a person listed.
+UFM may put a port with many bit errors, or one that flaps, on a list of unhealthy ports, where it stays isolated when
+the fault is gone. So the list is read before a change, written into the journal, and read again afterwards. A new entry
+that is an end of the changed cable is taken off. Other ports, and those that a person listed, are left alone.
 """
 
 import json
@@ -24,7 +23,7 @@ from fabric.model.text import cut
 from fabric.tools import management
 
 BY_HAND = "manual"
-"""In UFM's condition of a port that a person has listed."""
+"""Word in UFM's condition of a port that a person has listed."""
 
 
 class StillIsolated(ChangeError):
@@ -34,9 +33,9 @@ class StillIsolated(ChangeError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unhealthy(management.UfmAccess):
     """
-    UFM's list as it was before a change, and how it is asked: *before*, the ports on it as ``<guid>_<number>``.
+    Access to UFM and its list before a change: *before* has the ports on it as ``<guid>_<number>``.
 
-    *ends* are those of the changed cable, in the same words: a cable that is isolated cannot be found any more.
+    *ends* are those of the changed cable, in the same form: a cable that is isolated cannot be found any more.
     """
 
     ends: tuple[str, ...]
@@ -44,7 +43,7 @@ class Unhealthy(management.UfmAccess):
 
 
 def list_before(change: Change, context: Context) -> Procedure[Unhealthy | None]:
-    """What is on UFM's list now; None where no UFM is asked or no cable of its fabric is changed."""
+    """Read UFM's list; None where UFM is not used or no cable of its fabric is changed."""
     ufm = management.UfmAccess.of(context.settings)
     if ufm is None or change.scope != "port":
         return None
@@ -61,9 +60,9 @@ def give_back(
     list_was: Unhealthy, *, tries: int = REVERT_TRIES, pause_s: float = REVERT_PAUSE_S
 ) -> Procedure[tuple[tuple[str, ...], str]]:
     """
-    Take the ends of the cable off the list that are on it now and were not before.
+    Take ends of the cable off the list that are on it now and were not before.
 
-    Returns those, and what is wrong, empty when nothing is. It is tried as often as any undo.
+    Returns those ends, and what is wrong, empty when nothing is. It is tried as often as any undo.
     """
     trouble = ""
     for number in range(tries):
@@ -90,7 +89,7 @@ def _given_back(list_was: Unhealthy) -> Procedure[tuple[str, ...]]:
 
 
 def isolated_by_hand(list_was: Unhealthy) -> str:
-    """What a person would run, and where, to take the ends of the cable off the list."""
+    """Return what a person would run, and where, to take the ends of the cable off the list."""
     ends = tuple(end for end in list_was.ends if end not in list_was.before)
     return f"by hand: on {list_was.via}: {join(management.put_healthy(list_was, ends or list_was.ends))}"
 
@@ -110,10 +109,10 @@ _ALTERATION, _UNHEALTHY = TypeAdapter(Alteration), TypeAdapter(Unhealthy)
 TRIES = 3
 
 Report = Callable[[str, str, bool], None]
-"""Is told the host, in words what became of one alteration there, and whether it is certain that nothing is left."""
+"""Is called with the host, the outcome of one alteration in words, and whether certainly nothing is left of it."""
 
 MOST_WORDS = 100
-"""A prior state of more characters is cut (choice: a line on a terminal)."""
+"""Most characters of a prior state; more are cut (choice: a line on a terminal)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ class Intent:
 
 
 def intent_fields(kind: str, guarded: Sequence[Guarded], list_was: Unhealthy | None) -> dict[str, Any]:
-    """The fields of an ``intent`` entry that say it."""
+    """Return the fields of an ``intent`` entry."""
     guard = guarded[0].guard if guarded else Guard()
     return {
         "kind": kind,
@@ -138,7 +137,7 @@ def intent_fields(kind: str, guarded: Sequence[Guarded], list_was: Unhealthy | N
 
 
 def intent_of(entry: Mapping[str, Any]) -> Intent:
-    """What ``intent_fields`` wrote; KeyError, TypeError or ValueError if it is something else."""
+    """Read the fields that ``intent_fields`` wrote; KeyError, TypeError or ValueError for anything else."""
     guard = Guard(entry["directory"], sudo=entry["sudo"])
     found = [Guarded(guard, one["guard_id"], _ALTERATION.validate_python(one)) for one in entry["alterations"]]
     listed = entry.get("unhealthy")
@@ -147,24 +146,24 @@ def intent_of(entry: Mapping[str, Any]) -> Intent:
 
 
 def recorded_undo(entry: Mapping[str, Any]) -> str:
-    """The undo commands that an entry holds which is not as this version writes it, as far as there are any."""
+    """Return the undo commands of an entry that this version cannot read in full, as far as there are any."""
     undos = [json.dumps(one.get("undo")) for one in entry.get("alterations", ()) if isinstance(one, Mapping)]
     return "; ".join(undos) or "none that can be read"
 
 
 def take_back(one: Guarded, report: Report) -> Procedure[None]:
-    """Let the guard undo it, or undo it without one where there is none any more; reads back in either case."""
+    """Have the guard undo an alteration, or undo it without one if the guard is gone; reads back in either case."""
     outcome, certain = yield from revert(one, tries=TRIES, pause_s=0.0)
     report(one.alteration.host, f"{in_words(one.alteration.prior)}: {outcome}", certain)
 
 
 def in_words(prior: str) -> str:
-    """What was seen before a change, cut to one line."""
+    """Cut what was seen before a change to one line."""
     return cut(prior, MOST_WORDS)
 
 
 def take_off_list(list_was: Unhealthy, report: Report) -> Procedure[None]:
-    """Return the ports that our own fault has put on UFM's list; says nothing where there are none."""
+    """Return the ports that our own fault has put on UFM's list; reports nothing where there are none."""
     ours, trouble = yield from give_back(list_was, tries=TRIES, pause_s=0.0)
     if trouble:
         report(list_was.via, f"ports of {', '.join(list_was.ends)} may be isolated still: {trouble}", False)
@@ -173,7 +172,7 @@ def take_off_list(list_was: Unhealthy, report: Report) -> Procedure[None]:
 
 
 def take_back_all(host: str, guard: Guard, report: Report) -> Procedure[None]:
-    """Let every guard of a host undo what it holds, whoever armed it."""
+    """Have every guard of a host undo what it holds, whoever armed it."""
     try:
         answer = yield from ask(host, guard.list())
         listed = guard.read_list(answer)

@@ -1,7 +1,6 @@
-"""
-How RNICs send again what was lost on the way (RoCE): from the lost packet on, or the lost packets alone.
+"""How RNICs resend what was lost on the way (RoCE): everything from the lost packet on, or only the lost packets.
 
-It is a field of the register ROCE_ACCL, as is adaptive routing of RNICs: how connections made from then on send.
+This is a field of the register ROCE_ACCL, as is adaptive routing of RNICs; it decides how new connections send.
 """
 
 from collections.abc import Iterator
@@ -26,11 +25,11 @@ SELECTS = {
     ADAPTIVE_TIMERS: "roce_adp_retrans_field_select",
     SHORT_TIMEOUTS: "min_ack_timeout_limit_disabled_field_select",
 }
-"""Of each field the one that reads 1 where it may be chosen, and is written 1 for it to be taken (mstflint's adb)."""
+"""For each field the one that reads 1 where it may be chosen, and is written 1 to apply it (mstflint's adb)."""
 
 
 def look_at_register(name: str, rnic: Rnic, wanted: Values, context: Context) -> Procedure[Shown]:
-    """Fields of the register of one RNIC; refused where the firmware does not let one be chosen."""
+    """Read fields of one RNIC's register; with a refusal where the firmware does not let one be chosen."""
     get = mlxreg.get(rnic.device, REGISTER, {})
     fields = mlxreg.read(*(yield from context.look(name, get)))
     fixed = next((field for field in wanted if mlxreg.need(fields, SELECTS[field]) != 1), None)
@@ -62,7 +61,7 @@ class Retransmission(RnicSettings):
 
     @property
     def values(self) -> dict[str, int]:
-        """Fields of the register."""
+        """The fields of the register."""
         asked = {
             SELECTIVE_REPEAT: self.selective_repeat,
             ADAPTIVE_TIMERS: self.adaptive_timers,
@@ -75,16 +74,16 @@ class Retransmission(RnicSettings):
         return ", ".join(f"{name.replace('_', ' ')} {'on' if on else 'off'}" for name, on in asked.items())
 
     def problems(self, context: Context | None) -> Iterator[Wrong]:
-        """Nothing is asked for besides."""
+        """Yield also a problem when nothing is asked for."""
         if not self.values:
             yield (), "'selective_repeat', 'adaptive_timers' or 'short_timeouts' is required here: on or off"
         yield from super().problems(context)
 
     def needs(self, context: Context) -> Iterator[tuple[str | None, Alters]]:
-        """The register."""
+        """Yield the register's tool on each host."""
         for name in context.hosts:
             yield name, Alters(("mlxreg",), guarded=True)
 
     def look(self, name: str, rnic: Rnic, wanted: Values, context: Context) -> Procedure[Shown]:
-        """The register."""
+        """Read the register."""
         return (yield from look_at_register(name, rnic, wanted, context))

@@ -1,4 +1,4 @@
-"""Settings of every RNIC of a host (RoCE): looked at, written where they are otherwise, read back and given back."""
+"""Settings of every RNIC of a host (RoCE): read, written where they differ, read back and restored."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from fabric.model.change import Alteration, Alterations, Argv, Change, Check
 from fabric.model.topology import Rnic
 
 Values = Mapping[str, int]
-"""Values of settings by their names."""
+"""Values of settings by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
     """
-    What one RNIC tells: the *values* that it has, and in *refusal* why it cannot be given others, if it cannot.
+    The settings of one RNIC: their *values*, and in *refusal* why they cannot be set, if they cannot.
 
-    *put* is how it is given values, *check* how it is seen that it has them.
+    *put* returns the command that sets values, *check* the check that shows them.
     """
 
     values: Values
@@ -29,14 +29,14 @@ class Shown:
 
 
 Look = Callable[[str, Rnic, Values, Context], Procedure[Shown]]
-"""How an RNIC of a host (its name) is looked at, for settings of the names of these values."""
+"""Reads an RNIC of a host (its name), for the settings named in these values."""
 
 
 def set_on_every_rnic(name: str, wanted: Values, context: Context, look: Look) -> Procedure[Alterations]:
     """
-    One Alteration that gives all RNICs of a host these values; none where all have them.
+    Return one Alteration that gives all RNICs of a host these values; none where all have them.
 
-    Raises Refused where an RNIC cannot be given them.
+    Raises Refused when an RNIC cannot be given them.
     """
     apply: list[Argv] = []
     undo: list[Argv] = []
@@ -58,7 +58,7 @@ def set_on_every_rnic(name: str, wanted: Values, context: Context, look: Look) -
 
 
 def need_on_every_rnic(alterations: Alterations, wanted: Values, context: Context, look: Look) -> Procedure[None]:
-    """All RNICs of the hosts that were altered have these values; raises NotInForce with what one has."""
+    """Check that all RNICs of the altered hosts have these values; raises NotInForce with what one has."""
     for host in (one.host for one in alterations):
         for rnic in context.topology.hosts[host].platform.rnics:
             there = (yield from look(host, rnic, wanted, context)).values
@@ -68,7 +68,7 @@ def need_on_every_rnic(alterations: Alterations, wanted: Values, context: Contex
 
 
 class RnicSettings(Kind):
-    """Values of every RNIC of the scenario's hosts; a subclass says which."""
+    """Base of kinds that set values on every RNIC of the scenario's hosts; a subclass says which."""
 
     is_fault: ClassVar[bool] = False
     reach: ClassVar[str] = "host"
@@ -76,32 +76,32 @@ class RnicSettings(Kind):
 
     @property
     def values(self) -> dict[str, int]:
-        """What is asked for."""
+        """The values that are asked for."""
         raise NotImplementedError
 
     def look(self, name: str, rnic: Rnic, wanted: Values, context: Context) -> Procedure[Shown]:
-        """What one RNIC of a host tells."""
+        """Read the settings of one RNIC of a host."""
         raise NotImplementedError
 
     def params(self, component: str) -> Mapping[str, str | int | float]:
-        """What is asked for."""
+        """Return the values that are asked for."""
         return self.values
 
     def problems(self, context: Context | None) -> Iterator[Wrong]:
-        """The hosts have no RoCE."""
+        """Yield a problem when hosts are on InfiniBand."""
         hosts = () if context is None else [context.topology.hosts[name] for name in context.hosts]
         if any(host.platform.link_layer == "infiniband" for host in hosts):
             yield (), "it is for RoCE: InfiniBand has no such setting"
 
     def targets(self, context: Context) -> Iterator[tuple[str, str, Kind]]:
-        """Each host: both ends of a connection decide."""
+        """Yield each host, because both ends of a connection decide."""
         for name in context.hosts:
             yield name, self.reach, self
 
     def prepare(self, change: Change, context: Context) -> Procedure[Alterations]:
-        """One Alteration for the host; none when all its RNICs are so already."""
+        """Return one Alteration for the host; none when all its RNICs are as wanted."""
         return (yield from set_on_every_rnic(change.component, self.values, context, self.look))
 
     def confirm(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
-        """Every RNIC says so."""
+        """Check that every RNIC has the values."""
         yield from need_on_every_rnic(alterations, self.values, context, self.look)

@@ -1,8 +1,8 @@
-"""
-Keys in the configuration files of all subnet managers, read by them anew: fabric-wide, for everybody who uses it.
+"""Keys in the configuration files of all subnet managers, which reload them; fabric-wide, for everybody who uses it.
 
-Every manager's file is changed, standby ones first and the master last, so that a handover on the way finds what was
-asked for. SHIELD is such a key alone; adaptive routing is one of InfiniBand (``adaptive_routing.py``).
+Every manager's file is changed, those of standby managers first and that of the master last, so that a handover
+meanwhile finds the new values. SHIELD is only such a key; adaptive routing is one on InfiniBand
+(``adaptive_routing.py``).
 """
 
 import re
@@ -23,15 +23,15 @@ from fabric.model.fields.scalars import Choice, OnOff
 from fabric.tools import infiniband, management
 
 ABSENT = "absent"
-"""What ``absent`` says when none of the keys is there."""
+"""What ``absent`` prints when none of the keys is there."""
 
 WHOLE = "\n# fabric-conf: whole\n"
-"""What ``show`` ends with: a key counts as not there only in a file that was seen to its end."""
+"""The last line of ``show``: a key counts as absent only in a file that was seen to its end."""
 
 _TEXT = one_line("opensm_conf.sh")
 
 MASTER_S = 60.0
-"""A restarted manager must be seen as master within so much (seconds; choice: a first sweep takes 10 to 20)."""
+"""A restarted manager must be seen as master within this time (seconds; choice: a first sweep takes 10 to 20)."""
 POLL_S = 1.0
 
 _SPECIAL, _ESCAPED = re.compile(r"[\\/&]"), r"\\\g<0>"
@@ -39,20 +39,20 @@ _SPECIAL, _ESCAPED = re.compile(r"[\\/&]"), r"\\\g<0>"
 
 SETTLE_S = 20.0
 """
-After a manager was seen as master, its routes count as in force (seconds).
+How long after a manager was seen as master its routes count as in force (seconds).
 
-A sweep takes 10 to 20 s on very large fabrics (enterpriseai.news, 2017). Which engine routes is read back besides.
+A sweep takes 10 to 20 s on very large fabrics (enterpriseai.news, 2017). The engine that routes is read back as well.
 """
 
 ENGINE = "routing_engine"
 FLUSHED = {"force_log_flush": "TRUE"}
-"""Else OpenSM keeps the line that says what routes in a buffer (osm_log.c writes errors and changes of state only)."""
+"""Otherwise OpenSM buffers the line that names its engine (osm_log.c writes only errors and state changes at once)."""
 
 SM_NEEDED = "the subnet managers must be known: 'subnet_managers' under changes: in the inventory"
 
 
 class Toggle(Kind):
-    """How the fabric routes, on or off: a kind that gives keys of the managers' files other values."""
+    """Base of kinds that switch a sort of routing on or off, by keys in the subnet managers' files."""
 
     is_fault: ClassVar[bool] = False
 
@@ -63,11 +63,11 @@ class Toggle(Kind):
         return f"{self.kind} {'on' if self.on else 'off'}"
 
     def params(self, component: str) -> Mapping[str, str | int | float]:
-        """On or off."""
+        """Return 1 for on, 0 for off."""
         return {"on": int(self.on)}
 
     def problems(self, context: Context | None) -> Iterator[Wrong]:
-        """A manager that would only be sent a signal, for an option that it reads at its start."""
+        """Yield managers that would only be sent a signal, although OpenSM reads the option at its start only."""
         wanted = {} if context is None else self.sets(context)
         fixed = sorted(management.AT_START_ONLY & wanted.keys())
         for manager in context.settings.subnet_managers if context is not None and fixed else ():
@@ -78,12 +78,12 @@ class Toggle(Kind):
                 yield ("scope",), f"{manager.host}: {problem}: its 'reload' must restart it (changes: in the inventory)"
 
     def targets(self, context: Context) -> Iterator[tuple[str, str, Kind]]:
-        """All of the fabric, or each host."""
+        """Yield the fabric as a whole, or each host."""
         for component in {"fabric": (FABRIC,), "host": context.hosts}.get(self.scope, ()):
             yield component, self.scope, self
 
     def needs(self, context: Context) -> Iterator[tuple[str | None, Alters]]:
-        """Of a whole fabric: every manager's file, and who is the master."""
+        """For a whole fabric, yield every manager's file and the query for the master."""
         managers = context.settings.subnet_managers if self.scope == "fabric" else ()
         for manager in managers:
             yield manager.host, Alters(("cat", manager.reload[0]), guarded=True)
@@ -91,7 +91,7 @@ class Toggle(Kind):
             yield context.settings.via or manager.host, Alters(("sminfo",))
 
     def prepare(self, change: Change, context: Context) -> Procedure[Alterations]:
-        """One Alteration for each manager whose file says something else; none when all say so already."""
+        """Return one Alteration for each manager whose file differs; none when all have the values already."""
         wanted = self.sets(context)
         found = []
         for manager in (yield from _master_last(context.settings.subnet_managers, context)):
@@ -101,7 +101,7 @@ class Toggle(Kind):
         return tuple(found)
 
     def confirm(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
-        """The keys are in every manager's file, a master is at work, and the engine that was asked for routes."""
+        """Check that the keys are in every manager's file, a master is at work, and the wanted engine routes."""
         wanted = self.sets(context)
         for manager in context.settings.subnet_managers:
             there = yield from _keys(manager, context)
@@ -148,9 +148,9 @@ def _alteration(
 
 def _way_back(config: str, backup: str, before: Mapping[str, str | None]) -> tuple[Argv, tuple[Check, ...]]:
     """
-    How the keys get back the lines that they had, and how to see it.
+    Return the undo that gives the keys their old lines, and the checks that show it.
 
-    Only their own lines, so that changes of other keys of the same file may come and go meanwhile, in any order.
+    Only the keys' own lines are touched, so that changes of other keys of the same file may come and go, in any order.
     """
     there = {key: value for key, value in before.items() if value is not None}
     seen = Check(("cat", config), tuple(management.conf_equals(key, value) for key, value in there.items()))
@@ -160,7 +160,7 @@ def _way_back(config: str, backup: str, before: Mapping[str, str | None]) -> tup
 
 
 def _by_hand(manager: SubnetManager, backup: str, before: Mapping[str, str | None]) -> str:
-    """What a person would type: the keys' lines as they were, and nothing else of the file."""
+    """Return what a person would type: it restores the keys' lines and touches nothing else in the file."""
     edits = (
         f"/^[[:space:]]*{key}[[:space:]]/d"
         if value is None
@@ -181,7 +181,7 @@ def _keys(manager: SubnetManager, context: Context) -> Procedure[dict[str, str]]
 
 
 def _master_last(managers: tuple[SubnetManager, ...], context: Context) -> Procedure[tuple[SubnetManager, ...]]:
-    """As listed, with the master moved to the end where the fabric names it by one of the hosts."""
+    """Return the managers as listed, with the master last if the fabric shows which host it is on."""
     if context.settings.via is None or len(managers) == 1:
         return managers
     try:
@@ -195,7 +195,7 @@ def _master_last(managers: tuple[SubnetManager, ...], context: Context) -> Proce
 
 
 def _asked(context: Context) -> Procedure[Text]:
-    """``sminfo`` from ``via``, else from the first manager's own host."""
+    """Run ``sminfo`` on ``via``, else on the first manager's own host."""
     host = context.settings.via or context.settings.subnet_managers[0].host
     words = () if context.settings.via is None else context.in_band()
     argv = infiniband.subnet_manager(through=words)
@@ -217,9 +217,9 @@ def _settled(context: Context, *, until_s: float) -> Procedure[None]:
 
 def _need_engine(wanted: str, context: Context, *, altered: bool) -> Procedure[None]:
     """
-    Wait until one of the engines that were asked for routes; raises NotInForce with what was seen instead.
+    Wait until one of the wanted engines routes; raises NotInForce with what was seen instead.
 
-    Where nothing was *altered* and nobody tells, the fabric is as its managers' files say, which is all that is known.
+    Where nothing was *altered* and nobody reports the engine, the managers' files are all that is known, and count.
     """
     engines = tuple(re.split(r"[,\s]+", wanted))
 
@@ -237,7 +237,7 @@ def _need_engine(wanted: str, context: Context, *, altered: bool) -> Procedure[N
 
 
 def _engine(context: Context) -> Procedure[tuple[str | None, str]]:
-    """What routes, by UFM where there is one, else by the log of the manager that is master; and in words."""
+    """Return the engine that routes, and a sentence: by UFM if there is one, else by the log of the master."""
     settings = context.settings
     if (ufm := management.UfmAccess.of(settings)) is not None:
         engine = management.read_engine(*(yield from plainly(ufm.via, management.ask_engine(ufm))))
@@ -256,12 +256,12 @@ def _engine(context: Context) -> Procedure[tuple[str | None, str]]:
 
 
 def conf_call(verb: str, config: str, backup: str, keys: Mapping[str, str | None] | None = None) -> Argv:
-    """A call of ``sh/opensm_conf.sh``; ValueError when a key, or the value it has, would not stay on its line."""
+    """Return a call of ``sh/opensm_conf.sh``; ValueError when a key or its value would not stay on its line."""
     return ("sh", "-c", _TEXT, "fabric-conf", verb, config, backup, *management.conf_words(keys or {}))
 
 
 def backup_of(config: str, change_id: str) -> str:
-    """Where the file as it was is kept: beside it, named by the change."""
+    """Return the path that keeps the original file: beside it, named by the change."""
     return f"{config}.fabric-{sha256(change_id.encode()).hexdigest()[:12]}"
 
 
@@ -279,11 +279,11 @@ class Shield(Toggle):
     """fabric: it is the subnet managers' setting, for everyone on this fabric."""
 
     def problems(self, context: Context | None) -> Iterator[Wrong]:
-        """Subnet managers that nobody knows."""
+        """Yield a problem when the inventory names no subnet managers."""
         yield from super().problems(context)
         if context is not None and not context.settings.subnet_managers:
             yield ("shield",), f"to switch SHIELD {SM_NEEDED}"
 
     def sets(self, context: Context) -> Mapping[str, str]:
-        """As the inventory says."""
+        """Return the keys that the inventory gives for SHIELD on or off."""
         return dict(context.settings.shield_on if self.on else context.settings.shield_off)

@@ -1,11 +1,10 @@
-"""
-How the switches of a RoCE fabric treat its lossless class: whether they mark its queue (ECN), and pause it (PFC).
+"""How the switches of a RoCE fabric treat its lossless class: whether they mark its queue (ECN), and pause it (PFC).
 
-What is set is the profile ``default-global``, which every port follows that has none of its own; ports that have one
-are a refusal. Sources: NVIDIA's "NVUE Command Reference" (Set and Unset Commands, QoS: ``qos congestion-control
-<profile> traffic-class <queue> ecn``, ``qos pfc <profile> tx|rx``, ``enable`` and ``disable``). How these are shown as
-JSON is published nowhere: it is read back in the configuration that is applied (``nv config show -o commands``) and in
-the text of ``nv show qos roce``, and both have to say it.
+The profile ``default-global`` is set, which every port follows that has none of its own; if ports have their own, the
+change is refused. Sources: NVIDIA's "NVUE Command Reference" (Set and Unset Commands, QoS: ``qos congestion-control
+<profile> traffic-class <queue> ecn``, ``qos pfc <profile> tx|rx``, ``enable`` and ``disable``). Their JSON form is
+published nowhere, so they are read back in two places that must agree: the applied configuration (``nv config show -o
+commands``) and the text of ``nv show qos roce``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,7 +29,7 @@ Class = Annotated[int, Whole(0, 7)]
 
 
 class SwitchQos(Kind):
-    """Keys of ``default-global`` on every leaf and spine; a subclass says which."""
+    """Base of kinds that set keys of ``default-global`` on every leaf and spine; a subclass says which."""
 
     is_fault: ClassVar[bool] = False
     profile: ClassVar[str]
@@ -41,38 +40,38 @@ class SwitchQos(Kind):
 
     @property
     def queue(self) -> int | None:
-        """The queue of which the keys are; None where they are of the profile as a whole."""
+        """The queue that the keys belong to; None where they belong to the whole profile."""
         return None
 
     def now(self, name: str, usual: RocePort) -> Mapping[str, tuple[str, bool | None]]:
-        """Each key, what ``nv show qos roce`` of a switch calls it, and whether it is on; Refused where none may be."""
+        """Return each key, its name in ``nv show qos roce``, and whether it is on; Refused where it must not be set."""
         raise NotImplementedError
 
     def params(self, component: str) -> Mapping[str, str | int | float]:
-        """On or off."""
+        """Return 1 for on, 0 for off."""
         return {"on": int(self.on)}
 
     def problems(self, context: Context | None) -> Iterator[Wrong]:
-        """Not RoCE, or switches that cannot be told."""
+        """Yield problems: the fabric is not RoCE, or switches cannot be configured."""
         if context is not None and not context.topology.ethernet:
             yield (), "it is for RoCE: InfiniBand has no such setting"
         elif context is not None:
             yield from nvue.wrong_scope(context, self.profile)
 
     def commits(self, context: Context) -> bool:
-        """Every switch does."""
+        """Return True: every switch commits it."""
         return True
 
     def targets(self, context: Context) -> Iterator[tuple[str, str, Kind]]:
-        """All of the fabric."""
+        """Yield the whole fabric as the only target."""
         yield FABRIC, self.scope, self
 
     def prepare(self, change: Change, context: Context) -> Procedure[Alterations]:
-        """One Alteration for each switch that does otherwise; none when all do so already."""
+        """Return one Alteration for each switch that differs; none when all are as wanted."""
         return (yield from nvue.prepare_switches(change.change_id, context, self._look, on=self.on))
 
     def confirm(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
-        """Every switch is configured so, and shows it."""
+        """Check that every switch is configured as wanted, and shows it."""
         yield from nvue.confirm_switches(alterations, context, self._look, on=self.on)
 
     def _look(self, name: str, context: Context) -> Procedure[tuple[SwitchKey, ...]]:
@@ -130,11 +129,11 @@ class Ecn(SwitchQos):
 
     @property
     def queue(self) -> int | None:
-        """The class."""
+        """The class, which is the number of its queue."""
         return self.traffic_class
 
     def now(self, name: str, usual: RocePort) -> Mapping[str, tuple[str, bool | None]]:
-        """Whether its queue is among those that are marked."""
+        """Return the key ecn: whether the queue is among those that are marked."""
         return {"ecn": ("enabled-tc", None if usual.marks is None else self.traffic_class in usual.marks)}
 
 
@@ -159,7 +158,7 @@ class SwitchPfc(SwitchQos):
         return f"PFC of priority {self.priority} {'on' if self.on else 'off'} at switches"
 
     def now(self, name: str, usual: RocePort) -> Mapping[str, tuple[str, bool | None]]:
-        """Both directions; the switches have one setting for all priorities, so there may be no other one."""
+        """Return both directions. Switches have one setting for all priorities, so no other priority may have PFC."""
         if usual.pfc != frozenset({self.priority}):
             enabled = ", ".join(map(str, sorted(usual.pfc or ()))) or "none"
             raise Refused(

@@ -1,10 +1,9 @@
-"""
-Links and counters that are read again and again while a fault is in force.
+"""Watches links and counters, which are read repeatedly while a fault is in force.
 
-Watched are the RNICs of the phase's hosts whose own cable nobody is to close (those with bit errors too: errors must
-not take a link away), and the cables between switches that are to carry bit errors. Other cables between switches are
-not looked at: that would be a walk over the whole fabric each time. A change is taken back when a receiver of its cable
-has counted more than the scenario allows.
+Two sorts of links are watched: RNICs of the phase's hosts whose own cable no change closes (also those with bit errors:
+errors must not take a link down), and cables between switches that are to carry bit errors. Other cables between
+switches are not looked at, because that would be a walk over the whole fabric each time. A change is taken back when a
+receiver of its cable has counted more than the scenario allows.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -18,10 +17,10 @@ from fabric.errors import FabricError
 from fabric.model.change import AdapterEnd, Change, End
 
 LOOK_S = 5.0
-"""Pause between two looks at a host (seconds; choice: one ``cat`` is nothing that a measurement sees)."""
+"""Pause between two looks at a host (seconds; choice: one ``cat`` does not show in a measurement)."""
 
 LOOKS_PER_S = 100.0
-"""With so many hosts that this would be exceeded, each is looked at less often (choice)."""
+"""Most looks per second; with more hosts, each is looked at less often (choice)."""
 
 ANSWER_S = 10.0
 """Deadline of a look (seconds; choice: a host that takes longer to read a file of /sys hangs)."""
@@ -37,8 +36,9 @@ class Lookout:
     """
     What every watching procedure of a phase shares.
 
-    *went_down*: told a link, its state, and when it was last seen up (seconds of *clock*). *unreadable*: told a host
-    and why nothing could be read there. *looked*: who has looked once. *ended*: one more look, and then no more.
+    *went_down* is called with a link, its state, and when it was last seen up (seconds of *clock*). *unreadable* is
+    called with a host and why nothing could be read there. *looked*: names that were looked at once. *ended*: look once
+    more, then stop.
     """
 
     clock: Callable[[], float]
@@ -50,19 +50,19 @@ class Lookout:
 
 
 def period_s(hosts: int) -> float:
-    """The pause between two looks at one of so many hosts, seconds."""
+    """Return the pause between two looks at one of so many hosts, seconds."""
     return max(LOOK_S, hosts / LOOKS_PER_S)
 
 
 def watched_ports(host: str, changes: Collection[Change], context: Context) -> tuple[Port, ...]:
-    """The ports of a host that no change of the phase closes."""
+    """Return the ports of a host that no change of the phase closes."""
     closed = {change.component for change in changes if kind_of(change).closes}
     rnics = context.topology.hosts[host].platform.rnics
     return tuple((rnic.device, rnic.port) for rnic in rnics if f"{host}/{rnic.device}" not in closed)
 
 
 def watch_host(host: str, ports: Sequence[Port], lookout: Lookout) -> Procedure[None]:
-    """Watch the links of one host, until the lookout has ended."""
+    """Watch the links of one host until the lookout has ended."""
     yield from _watch(host, host, lambda: _links_of(host, ports), lookout)
 
 
@@ -79,7 +79,7 @@ def watch_cable(change: Change, context: Context, lookout: Lookout) -> Procedure
 
 
 def _watch(name: str, host: str, read: Callable[[], Procedure[Links]], lookout: Lookout) -> Procedure[None]:
-    """Only a link that was seen up can go down: what was down before anything was altered is none of our business."""
+    """Read links repeatedly; only a link that was seen up can go down, so those down from the start are ignored."""
     up: set[str] = set()
     seen_s = lookout.clock()
     while True:
@@ -111,7 +111,7 @@ def _link_of(name: str, end: End, context: Context) -> Procedure[Links]:
 
 
 _KERNEL_NAMES = {"symbol_error": "symbol_errors"}
-"""Counters that the kernel calls otherwise than the tools do."""
+"""Counters that the kernel names differently than the tools."""
 
 
 def watch_counters(
@@ -125,8 +125,8 @@ def watch_counters(
     """
     Read the counters at the ends of a changed cable while the change is in force (``stop_above`` of a scenario).
 
-    *before*: what they were just before it was applied, None while it is not in force. *stop*: told why the change must
-    go, also when a counter that was asked for is not there: a limit that nobody watches is none.
+    *before*: returns the counters from just before it was applied, None while it is not in force. *stop* is called with
+    the reason to end the change, also when a wanted counter does not exist: an unwatched limit is no limit.
     """
     try:
         cable = yield from cable_of(change.component, context)
@@ -156,7 +156,7 @@ def watch_counters(
 
 
 def over(change: Change, before: Counters, now: Counters) -> Iterator[str]:
-    """What grew by more than the change's limits, in words; so is a counter that was not read before it was applied."""
+    """Yield, in words, each counter that grew beyond its limit or was not read before the change was applied."""
     for name, most in change.when.stop_above:
         keys = [key for key in before if _counter(key) == name]
         if not keys:
@@ -168,17 +168,17 @@ def over(change: Change, before: Counters, now: Counters) -> Iterator[str]:
 
 
 def _counter(key: str) -> str:
-    """The counter of ``gpu001/mlx5_0.symbol_error``, by the name that scenarios use."""
+    """Return the counter of ``gpu001/mlx5_0.symbol_error``, by the name that scenarios use."""
     name = key.rpartition(".")[2]
     return _KERNEL_NAMES.get(name, name)
 
 
 def _read(change: Change, ends: tuple[End, ...], context: Context) -> Procedure[dict[str, float]]:
-    """The same counters that the change itself reads before and after."""
+    """Read the counters that the change itself reads before and after."""
     spec = change.spec
     return (yield from spec.counted(ends, context)) if isinstance(spec, CableFault) else {}
 
 
 def _asked(ends: tuple[End, ...], context: Context) -> str:
-    """The host that is blamed when nothing can be read."""
+    """Return the host to blame when nothing can be read."""
     return next((end.host for end in ends if isinstance(end, AdapterEnd)), context.settings.via or "")

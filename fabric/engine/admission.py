@@ -1,14 +1,14 @@
-"""
-Which probes may run now: those of hosts that passed what the phase needs, that still answer, and were not left out; and
-those that wait for their claims, in planned order.
+"""Admission of probes: which ones may run now, which are refused, and which other pair is measured instead.
 
-Reading the tables of switches measures nothing of the host that reads them: a slow one may, as long as it answers.
+A probe may run if its hosts passed what the phase needs, still answer, and were not left out. The others wait for their
+claims, in planned order. Reading the tables of switches measures nothing on the reading host, so an excluded host may
+still do it as long as it answers.
 
-Probes of the same claims, hosts and kind (repetitions, say) exclude each other and are welcome or refused together. So
-of each such group only the first is looked at when a claim falls free. And a group that cannot start is parked under
-one claim that it waits for, in a queue that is looked at when that falls free, and only until somebody takes it again:
-of the probes of a fleet a hundred thousand wait at each instant, and a few can start. What is looked at grows with what
-fell free, and with who went out, whatever waits elsewhere.
+Probes with the same claims, hosts and kind (repetitions, say) exclude each other and are admitted or refused together,
+so only the first of such a group is looked at when a claim falls free. A group that cannot start is parked in the queue
+of one claim it waits for. That queue is looked at when the claim falls free, and only until somebody takes the claim
+again. In a fleet a hundred thousand probes wait at any moment and few can start; this way the work grows with the
+claims freed and the hosts lost, not with the number of waiting probes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,39 +32,41 @@ from fabric.runs.events import Progress
 from fabric.runs.run_directory import RunDirectory
 
 _Group = list[tuple[int, Probe]]
-"""Probes alike, each with its place in the order: few, and of most there is one (an empty deque takes 600 bytes)."""
+"""Equal probes, each with its place in the order. Most groups hold a single probe (an empty deque takes 600 bytes)."""
 
 _Queue = list[tuple[int, object]]
 """
-A heap of groups, by the place of the first probe and the key. An entry whose group is gone, or begins with another
-probe now, is passed over: that group has another entry.
+A heap of groups, ordered by the place of the first probe, then the key.
+
+An entry is stale, and skipped, when its group is gone or begins with another probe by now: that group then has another
+entry.
 """
 
 _NO_CLAIM = ""
-"""Under this, which nobody holds, are the groups that were not looked at yet."""
+"""The queue of groups that were not looked at yet; nobody ever holds this claim."""
 
 
 class Waiting:
-    """Probes in an order; iterated in it."""
+    """Waiting probes in an order; iteration follows it."""
 
     def __init__(self, probes: Iterable[Probe]) -> None:
         self._groups: dict[object, _Group] = {}
         self._parked: dict[str, _Queue] = {}  # by claim
-        self._naming: dict[str, list[object]] = {}  # by host and by claim: which groups it is of
+        self._naming: dict[str, list[object]] = {}  # host or claim to the keys of the groups that use it
         self._first = self._next = 0
-        self._asked: int | None = None  # with how many names all that wait were asked; None: somebody came since
+        self._asked: int | None = None  # number of names at the last ``refuse``; None: a probe was added since
         self.extend(probes)
 
     def __iter__(self) -> Iterator[Probe]:
         return (probe for _, probe in _in_order(self._groups.values()))
 
     def extend(self, probes: Iterable[Probe]) -> None:
-        """After all others."""
+        """Add probes after all others."""
         for probe in probes:
             self.append(probe)
 
     def append(self, probe: Probe) -> None:
-        """After all others."""
+        """Add a probe after all others."""
         key = _alike(probe)
         if key not in self._groups:
             self._begin(key, probe)
@@ -74,7 +76,7 @@ class Waiting:
         self._asked = None
 
     def put_first(self, probe: Probe) -> None:
-        """Before all others."""
+        """Add a probe before all others."""
         self._first -= 1
         key = _alike(probe)
         if key not in self._groups:
@@ -90,17 +92,17 @@ class Waiting:
 
     def start(self, held: dict[str, float], freed: Iterable[str], now_s: float) -> list[Probe]:
         """
-        Take those that may start beside what is *held*: in order, each whose claims those before it leave free.
+        Remove and return the probes that may start beside what is *held*: in order, each whose claims are still free.
 
-        *held*: until when each claim that is held probably is, seconds; what is taken is added. *freed*: the claims
-        that fell free since the last call.
+        *held*: each held claim with the time (seconds) until which it is probably held; claims of returned probes are
+        added. *freed*: the claims that fell free since the last call.
         """
         started = []
         heads = [(self._parked[claim][0][0], claim) for claim in {_NO_CLAIM, *freed} if claim in self._parked]
         heapify(heads)
         while heads:
             claim = heads[0][1]
-            if claim in held:  # again: whoever is left in its queue waits for it as before
+            if claim in held:  # held again: what is left in its queue waits as before
                 heappop(heads)
                 continue
             queue = self._parked[claim]
@@ -116,7 +118,7 @@ class Waiting:
         return started
 
     def _look(self, key: object, group: _Group, held: dict[str, float], now_s: float) -> list[Probe]:
-        """Start the first of a group if its claims are free; who waits then, waits for what is held longest."""
+        """Start the first of a group if its claims are free; park what is left under the claim that is held longest."""
         started = []
         claims = group[0][1].claims
         if held.keys().isdisjoint(claims):
@@ -134,16 +136,16 @@ class Waiting:
         heappush(self._parked.setdefault(claim, []), (place, key))
 
     def take_all(self) -> list[Probe]:
-        """Take every probe, in order."""
+        """Remove and return every probe, in order."""
         groups, self._groups = self._groups, {}
         return [probe for _, probe in _in_order(groups.values())]
 
     def refuse(self, refused: Callable[[Probe], object], names: Sequence[str]) -> list[Probe]:
         """
-        Take those that are refused, in order; *refused* tells by claims, hosts and kind alone.
+        Remove and return the refused probes, in order; *refused* may look at claims, hosts and kind only.
 
-        None is but for one of these *names* of hosts and claims, which only become more: where no name and nobody came
-        since the last call, nobody is asked again.
+        Probes are refused only because of one of these *names* of hosts and claims, which are only ever added to. If
+        there is neither a new name nor a new probe since the last call, no probe is asked again.
         """
         if self._asked == len(names):
             return []
@@ -154,7 +156,7 @@ class Waiting:
 
 
 def _alike(probe: Probe) -> object:
-    """Probes without claims do not exclude each other: each is a group of its own."""
+    """Return the key of a probe's group. A probe without claims excludes no other, so it is a group of its own."""
     return (probe.claims, probe.hosts, probe.kind) if probe.claims else probe.probe_id
 
 
@@ -163,12 +165,12 @@ def _in_order(groups: Iterable[_Group]) -> list[tuple[int, Probe]]:
 
 
 ERRORS_IN_A_ROW = 4
-"""So many errors in a row take a host or a part out of the run (a choice: two could be chance, ten take too long)."""
+"""Errors in a row that take a host or part out of the run (a choice: two could be chance, ten take too long)."""
 
 
 @dataclass(slots=True)
 class _Row:
-    """Errors of one host in a row, and the claims that all of them held."""
+    """The errors of one host in a row, and the claims that all of them held."""
 
     errors: int = 0
     shared: set[str] = field(default_factory=set)
@@ -185,13 +187,12 @@ class _Row:
 
 class HostHealth:
     """
-    Which hosts and parts have stopped answering, so that the rest of their probes need not wait for a deadline each.
+    Keeps track of the hosts and parts that have stopped answering, so that their other probes need not time out.
 
-    Errors in a row that share no claim mean the host; errors that share exactly one claim, which never worked in
-    between, mean that part (a hung RNIC must not take its host out of the run). What is out (a host, or one of its
-    parts) stays out for the run.
+    Errors in a row that share no claim blame the host. Errors that share exactly one claim, which never worked in
+    between, blame that part (a hung RNIC must not take its host out of the run). What is out stays out for the run.
 
-    *out*: what is out, and why. *names*: what hosts that were asked call themselves.
+    *out*: hosts and parts that are out, with the reason. *names*: the names that hosts gave for themselves when asked.
     """
 
     def __init__(self, out: Mapping[str, str]) -> None:
@@ -200,34 +201,34 @@ class HostHealth:
         self.out = dict(out)
 
     def out_of(self, probe: Probe) -> str | None:
-        """The first host or claim of a probe that is out; None when all are in."""
+        """Return the first host or claim of a probe that is out; None when all are in."""
         return next((name for name in (*probe.hosts, *probe.claims) if name in self.out), None)
 
     def lost(self, error: ExecutorError, *, final: bool) -> str | None:
         """
-        Note a transport error; an unreachable host is out at once. Returns the host if it went out just now.
+        Note a transport error; an unreachable host is out at once. Return the host if it went out just now.
 
-        Unless this is *final*, a session that was lost is forgiven: what ran in it will be tried once more.
+        A lost session is forgiven unless this is *final*: the probe will be tried once more.
         """
         if not isinstance(error, HostUnreachable) or (isinstance(error, SessionLost) and not final):
             return None
         return self.silent(error.host, str(error))
 
     def silent(self, host: str, why: str) -> str | None:
-        """A host did not answer the simplest question: it is out. Returns it if it went out just now."""
+        """Take a host out because it did not answer the simplest question. Return it if it went out just now."""
         if host in self.out:
             return None
         self.out[host] = why
         return host
 
     def finished(self, probe: Probe, result: ProbeResult) -> str | None:
-        """Note how a probe ended; returns the host or claim that went out just now."""
+        """Note how a probe ended; return the host or claim that went out just now."""
         if result.outcome is not Outcome.ERROR:
             for host in probe.hosts:
                 if host in self._rows:
                     self._rows[host].worked(probe.claims)
             return None
-        host_blamed = result.error_host or probe.hosts[0]  # where nobody knows, a bound needs somebody all the same
+        host_blamed = result.error_host or probe.hosts[0]  # when nobody knows, the count still needs a host
         if self.out_of(probe):
             return None
         row = self._rows.setdefault(host_blamed, _Row())
@@ -242,7 +243,7 @@ class HostHealth:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a probe is not run: because of *host* (empty: of none); *reason* is its result's."""
+    """Why a probe is not run: because of *host* (empty: of none); *reason* goes into its result."""
 
     host: str
     outcome: Outcome
@@ -251,23 +252,23 @@ class Refusal:
 
     @property
     def error_host(self) -> str | None:
-        """The host that the error belongs to; a host that was left out in order is none."""
+        """The host that the error belongs to; None when a host was left out in order, which is no error."""
         return (self.host or None) if self.outcome is Outcome.ERROR else None
 
 
 class ProbeAdmission:
-    """Asks who was excluded (host to reason), and who went out of the run meanwhile."""
+    """Decides whether probes may run, from the *excluded* hosts (host to reason) and those that went out of the run."""
 
     def __init__(self, excluded: Mapping[str, str], health: HostHealth) -> None:
         self._excluded, self._health = excluded, health
 
     @property
     def refused_names(self) -> tuple[str, ...]:
-        """The hosts and claims because of which a probe may be refused; in a phase they only become more."""
+        """The hosts and claims because of which a probe may be refused; within a phase names are only added."""
         return (*self._excluded, *self._health.out)
 
     def refusal(self, probe: Probe) -> Refusal | None:
-        """Why this probe may not run; None when it may."""
+        """Return why this probe may not run, or None when it may."""
         for host in probe.hosts:
             if host in self._excluded and probe.kind != routes.KIND:
                 left_out = LeftOutHost(host, self._excluded[host])
@@ -279,36 +280,36 @@ class ProbeAdmission:
         return None
 
     def admits(self, host: str, probe: Probe) -> bool:
-        """Whether this host's part of a probe could run, whoever the others are."""
+        """Return whether this host's part of a probe could run, whatever its other hosts are."""
         claims = tuple(claim for claim in probe.claims if Part.of(claim).host == host)
         return self.refusal(replace(probe, hosts=(host,), claims=claims)) is None
 
 
 RING = tor_all_reduce.TorAllReduceSpec.kind
-"""What measures neighbours of a ring, and so can be given another neighbour."""
+"""The kind that measures neighbours in a ring, which can be given another neighbour."""
 
 _Test = tuple[str, object, object]
-"""One test of a host among pairs: the host, and which of its tests (rail and round, or probes that are repeated)."""
+"""One test of a host among pairs: the host, then its rail (or kind) and round."""
 
 
 class Replanning:
     """
-    Remembers who was given another partner: each test of a host once, so that there is an end to it.
+    Finds other partners for hosts that lost theirs. Each test of a host is re-planned once, so that it ends.
 
-    All repetitions of a pair go to the same other partner, and two hosts that each lost one may be given each other. In
-    a ring, whose hosts have two neighbours each, only one of them is made up for.
+    All repetitions of a pair go to the same new partner, and two hosts that each lost one may be paired. In a ring
+    every host has two neighbours, and only one lost neighbour is replaced.
     """
 
     def __init__(self, probes: Iterable[Probe], topology: Topology, admission: ProbeAdmission) -> None:
         self._topology, self._admission = topology, admission
         self._planned = tuple(probe for probe in probes if probe.kind == RING or probe.kind == pairwise.KIND)
         self._tests = gathered((_test(host, probe), probe) for probe in self._planned for host in probe.hosts)
-        self._lost: dict[str, str] = {}  # by host of a ring: whom it lost
-        self._given: dict[_Test, str] = {}  # by test: the other partner
+        self._lost: dict[str, str] = {}  # by host of a ring: the neighbour it lost
+        self._given: dict[_Test, str] = {}  # by test: the new partner
         self._made: set[str] = set()
 
     def remember(self, lost: Probe, probe: Probe) -> None:
-        """Before the run was interrupted *probe* was planned instead of *lost*."""
+        """Restore that *probe* was planned instead of *lost* before the run was interrupted."""
         self._note(probe)
         for left in set(lost.hosts).intersection(probe.hosts):
             if probe.kind == RING:
@@ -316,9 +317,9 @@ class Replanning:
 
     def instead(self, probe: Probe, refusal: Refusal) -> tuple[Refusal, Probe | None]:
         """
-        How a probe that is refused, or was lost, because of one of its hosts is answered, and what to run instead.
+        Return the refusal to record for a probe that a host keeps from running, and the probe to run instead.
 
-        A test that was run because a part had dipped is not made up for: its follow-up asks for others.
+        A test that was run because a part had dipped is not replaced: its follow-up asks for other tests.
         """
         left = next((host for host in probe.hosts if host != refusal.host), None)
         ring = probe.kind == RING
@@ -349,13 +350,13 @@ class Replanning:
         )
 
     def _is_bereft(self, host: str, probe: Probe, left: str) -> bool:
-        """Its partner in the same round of pairs may not run, and nobody but *left* was found for it so far."""
+        """Return whether a host lost its partner in the same round of pairs and has found nobody but *left* so far."""
         test = _test(host, probe)
         lost = [one for one in self._tests.get(test, ()) if self._admission.refusal(one) is not None]
         return self._given.get(test, left) == left and any(self._admission.admits(host, one) for one in lost)
 
     def _is_measured(self, host: str, probe: Probe) -> bool:
-        """The same is measured of it in this phase with somebody else, as planned."""
+        """Return whether another planned probe of this phase measures the same of this host with somebody else."""
         planned = (one for one in self._planned if one.kind == probe.kind and host in one.hosts)
         return any(self._admission.refusal(one) is None for one in planned)
 
@@ -371,20 +372,20 @@ def _test(host: str, probe: Probe) -> _Test:
 
 
 ROUNDS_IN_A_ROW = 2
-"""So many rounds in which its own probes are bad take a host out (a choice: one bad sample drains no host)."""
+"""Rounds in a row with bad probes of its own that take a host out (a choice: one bad sample drains no host)."""
 
 
 JudgeOwn = Callable[[PhasePlan, Sequence[ProbeResult]], OwnFails]
-"""How the hosts of a phase did by their own probes."""
+"""Judges how the hosts of a phase did by their own probes."""
 
 
 class LeftOut:
     """
-    The hosts that a phase with ``stop_host_on: fail`` leaves out of its later rounds; it knows them over a resume, too.
+    The hosts that a phase with ``stop_host_on: fail`` leaves out of its later rounds, remembered over a resume.
 
-    A host is left out after two rounds one after the other in which probes of its own FAILed or ended in an ERROR (a
-    GPU that hangs measures nothing): once may be chance, and a probe with another host does not say whose fault it is.
-    Its partners go on with others, as when a host is lost. Rounds are counted by the written name of the phase.
+    A host is left out after two rounds in a row in which probes of its own FAILed or ended in an ERROR (a GPU that
+    hangs measures nothing). Once may be chance, and a probe with another host does not say whose fault it is. Its
+    partners go on with others, as when a host is lost. Rounds are counted by the written name of the phase.
     """
 
     def __init__(
@@ -402,11 +403,13 @@ class LeftOut:
         self._hosts = dict(progress.left_out)
 
     def excluded(self, phase: Phase) -> dict[str, str]:
-        """Who takes no part in this phase, and why."""
+        """Return the hosts that take no part in this phase, with the reason."""
         return dict(self._hosts) if phase.stop_host_on is not None else {}
 
     def judge(self, phase_plan: PhasePlan, results: Sequence[ProbeResult]) -> None:
-        """After a round: count, and leave out who failed too often. Noted once, though a run goes on from here."""
+        """
+        Count the bad rounds and leave out hosts that failed too often. Each round is judged once, also after a resume.
+        """
         phase = phase_plan.phase
         if phase.stop_host_on is None or phase.name in self._judged:
             return

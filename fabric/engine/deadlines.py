@@ -1,4 +1,4 @@
-"""How long repeated work is waited for: a probe by what earlier rounds took, the rounds of a phase by the clock."""
+"""Deadlines for repeated work: per probe from what earlier rounds took, per phase from the clock."""
 
 from collections.abc import Callable, Iterable
 from math import inf
@@ -10,32 +10,37 @@ from fabric.runs.events import Progress
 from fabric.runs.run_directory import RunDirectory
 
 TIMES = 3.0
-"""So many times the longest good one (a choice: a part at a third of its rate is still measured, and FAILs by that)."""
+"""
+Multiple of the longest good duration (a choice: a part at a third of its rate is still measured, and FAILs by that).
+"""
 
 MARGIN_S = 60.0
-"""On top of it, seconds (a choice: a start takes seconds, and varies; of short probes it is most of the time)."""
+"""Seconds added on top (a choice: a start takes seconds and varies; for short probes it is most of the time)."""
 
 _Work = tuple[str, str, float, int]
 
 
 class LearnedDeadlines:
     """
-    What was measured in earlier rounds of each repeated phase; of other phases nothing is learned.
+    The durations that probes took in earlier rounds of each repeated phase. Phases without rounds teach nothing.
 
-    A planned deadline allows for the slowest fabric that may still answer. In hours of soak it is known better: what
-    hangs there would hold up a whole round for nothing. Work counts as the same where phase, kind, expected duration
-    and number of hosts are; whose it was does not matter, so that a slow host does not make its own deadline.
+    A planned deadline allows for the slowest fabric that may still answer. After hours of soak the usual duration is
+    known better, and a hanging probe should not hold up a whole round. Two probes count as the same work when phase,
+    kind, expected duration and number of hosts are equal. The host is not part of it, so a slow host does not set its
+    own deadline.
     """
 
     def __init__(self) -> None:
         self._longest_s: dict[_Work, float] = {}
 
     def limit_s(self, plan: PhasePlan, probe: Probe) -> float:
-        """The longest that this probe is worth waiting for, seconds; infinite where no earlier round says."""
+        """
+        Return the longest time (seconds) to wait for this probe; infinite when no earlier round measured such work.
+        """
         return TIMES * self._longest_s.get(_work(plan, probe), inf) + MARGIN_S
 
     def learn(self, plan: PhasePlan, results: Iterable[ProbeResult]) -> None:
-        """After a round: what was measured in it, good or slow; what ended otherwise does not say how long it takes."""
+        """Learn from a finished round: keep the longest duration of probes that measured something, good or slow."""
         if plan.phase.fills is None:
             return
         probes = {probe.probe_id: probe for probe in plan.planned}
@@ -52,11 +57,11 @@ def _work(plan: PhasePlan, probe: Probe) -> _Work:
 
 class RoundClock:
     """
-    Ends phases that fill a time (``for: 4h``) by the clock: when their time is over, no new round is begun.
+    Ends phases that fill a time (``for: 4h``) by the clock: once their time is over, no new round begins.
 
-    Asked before each phase, in their order. A round that was begun is run to its end, all its stages included, so the
-    time is passed by one round at most; the first round is always run. The time between two sessions of a run does not
-    count, and a run that goes on has what is left.
+    ``is_over`` is called before each phase, in plan order. A round that has begun runs to its end with all its stages,
+    so the time is exceeded by one round at most. The first round always runs. The time between two sessions of a run
+    does not count: a resumed run has what was left.
     """
 
     def __init__(self, plan: Plan, progress: Progress, *, directory: RunDirectory, clock: Callable[[], float]) -> None:
@@ -70,7 +75,7 @@ class RoundClock:
                 self._begins(phase_plan.phase.fills, phase_plan.phase.round, at_s)
 
     def is_over(self, phase: Phase) -> bool:
-        """Whether it is not to be begun any more; noted once for all rounds that are left."""
+        """Return whether this phase must not begin any more. Records the event once for all remaining rounds."""
         fills = phase.fills
         if fills is None or phase.name in self._over:
             return phase.name in self._over
@@ -87,7 +92,7 @@ class RoundClock:
         self._rounds.add((fills.name, number))
 
     def _end(self, fills: FilledTime, number: int, now_s: float) -> None:
-        """What is left of it from this round on is over."""
+        """Mark all rounds from *number* on as over, and record that in the run's history."""
         left = [one for one in self._plan.phases if one.phase.fills == fills and one.phase.round >= number]
         self._over.update(one.phase.name for one in left)
         fields = {
@@ -100,5 +105,5 @@ class RoundClock:
 
 
 def reached(plan: Plan, not_begun: frozenset[str]) -> Plan:
-    """The plan without the rounds that the clock left out: nobody asked for them any more."""
+    """Return the plan without the rounds that the clock left out, which are not expected any more."""
     return Plan(tuple(phase_plan for phase_plan in plan.phases if phase_plan.phase.name not in not_begun))

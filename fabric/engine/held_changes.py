@@ -1,13 +1,12 @@
-"""
-The changes of one phase: begun before its probes or on its time line, and all taken back before it ends.
+"""Holds the changes of one phase: begun before its probes or on its time line, and all taken back before it ends.
 
-What ends every change of a phase before its time is watched while changes are in force, over the run's own executor:
+While changes are in force, the run's own executor watches for conditions that end all of them early:
 
 - a link that is no target goes down, or bit errors take their own link away;
 - a host that holds a guard cannot be asked any more, or a lease is not renewed for half its time;
 - a counter of a receiver grew above ``stop_above``.
 
-The first one that is met is the reason; taking back is up to who holds the changes.
+The first condition that is met becomes the reason; HeldChanges then takes the changes back.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -30,10 +29,10 @@ from fabric.runs.journal import Journal
 from fabric.runs.run_directory import RunDirectory
 
 RENEWED_WITHIN = 4
-"""A renewal, asked for when a quarter of the lease is over, is answered within another such part, or is not coming."""
+"""A renewal is due after a quarter of the lease, and counts as lost when unanswered for another such part."""
 
 LIVE = frozenset({"armed", "in_force", "lifted"})
-"""States of a change in which its guard must be reached, and links may go down because of it."""
+"""States of a change in which its guard must be reachable and links may go down because of it."""
 
 Note = Callable[[str, Mapping[str, Any]], None]
 """Writes an event into the run's history."""
@@ -41,9 +40,9 @@ Note = Callable[[str, Mapping[str, Any]], None]
 
 class StopConditions:
     """
-    Of one phase; ``looks`` carries its looks out.
+    The stop conditions of one phase; ``looks`` carries out the looks that check them.
 
-    ``reason`` is empty until one is met, ``since_s`` is the last time at which all was seen well.
+    ``reason`` is empty until one is met; ``since_s`` is the last time at which everything was seen to be well.
     """
 
     def __init__(
@@ -66,11 +65,11 @@ class StopConditions:
 
     @property
     def looked(self) -> bool:
-        """Everything was looked at once: from now on a link that is seen down has gone down."""
+        """Whether everything was looked at once: from then on a link that is seen down has gone down."""
         return self._awaited <= self._lookout.looked
 
     def begin(self) -> None:
-        """Look at everything once, before anything is altered, and then again and again."""
+        """Start to look at everything: once before anything is altered, then again and again."""
         context, lookout = self._context, self._lookout
         watches = {}
         for host in self._hosts:
@@ -88,7 +87,7 @@ class StopConditions:
             self.looks.begin(watch)
 
     def entered(self, change: Change, state: str, fields: Mapping[str, Any]) -> None:
-        """A change is in another state now; *fields* are those of the journal."""
+        """Note that a change entered another state; *fields* are those of the journal."""
         name = change.change_id
         if state == "intent":
             self._guards[name] = frozenset(one["host"] for one in fields["alterations"])
@@ -100,24 +99,24 @@ class StopConditions:
             self._forced_until_s = self._executor.now()
 
     def lost(self, change: Change, command: Command, error: ExecutorError) -> None:
-        """What a change asked was lost: a guard that cannot be reached cannot be told anything later either."""
+        """Stop if a lost command was for a guard that cannot be reached: later commands would not reach it either."""
         needs_guard = change.change_id in self._live and guard_verb(command) in ("renew", "apply", "lift")
         if needs_guard and isinstance(error, HostUnreachable):
             self._stop(f"{change.change_id}: its guard cannot be reached: {error}")
 
     def due_s(self, change: Change, silence: Silence) -> float:
-        """When a change has waited too long for a renewal, executor's seconds; infinite when it waits for none."""
+        """Return when a renewal is overdue, in executor's seconds; infinite when the change waits for none."""
         if change.change_id not in self._live or guard_verb(silence.command) != "renew":
             return inf
         return silence.since_s + self._context.settings.lease.ttl_s / RENEWED_WITHIN
 
     def not_renewed(self, change: Change, silence: Silence) -> None:
-        """A change has waited too long for a renewal."""
+        """Stop because a change has waited too long for a renewal."""
         host = silence.command.host
         self._stop(f"{change.change_id}: its lease on {host} could not be renewed for half its time")
 
     def end(self, *, at_once: bool) -> None:
-        """One more look at everything, or none when it is to be *at_once*."""
+        """Look once more at everything, then end; *at_once* leaves out that last look."""
         if at_once:
             self.looks.drop()
         elif not self._lookout.ended:
@@ -125,13 +124,13 @@ class StopConditions:
             self.looks.wake()
 
     def _counters(self, change_id: str) -> Counters | None:
-        """What the receivers of a change in force had counted before it was; None for one that is not in force."""
+        """Return what the receivers counted before a change was in force; None if it is not in force."""
         return self._before.get(change_id) if change_id in self._live else None
 
     def _went_down(self, link: str, state: str, seen_s: float) -> None:
         live = [change for change in self._faults if change.change_id in self._live]
         if not live and self._forced_until_s < seen_s:
-            return  # nothing of ours was in force since it was last seen up
+            return  # no change of ours was in force since the link was last seen up
         own = next((change for change in self._faults if change.component == link), None)
         if own is not None:
             self._stop(f"{link} went down ({state}): {own.change_id} was to make errors, not to take it away", seen_s)
@@ -155,17 +154,17 @@ class StopConditions:
 
 
 def guard_verb(command: Command) -> str:
-    """What a guard is told by a command; empty for a command that is not for a guard."""
+    """Return the verb that a command gives to a guard; empty if the command is not for a guard."""
     argv = command.argv
     at = argv.index("fabric-guard") + 2 if "fabric-guard" in argv else len(argv)
     return argv[at] if at < len(argv) else ""
 
 
 BAD = frozenset({"refused", "failed", "lost", "open"})
-"""States after which a phase is not what was asked for."""
+"""States that mean that a phase did not get the changes it asked for."""
 
 RESCUE_SILENCE_S = 300.0
-"""After so long without a word a rescue ends (a choice: longer than any step of an undo with its tries)."""
+"""How long a rescue waits without hearing anything (a choice: longer than any step of an undo with its tries)."""
 
 _LOOK_UP_S = 60.0
 _PAUSE_S = 0.05
@@ -173,7 +172,7 @@ _PAUSE_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Changing:
-    """What a run needs to make changes. *owner* names the run to guards, *token* makes their names its own."""
+    """What a run needs to make changes. *owner* names the run to guards, *token* makes guard ids unique to it."""
 
     context: Context
     journal: Journal
@@ -184,9 +183,9 @@ class Changing:
 
 class HeldChanges:
     """
-    Holds the changes of a phase, none or more; moved on by ``take`` and ``fire``. Its *hosts* are watched meanwhile.
+    Holds the changes of a phase, none or more; driven by ``take`` and ``fire``. Its *hosts* are watched meanwhile.
 
-    When a stop condition is met, all changes are taken back, and written down as failed, with the reason.
+    When a stop condition is met, all changes are taken back and recorded as failed, with the reason.
     """
 
     def __init__(
@@ -240,7 +239,9 @@ class HeldChanges:
         return hold
 
     def _write(self, hold: Hold, state: str, fields: Mapping[str, Any]) -> None:
-        """The journal, the run's history and whoever watches; what only an undo needs stays in the journal."""
+        """
+        Write a state to the journal, the history and the observer; what only an undo needs stays in the journal.
+        """
         change = hold.change
         self._changing.journal.record(change.change_id, state, fields)
         at_s = fields.get("at_s", self._executor.now())
@@ -252,9 +253,9 @@ class HeldChanges:
     @property
     def ready(self) -> bool:
         """
-        What is to be in force before the first probe is, and the rest may be made; or something never will.
+        Whether the first probe may begin: early changes are in force and later ones admitted, or something failed.
 
-        Once all is to be taken back, a fault that waited for a routing change is not begun any more.
+        Once everything is to be taken back, a fault that waited for a routing change is not begun any more.
         """
         if self._stopped or self._stops.reason or any(hold.state in BAD for hold in self._holds):
             return True
@@ -272,7 +273,7 @@ class HeldChanges:
 
     @property
     def busy(self) -> bool:
-        """Some change is under way or in force, or somebody has not ended looking."""
+        """Whether a change is under way or in force, or a look has not ended."""
         return self._conductor.busy or self._stops.looks.busy
 
     @property
@@ -282,15 +283,15 @@ class HeldChanges:
 
     @property
     def next_s(self) -> float:
-        """When the next thing is to be done, of itself; infinite when nothing is."""
+        """When the next thing is due without a happening, in executor's seconds; infinite when nothing is."""
         due_s = min((due_s for due_s, _, _ in self._renewals()), default=inf)
         return min(self._conductor.next_s, self._stops.looks.next_s, due_s)
 
     def begin(self) -> None:
         """
-        Begin what is to be in force before the first probe: routing first, faults once it is in force.
+        Begin the changes that must be in force before the first probe: routing first, then faults.
 
-        What comes later is looked at now, while nothing of ours runs on the hosts.
+        Changes of the time line are checked now, while no probe of ours runs on the hosts.
         """
         before = [hold for hold in self._holds if hold.change.when.at_s is None]
         self._routing = [hold for hold in before if not hold.change.is_fault]
@@ -314,18 +315,18 @@ class HeldChanges:
                 self._begin(hold)
 
     def begin_time_line(self, now_s: float) -> None:
-        """The first probe begins now: from now on the rest is due in its time."""
+        """Start the time line: the first probe begins now, so the times of later changes count from here."""
         for hold in self._holds:
             if hold.change.when.at_s is not None:
                 hold.due_s = now_s + hold.change.when.at_s
         self._conductor.wake()
 
     def take(self, happening: Happening) -> bool:
-        """Move on by one happening; False when it is not of a change."""
+        """Advance by one happening; return False when it does not belong to a change."""
         asked = self._conductor.asked(happening.ticket)
         if asked is not None and isinstance(happening, Lost):
             self._stops.lost(self._held[asked[0]].change, asked[1], happening.error)
-            self._heed_stop()  # before the procedure hears of it: it is not to try again, but to take back
+            self._heed_stop()  # before the procedure hears of it: it must take back, not try again
         taken = self._conductor.take(happening) or self._stops.looks.take(happening)
         self._heed_stop()
         self._begin_faults()
@@ -340,7 +341,7 @@ class HeldChanges:
         self._begin_faults()
 
     def _renewals(self) -> Iterator[tuple[float, Hold, Silence]]:
-        """When each renewal that nobody answers is given up, and with it every change."""
+        """Yield when each unanswered renewal is given up, which ends every change."""
         for one in () if self._stopped else self._conductor.silences:
             hold = self._held[one.procedure]
             yield self._stops.due_s(hold.change, one), hold, one
@@ -355,7 +356,9 @@ class HeldChanges:
                 self._conductor.wake()
 
     def _heed_stop(self) -> None:
-        """A condition is met: everything is taken back; what was just taken back was not in force as asked either."""
+        """
+        Take everything back once a condition is met; mark faults failed that were taken back after the trouble began.
+        """
         if not self._stops.reason or self._heeded:
             return
         self._heeded = True
@@ -366,7 +369,7 @@ class HeldChanges:
                 self._write(hold, "failed", {**fields, "reason": self._stops.reason})
 
     def stop(self, *, hurry: bool = False) -> None:
-        """Take everything back, in order; with *hurry* nothing else is waited for."""
+        """Take everything back, in order; with *hurry* wait for nothing but the undo."""
         self._faults.clear()
         for hold in reversed(self._holds):
             hold.signal.stop = True
@@ -378,11 +381,11 @@ class HeldChanges:
 
     def rescue(self, unheard: Iterable[Happening]) -> None:
         """
-        The run itself is failing: take everything back all the same, whatever else is lost.
+        Take everything back although the run itself is failing, whatever else is lost.
 
-        *unheard* has happened and nobody was told of it. What is wrong with one change keeps no other from its undo.
-        An answer that the failure itself has lost never comes: who hears nothing for long gives up, and what was not
-        seen taken back stays open.
+        *unheard* are happenings that nobody was told of. An error in one change keeps no other from its undo. Answers
+        lost in the failure never come: after RESCUE_SILENCE_S without any happening the rescue gives up, and changes
+        not seen taken back stay open.
         """
         waiting = list(unheard)
         heard_s = self._executor.now()
@@ -395,15 +398,17 @@ class HeldChanges:
             heard_s = self._executor.now() if waiting else heard_s
 
     def _next_look_s(self) -> float:
-        """Of a rescue: what is due and not the conductor's is never done then, and must not be waited for."""
+        """Return when a rescue looks next. It serves the conductor only, so it must not wait for what else is due."""
         now_s = self._executor.now()
         return max(now_s + _PAUSE_S, min(self._conductor.next_s, now_s + _LOOK_UP_S))
 
     def _persist(self, step: Callable[[], object]) -> None:
-        """Do it as often as it raises: each time one procedure has died of it, and the others are still to be moved."""
+        """
+        Repeat *step* as often as it raises: each error has killed one procedure, and the others still have to advance.
+        """
         for _ in self._holds:
             try:
                 step()
-            except Exception:  # noqa: BLE001 - the error that the run dies of is reported; this one comes of it
+            except Exception:  # noqa: BLE001 - the error that ends the run is reported; this one follows from it
                 continue
             return

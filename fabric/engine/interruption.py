@@ -1,4 +1,4 @@
-"""Stopping a run from outside: a signal is noted and wakes the executor; the engine ends things in order."""
+"""Stopping a run from outside: a signal is counted and wakes the executor; the engine then ends things in order."""
 
 import signal
 import threading
@@ -13,17 +13,17 @@ from fabric.errors import out_of_memory
 from fabric.runs.run_directory import RunDirectory
 
 STOP = "STOP"
-"""What the file is called; its first line, if it has one, is given as the reason."""
+"""Name of the stop file; its first line, if any, is given as the reason."""
 
 LOOK_S = 1.0
-"""How often it is looked for (seconds of the executor's clock; choice: one ``stat`` costs nothing)."""
+"""How often to look for the file (seconds of the executor's clock; choice: one ``stat`` costs nothing)."""
 
 
 class StopFile:
     """
-    Looked for at most once in LOOK_S, until it is there; once seen it stays seen, though somebody removes it.
+    The file STOP of a run, looked for at most once in LOOK_S. Once seen it stays seen, even if somebody removes it.
 
-    That it was seen is noted in the run's history.
+    The first sight of it is recorded in the run's history.
     """
 
     def __init__(self, directory: RunDirectory, clock: Callable[[], float]) -> None:
@@ -33,7 +33,7 @@ class StopFile:
         self.next_s = clock()
 
     def look(self) -> bool:
-        """Whether it is there, or was."""
+        """Return whether the file is or was there."""
         now_s = self._clock()
         if not self.seen and now_s >= self.next_s:
             self.next_s = now_s + LOOK_S
@@ -46,7 +46,7 @@ class StopFile:
 
 
 def _first_line(path: Path) -> str:
-    """At most 200 characters that can be printed; empty where it cannot be read."""
+    """Return at most 200 printable characters of the first line; empty when the file cannot be read."""
     with suppress(OSError), path.open(encoding="utf-8", errors="replace") as file:
         return "".join(one for one in file.readline(200) if one.isprintable())
     return ""
@@ -56,7 +56,7 @@ _END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interruption:
-    """How often somebody has asked to stop (Ctrl-C, SIGTERM; SIGHUP and the file STOP, which ask once)."""
+    """Counts how often somebody asked to stop: Ctrl-C and SIGTERM each time, SIGHUP and the file STOP once each."""
 
     def __init__(self, stop_file: StopFile | None = None) -> None:
         self.signals = 0
@@ -64,20 +64,20 @@ class Interruption:
 
     @property
     def times(self) -> int:
-        """Looks for the file as well, when that is due."""
+        """Return how often somebody asked to stop; also looks for the stop file when that is due."""
         return self.signals + (self._stop_file is not None and self._stop_file.look())
 
     @property
     def next_s(self) -> float:
-        """When the file is to be looked for again, executor's seconds; infinite when it is not."""
+        """When to look for the stop file next, in executor's seconds; infinite when there is nothing to look for."""
         return inf if self._stop_file is None else self._stop_file.next_s
 
 
 def interrupt_on_signals() -> None:
     """
-    From now on SIGTERM and SIGHUP end this process as Ctrl-C does: in order, with KeyboardInterrupt.
+    Make SIGTERM and SIGHUP end this process as Ctrl-C does: in order, by KeyboardInterrupt.
 
-    SIGHUP stays ignored where it was when the process began: ``nohup`` and a detached session mean it.
+    SIGHUP stays ignored if it was ignored when the process began, as under ``nohup`` or in a detached session.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
@@ -85,7 +85,7 @@ def interrupt_on_signals() -> None:
 
 
 def _hung_up(number: int, frame: FrameType | None) -> None:
-    """A terminal that goes away says so more than once (the kernel, then its shell): only the first one counts."""
+    """Ignore SIGHUP from the first one on: a closing terminal sends it more than once (the kernel, then its shell)."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.default_int_handler(number, frame)
 
@@ -93,9 +93,9 @@ def _hung_up(number: int, frame: FrameType | None) -> None:
 @contextmanager
 def heeding_threads(end: Callable[[], None]) -> Iterator[list[str]]:
     """
-    Call *end* once when a thread dies because there is no memory left; what to say of it is in the list then.
+    Call *end* once when a thread dies for lack of memory; the yielded list then holds the text to report.
 
-    Whatever else a thread dies of is reported as before.
+    Any other exception of a thread is reported as before.
     """
     before, found = threading.excepthook, list[str]()
 
@@ -117,11 +117,11 @@ def heeding_threads(end: Callable[[], None]) -> Iterator[list[str]]:
 @contextmanager
 def listening(wake: Callable[[], None], stop_file: StopFile | None = None) -> Iterator[Interruption]:
     """
-    Count SIGINT, SIGTERM and SIGHUP instead of dying of them, and *wake* who waits; as it was before, afterwards.
+    Count SIGINT, SIGTERM and SIGHUP instead of dying of them, and call *wake*; restore the old handlers afterwards.
 
-    An exception out of nowhere could lose what a command had just answered, and with it the undo that waits for it.
-    Outside the main thread no signal can be listened to: then none is counted. *stop_file* counts everywhere. SIGHUP
-    counts once, and is ignored from then on: a terminal that goes away says so more than once.
+    An exception raised at an arbitrary point could lose a command's answer, and with it the undo that waits for it.
+    Outside the main thread Python can catch no signals, so none is counted; *stop_file* counts everywhere. SIGHUP
+    counts once and is ignored from then on: a closing terminal sends it more than once.
     """
     interruption = Interruption(stop_file)
 
@@ -137,7 +137,7 @@ def listening(wake: Callable[[], None], stop_file: StopFile | None = None) -> It
     before: dict[int, Any] = {number: signal.getsignal(number) for number in _END_SIGNALS if in_main}
     try:
         for number, handler in list(before.items()):
-            if handler is not signal.SIG_IGN:  # a shell starts background jobs like that, and means it
+            if handler is not signal.SIG_IGN:  # a shell starts background jobs with signals ignored, on purpose
                 signal.signal(number, note)
         yield interruption
     finally:

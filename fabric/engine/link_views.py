@@ -1,11 +1,10 @@
-"""
-What is looked at together, by whom, and what was seen there: a subnet, a switch or a host is a view.
+"""Views of links: each subnet, switch or host is a View, with who asks there and what was seen.
 
-An InfiniBand subnet as one of its hosts sees it: ``iblinkinfo`` tells what is joined with what, how wide and how fast,
-``ibqueryerrors`` what each port has counted since ever. RoCE: each switch tells its own ports by NVUE and whom they
-hear (LLDP); each host its RNICs' state, speed and leaf. A host's ports count in its own samples; here it says how they
-stand and where they are plugged in, and not each minute: its leaf sees the other end of every cable. Where nobody hears
-anything, LLDP is off, and that is no cable missing.
+A Subnet is an InfiniBand subnet seen by one of its hosts: ``iblinkinfo`` says which ports are joined, how wide and how
+fast, ``ibqueryerrors`` what each port has counted in all. On RoCE each switch reports its own ports by NVUE and whom
+they hear (LLDP), and each host its RNICs' state, speed and leaf. A host's counters are in its own samples; its view
+says only how its ports stand and where they are plugged in, and is taken seldom, since its leaf sees the other end of
+every cable. Where nobody hears anything LLDP is off, and no cable counts as missing.
 """
 
 from abc import ABC, abstractmethod
@@ -29,14 +28,16 @@ from fabric.tools.interfaces import Neighbour
 from fabric.tools.mlxlink import Optics
 
 LOOK_S = 60.0
-"""Deadline of a walk over the whole fabric (a choice: 25 to 38 s were seen where a few nodes were mute)."""
+"""Deadline of one command of a look (a choice: walks over a fabric with a few mute nodes took 25 to 38 s)."""
 
-_CAP_BYTES = 64 * MIB  # iblinkinfo prints 200 bytes a port: a hall of 2,048 hosts has 13 MB of it
+_CAP_BYTES = 64 * MIB  # iblinkinfo prints 200 bytes a port: 13 MB for a hall of 2,048 hosts
 
 
 @dataclass(frozen=True, slots=True)
 class OpticsAsk:
-    """The host or switch that asks for one port or many, how, and how its answer is read (ToolError: it is none)."""
+    """
+    A question for the optics of one port or many: who asks, how, and the reader of the answer (may raise ToolError).
+    """
 
     host: str
     argv: tuple[str, ...]
@@ -53,10 +54,11 @@ class SeenLinks:
 
 class View(ABC):
     """
-    Who may ask, whose *turn* it is, how many *looks* there were, and which *nodes* were seen last.
+    A set of links that is looked at together.
 
-    *whole*: the next look also asks for what grows on a good fabric, as the first and the last do. *seldom*: it looks
-    as seldom as light is looked at.
+    *turn* selects the asker, *looks* counts the looks, *nodes* were seen in the last one. *whole*: the next look also
+    reads counters that grow on a good fabric, as the first and the last do. *seldom*: it looks as seldom as light is
+    read.
     """
 
     seldom = False
@@ -70,15 +72,15 @@ class View(ABC):
 
     @property
     def asker(self) -> str:
-        """Whose turn it is."""
+        """The host or switch whose turn it is to ask."""
         return self.askers[self.turn % len(self.askers)]
 
     @abstractmethod
     def questions(self) -> dict[str, Command]:
-        """What is asked in one look."""
+        """Return the commands of one look, by name."""
 
     def seen(self, answers: Mapping[str, CommandResult]) -> SeenLinks | None:
-        """What these say, None when it is the same as the last time. Raises ToolError where they are none."""
+        """Return what the answers say, None if they equal the last ones. Raises ToolError for unusable answers."""
         for one in answers.values():
             if one.truncated:
                 raise ToolError(f"{one.command.argv[0]} printed more than can be kept")
@@ -91,22 +93,22 @@ class View(ABC):
 
     @abstractmethod
     def read(self, answers: Mapping[str, Text]) -> SeenLinks:
-        """What these say. Raises ToolError where they are none."""
+        """Parse the answers. Raises ToolError when they are unusable."""
 
     @abstractmethod
     def optics(self) -> Iterable[OpticsAsk]:
-        """How the light of the ports that it has seen is asked for."""
+        """Yield the questions for the optics of the ports seen so far."""
 
     def question(self, argv: tuple[str, ...]) -> Command:
-        """What whose turn it is runs, as root."""
+        """Return a command that runs *argv* as root on the present asker."""
         return Command(self.asker, self.as_root(argv), LOOK_S, output_cap_bytes=_CAP_BYTES)
 
     def as_root(self, argv: tuple[str, ...]) -> tuple[str, ...]:
-        """With sudo where the inventory says so."""
+        """Put sudo in front where the inventory says so."""
         return as_root(argv, sudo=self.inventory.changes.sudo)
 
     def one_port(self, end: End, host: str, argv: tuple[str, ...], read: Callable[..., Optics]) -> OpticsAsk:
-        """Asked on *host*, and read by a tool's reader."""
+        """Return a question for one port, asked on *host* and read by a tool's reader."""
         return OpticsAsk(host, self.as_root(argv), lambda text: {end: read(*text)})
 
 
@@ -116,15 +118,15 @@ _LINKS, _ERRORS, _DATA = "links", "errors", "data"
 
 
 Asker = tuple[str, Rnic]
-"""A host, and its port out of which it asks."""
+"""A host, and the RNIC through which it asks."""
 
 
 def askers_of(inventory: Inventory, hosts: Iterable[str]) -> list[list[Asker]]:
     """
-    For each subnet who may ask there, in this order: each host out of its first RNIC in it.
+    Return the possible askers of each subnet, in order; each host asks through its first RNIC there.
 
-    ``via`` asks out of its ``via_device``, where that is in the subnet. Where it is not known what joins the leaves,
-    all of it is one subnet.
+    ``via`` asks through its ``via_device``, where that is in the subnet. Where it is not known which leaves are joined,
+    all hosts are one subnet.
     """
     topology, changes = inventory.topology, inventory.changes
     found: dict[int | None, dict[str, Rnic]] = {}
@@ -137,7 +139,7 @@ def askers_of(inventory: Inventory, hosts: Iterable[str]) -> list[list[Asker]]:
 
 
 class Subnet(View):
-    """One subnet; adapters and switches of it are all asked by one host."""
+    """One InfiniBand subnet, whose adapters and switches are all asked by one host."""
 
     def __init__(self, askers: Sequence[Asker], inventory: Inventory, nodes: Collection[str]) -> None:
         super().__init__([name for name, _ in askers], inventory)
@@ -147,7 +149,7 @@ class Subnet(View):
         self._ends: Mapping[tuple[int, int], End] = {}
 
     def questions(self) -> dict[str, Command]:
-        """What grows on a good fabric is asked for seldom."""
+        """Return the queries of one look; counters that grow on a good fabric are queried only in *whole* looks."""
         rnic, changes = self._rnics[self.asker], self.inventory.changes
         through = infiniband.through(rnic.device, rnic.port, changes.m_key)
         without = () if self.whole else infiniband.BUSY
@@ -158,7 +160,7 @@ class Subnet(View):
         return asked | ({_DATA: self.question(infiniband.data(through=through))} if self.whole else {})
 
     def optics(self) -> Iterable[OpticsAsk]:
-        """Every port that is up: an RNIC's on its own host, a switch's through the fabric; and UFM of all at once."""
+        """Yield a question for each port that is up, on its own host or through the fabric, and one for all to UFM."""
         topology, rnic, settings = self.inventory.topology, self._rnics[self.asker], self.inventory.changes
         if (ufm := management.UfmAccess.of(settings)) is not None:
             yield OpticsAsk(ufm.via, management.ask_telemetry(ufm), self._telemetry)
@@ -171,12 +173,12 @@ class Subnet(View):
                 argv = mlxlink.optics(end[1])
                 yield self.one_port(end, host.name, argv, mlxlink.read_optics)
             elif line.end.port <= _PORTS_MOST:
-                # LIDs are those of its subnet alone
+                # LIDs are valid in their own subnet only
                 argv = mlxlink.optics_in_band(line.end.lid, line.end.port, rnic.device, rnic.port)
                 yield self.one_port(end, self.asker, argv, mlxlink.read_optics)
 
     def _telemetry(self, text: Text) -> dict[End, Optics]:
-        """What UFM tells of its ends; it names an adapter by the node, ``iblinkinfo`` by the port."""
+        """Read UFM's telemetry by end; UFM names an adapter by the node's GUID, ``iblinkinfo`` by the port's."""
         found = management.read_telemetry(*text)
         by_end = {
             end: found.get((guid, port)) or found.get((guid - port, port)) for (guid, port), end in self._ends.items()
@@ -184,7 +186,7 @@ class Subnet(View):
         return {end: optics for end, optics in by_end.items() if optics is not None}
 
     def read(self, answers: Mapping[str, Text]) -> SeenLinks:
-        """Of links that are joined as before only what was counted is read anew."""
+        """Read the counters; parse the list of links again only if it changed."""
         sweep = infiniband.read_errors(*answers[_ERRORS])
         sent = infiniband.read_data(*answers[_DATA]) if _DATA in answers else {}
         if answers[_LINKS] != self._links:
@@ -208,7 +210,7 @@ class Subnet(View):
 
 
 def ends_of(lines: Iterable[PortLine], topology: Topology) -> dict[tuple[int, int], End]:
-    """Which ports of the inventory these are, by GUID and number; a name that two switches have is nobody's."""
+    """Return the inventory's port for each GUID and port number; a name that two switches share is left out."""
     lines = tuple(lines)
     switches = infiniband.switches(lines)
     owners = Counter(name for name, _ in {(switch_name(line.end.description), line.end.guid) for line in lines})
@@ -224,7 +226,7 @@ def ends_of(lines: Iterable[PortLine], topology: Topology) -> dict[tuple[int, in
 
 
 def _adapter(description: str, topology: Topology) -> End | None:
-    """``gpu001 mlx5_0``, as rdma-ndd writes it, or ``gpu001 HCA-1``, as the kernel does."""
+    """Return an RNIC for ``gpu001 mlx5_0``, as rdma-ndd writes it, or ``gpu001 HCA-1``, as the kernel does."""
     first, _, second = description.partition(" ")
     host = topology.hosts.get(first) or topology.hosts.get(first.partition(".")[0])
     devices = [] if host is None else [rnic.device for rnic in host.platform.rnics]
@@ -235,7 +237,7 @@ def _adapter(description: str, topology: Topology) -> End | None:
 
 
 def _of(by_port: Mapping[tuple[int, int], T], line: PortLine) -> T | None:
-    """Of an adapter one tool prints the port's GUID and the other the node's, which is one less for each port."""
+    """Look up a port: for an adapter one tool prints the port's GUID, the other the node's (GUID minus port number)."""
     guid, port = line.end.guid, line.end.port
     return by_port.get((guid, port), by_port.get((guid - port, port)))
 
@@ -248,12 +250,12 @@ def _joined(lines: Iterable[PortLine], ends: Mapping[tuple[int, int], End]) -> I
             yield own, peer
 
 
-_WORD_BYTES = 4  # of what InfiniBand counts; all ports are reported alike
+_WORD_BYTES = 4  # unit of InfiniBand's data counters; used for all ports
 _PORTS, _HEARD = "ports", "heard"
 
 
 class SwitchView(View):
-    """One switch that its login reaches."""
+    """One Ethernet switch that can be reached by its login."""
 
     def __init__(self, name: str, inventory: Inventory, nodes: Collection[str]) -> None:
         super().__init__([name], inventory)
@@ -261,11 +263,13 @@ class SwitchView(View):
         self._known: set[str] = set()
 
     def questions(self) -> dict[str, Command]:
-        """Both are read only."""
+        """Return two queries, for ports and neighbours; both only read."""
         return {_PORTS: self.question(nvue.PORTS), _HEARD: self.question(nvue.NEIGHBOURS)}
 
     def read(self, answers: Mapping[str, Text]) -> SeenLinks:
-        """A port in which a cable of the inventory was heard once is reported from then on, up or down."""
+        """
+        Read ports and neighbours; a port that once heard a cable of the inventory is reported from then on, up or down.
+        """
         ports, neighbours = nvue.read_ports(*answers[_PORTS]), nvue.read_neighbours(*answers[_HEARD])
         need_heard(neighbours)
         topology = self.inventory.topology
@@ -288,7 +292,7 @@ class SwitchView(View):
         return SeenLinks([((self.asker, port), far) for port, far in joined.items()], rows)
 
     def optics(self) -> Iterable[OpticsAsk]:
-        """All modules at once, and the bit errors of one port after the other."""
+        """Yield one question for all modules, then one for the bit errors of each port."""
 
         def read(text: Text) -> dict[End, Optics]:
             found = nvue.read_optics(*text)
@@ -301,7 +305,7 @@ class SwitchView(View):
 
 
 class HostView(View):
-    """One host."""
+    """One host with its own ports (RoCE)."""
 
     seldom = True
 
@@ -311,12 +315,12 @@ class HostView(View):
         self._up: list[tuple[str, str]] = []
 
     def questions(self) -> dict[str, Command]:
-        """The kernel's files of its ports, and lldpd's neighbours."""
+        """Return queries for the kernel's files about its ports and for lldpd's neighbours."""
         places = sysfs.places([rnic.device for rnic in self._platform.rnics])
         return {_PORTS: self.question(places), _HEARD: self.question(interfaces.NEIGHBOURS)}
 
     def read(self, answers: Mapping[str, Text]) -> SeenLinks:
-        """Which leaf each RNIC hears; one that hears two is not believed."""
+        """Read the state of each RNIC and the leaf it hears; an RNIC that hears two neighbours gets no leaf."""
         ports = sysfs.read_places(*answers[_PORTS])
         neighbours = interfaces.read_neighbours(*answers[_HEARD])
         need_heard(neighbours)
@@ -340,7 +344,7 @@ class HostView(View):
         return SeenLinks(cables, rows)
 
     def optics(self) -> Iterable[OpticsAsk]:
-        """Port by port, on the host itself; at which light a module warns ethtool alone says."""
+        """Yield questions port by port, on the host itself; only ethtool knows at which light a module warns."""
         for device, interface in self._up:
             end = self.asker, device
             argv = mlxlink.optics(device)
@@ -351,19 +355,19 @@ class HostView(View):
 
 
 def need_heard(neighbours: Collection[Neighbour]) -> None:
-    """Raise ToolError where nobody is heard."""
+    """Raise ToolError if no neighbour is heard."""
     if not neighbours:
         raise ToolError("LLDP hears nobody on any port, so it is not known what its cables lead to: is lldpd on?")
 
 
 def alone(neighbours: Iterable[Neighbour]) -> dict[str, Neighbour]:
-    """By interface, where exactly one neighbour is heard."""
+    """Return the neighbour of each interface that hears exactly one."""
     heard = gathered((one.interface, one) for one in neighbours)
     return {interface: ones[0] for interface, ones in heard.items() if len(ones) == 1}
 
 
 def switches_of(topology: Topology, nodes: Collection[str]) -> tuple[list[str], list[str]]:
-    """Of the Ethernet switches among these nodes those that a login reaches, and the others."""
+    """Return the Ethernet switches among these nodes that a login reaches, and those that none reaches."""
     asked = [name for name in topology.switches if name in nodes and name in topology.ethernet_switches]
     logins = ((name, topology.switches[name].login) for name in asked)
     reached = [name for name, login in logins if login is not None and login.management == "nvue"]

@@ -1,9 +1,9 @@
-"""
-A storm of pauses: a port that is told to wait all the time while nothing moves, which spreads to all that wait for it.
+"""Detects a PFC storm: a port is told to wait all the time while nothing moves, and all that wait for it wait, too.
 
 One RNIC that pauses for ever stops a network, and what a deadlock of pauses holds does not come back by itself (Guo and
 others, "RDMA over Commodity Ethernet at Scale", SIGCOMM 2016). Pauses alone are no storm: 5.0 million of them with
-nothing lost were measured on a good fabric (nccl issue 2383). So both are asked for, for as long as ``STORM_S``.
+nothing lost were measured on a good fabric (nccl issue 2383). So a storm needs both, pauses and no traffic, for
+``STORM_S``.
 """
 
 from dataclasses import dataclass, field
@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from fabric.model.sampling import Value
 
 STORM_S = 1.0
-"""So long (a choice: ten times the watchdog of RNICs in Guo 2016, an eighth of mlx5's slowest, 8 s)."""
+"""How long it must last (a choice: ten times the watchdog of RNICs in Guo 2016, an eighth of mlx5's slowest, 8 s)."""
 
 ALL_THE_TIME = 0.9
-"""Of the time in which it is paused (a choice: pauses are read a little before or after the clock is)."""
+"""Share of the time that counts as always paused (a choice: counters are read a little before or after the clock)."""
 
 _WAYS = {"rx_pfc_us": "port_xmit_data", "tx_pfc_us": "port_rcv_data"}
-"""What may not move while a port is paused (rx: we are told to wait) or pauses the other end (tx)."""
+"""Pause counter to the data counter that stands still: rx, the port is told to wait; tx, it pauses the other end."""
 _MOVES = {data: pause for pause, data in _WAYS.items()}
 
 _End = tuple[str, str, str]
@@ -26,7 +26,7 @@ _End = tuple[str, str, str]
 
 @dataclass(slots=True)
 class _Paused:
-    """Since when it is paused all the time, and its last reading."""
+    """When the present stretch of constant pauses began, and the last reading."""
 
     since_s: float
     last_s: float
@@ -35,14 +35,14 @@ class _Paused:
 
 @dataclass(slots=True)
 class PauseStorms:
-    """Takes readings as they come; *found* is what to say of the first storm, empty until there is one."""
+    """Finds pause storms in counter readings; *found* describes the first one, and is empty until there is one."""
 
     found: str = ""
     _paused: dict[_End, _Paused] = field(default_factory=dict)
     _moved: dict[_End, tuple[float, float]] = field(default_factory=dict)
 
     def take(self, host: str, device: str, name: str, at_s: float, value: Value) -> None:
-        """One reading; those of other counters say nothing here."""
+        """Take one reading; other counters are ignored."""
         if value is None:
             return
         if name in _MOVES:
@@ -59,7 +59,7 @@ class PauseStorms:
             self._paused[end] = _Paused(at_s, at_s, us)
             return
         one.last_s, one.last_us = at_s, us
-        moved_s = self._moved.get(end, (at_s, 0.0))[0]  # what is not known to stand still has moved just now
+        moved_s = self._moved.get(end, (at_s, 0.0))[0]  # without an earlier reading, assume that data moved just now
         if at_s - max(one.since_s, moved_s) >= STORM_S and not self.found:
             host, device, name = end
             way = "is told to wait" if name.startswith("rx") else "has the other end wait"

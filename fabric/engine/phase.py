@@ -1,4 +1,4 @@
-"""Runs the probes of one phase: whatever claim falls free is used at once, and nothing starts before it is written."""
+"""Runs the probes of one phase: a free claim is used at once, and nothing starts before it is on disk."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -22,10 +22,10 @@ from fabric.runs.run_directory import RunDirectory
 
 def past_of(plan: PhasePlan, progress: Progress) -> Progress:
     """
-    The same with the results and the added probes of this phase alone.
+    Return *progress* with the results and the added probes of this phase only.
 
-    A phase with a time line (a change that begins or ends on its own time) is one experiment: nothing of it stands
-    unless it ended, because what is measured beside another course of changes is another measurement.
+    A phase with a time line (a change that begins or ends at its own time) is one experiment: its results stand only if
+    it ended, because a measurement under another course of changes is another measurement.
     """
     name = plan.phase.name
     added = tuple(probe for probe in progress.added if probe.phase == name)
@@ -36,7 +36,7 @@ def past_of(plan: PhasePlan, progress: Progress) -> Progress:
 
 
 def waiting(plan: PhasePlan, past: Progress) -> list[Probe]:
-    """What is still to be run, in planned order; then what was added."""
+    """Return the probes that are still to run, in planned order, then those that were added."""
     return [probe for probe in (*plan.planned, *past.added) if probe.probe_id not in past.results]
 
 
@@ -45,7 +45,7 @@ _IDLE_WAIT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What all phases of a run are carried out with, and what they learn of each other."""
+    """What all phases of a run share: the means to carry them out, and what was learned so far."""
 
     topology: Topology
     executor: Executor
@@ -57,7 +57,7 @@ class Means:
 
 
 class PhaseRun:
-    """One phase of one run, without the hosts that are *excluded*; ``run`` returns every probe's result."""
+    """One phase of one run, without the *excluded* hosts; ``run`` returns every probe's result."""
 
     def __init__(
         self,
@@ -84,9 +84,9 @@ class PhaseRun:
         for lost, probe in past.instead:
             if lost in known:
                 self._replanning.remember(known[lost], probe)
-        self._first: dict[str, ProbeResult] = {}  # of probes that are tried once more: how the first attempt ended
-        self._held: dict[str, float] = {}  # until when each claim probably is
-        self._freed: set[str] = set()  # claims that fell free since somebody was dispatched
+        self._first: dict[str, ProbeResult] = {}  # of probes that are tried once more: the result of the first attempt
+        self._held: dict[str, float] = {}  # claim to the time until which it is probably held
+        self._freed: set[str] = set()  # claims that fell free since the last dispatch
         self._running: dict[Ticket, ProbeRun] = {}
         self._alive, self._timers = 0, Timers()
         self._unstarted: list[ProbeRun] = []
@@ -94,7 +94,7 @@ class PhaseRun:
         self._results: list[ProbeResult] = list(past.results.values())
 
     def run(self) -> list[ProbeResult]:
-        """Until no probe is waiting or running, and every change is taken back."""
+        """Run until no probe waits or runs and every change is taken back."""
         try:
             return self._run()
         except BaseException:
@@ -117,9 +117,9 @@ class PhaseRun:
 
     def _follow_up(self) -> bool:
         """
-        Begin what somebody wants measured because of what was measured so far; whether anything runs then.
+        Begin the probes that a follow-up asks for; return whether anything runs then.
 
-        Nothing of the phase waits or runs here: the claims are free.
+        No probe of the phase waits or runs when this is called, so the claims are free.
         """
         while not self._given_up:
             added = [probe for probe in self._directory.added if probe.phase == self._phase]
@@ -135,19 +135,19 @@ class PhaseRun:
         return False
 
     def _take_back(self) -> None:
-        """Every change, whatever happened; ends only when each is back or is known to be open."""
+        """Take back every change, whatever happened; return only when each is back or known to be open."""
         self._changes.stop()
         while self._changes.busy:
             self._step()
         self._directory.flush()
 
     def _give_up_if_in_trouble(self) -> None:
-        """A phase whose changes are not in force as asked measures nothing more."""
+        """Give up the phase when its changes are not in force as asked."""
         if trouble := self._changes.trouble:
             self._give_up(f"not measured: {trouble}")
 
     def _give_up(self, reason: str) -> None:
-        """Start nothing more, end what runs, take back what was changed."""
+        """Start nothing more, end what runs, take back the changes."""
         if self._given_up:
             return
         self._given_up = reason
@@ -156,7 +156,7 @@ class PhaseRun:
         self._changes.stop()
 
     def _heed(self) -> None:
-        """Somebody wants to stop: in order the first time; from the second on nothing is waited for but the undo."""
+        """React to requests to stop: end in order the first time; from the second on wait for nothing but the undo."""
         if self._interruption.times == self._heeded:
             return
         self._heeded = self._interruption.times
@@ -194,7 +194,7 @@ class PhaseRun:
             self._dispatch()
 
     def _until_s(self) -> float:
-        """When something must be done at the latest."""
+        """Return the time at which something must be done at the latest."""
         idle_s = self._executor.now() + _IDLE_WAIT_S
         return min(idle_s, self._timers.next_s, self._interruption.next_s, self._changes.next_s)
 
@@ -207,7 +207,7 @@ class PhaseRun:
         for ticket in run.tickets:
             self._running.pop(ticket, None)
         if self._interrupted:
-            return  # not reached: that is neither the fabric's fault nor ours
+            return  # no result: this is neither the fabric's fault nor ours
         if run.lost_midway and self._may_try_again(run) and self._admission.refusal(run.probe) is None:
             self._directory.finished(result, run.outputs, again=True)
             self._first[run.probe.probe_id] = result
@@ -220,11 +220,11 @@ class PhaseRun:
         refusal = self._admission.refusal(run.probe) if result.outcome is Outcome.ERROR else None
         if refusal is not None and not self._given_up:
             self._replan(run.probe, refusal)
-        # Last, so that whatever a crash leaves of these lines, a finished probe is one whose consequences are written.
+        # Written last: if a crash cuts these lines off, a finished probe still has its consequences on disk.
         self._directory.finished(result, run.outputs)
 
     def _may_try_again(self, run: ProbeRun) -> bool:
-        """A lost session is forgiven once a probe, but not while a change may be in force on what was lost."""
+        """Allow one more attempt per probe after a lost session, but not while a change may be in force."""
         first = run.probe.probe_id not in self._first
         return first and not self._given_up and not self._changes.open
 
@@ -233,7 +233,7 @@ class PhaseRun:
         self._observer.probe_finished(result)
 
     def _note_out(self, name: str | None) -> None:
-        """A host or a part went out of the run: say so, and do not wait for what still runs on it."""
+        """Report that a host or part went out of the run, and abandon the probes that still run on it."""
         if name is None:
             return
         reason = self._health.out[name]
@@ -252,7 +252,7 @@ class PhaseRun:
         """
         Start every waiting probe whose claims are free, in planned order.
 
-        What ended, and what begins, is on disk before anything begins: one fsync for both.
+        What ended and what begins is on disk before anything starts: one fsync for both.
         """
         begun = self._choose()
         if begun:
@@ -266,7 +266,9 @@ class PhaseRun:
                 self._unstarted.append(run)
 
     def _choose(self) -> list[ProbeRun]:
-        """Take claims for what may start now; answer for what may not run at all; keep the rest waiting."""
+        """
+        Answer the probes that may not run, and take the claims of those that may start now; the others keep waiting.
+        """
         self._turn_away()
         begun = []
         for probe in self._waiting.start(self._held, self._freed, self._executor.now()):
@@ -278,7 +280,7 @@ class PhaseRun:
         return begun
 
     def _turn_away(self) -> None:
-        """Probes of excluded or silent hosts, and of a phase that was given up, are answered without being run."""
+        """Answer probes of excluded or silent hosts, or of a phase that was given up, without running them."""
         if self._given_up:
             for probe in self._waiting.take_all():
                 if not self._interrupted:
@@ -290,7 +292,7 @@ class PhaseRun:
                 self._answer(probe, self._replan(probe, refusal))
 
     def _replan(self, probe: Probe, refusal: Refusal) -> Refusal:
-        """A pair that lost a host may be measured in another way; returns what is to be said of the lost one."""
+        """Re-plan a pair that lost a host, if possible; return the refusal to record for the lost probe."""
         refusal, instead = self._replanning.instead(probe, refusal)
         if instead is not None:
             self._directory.replanned([instead], self._executor.now(), instead_of=probe.probe_id)
@@ -299,7 +301,7 @@ class PhaseRun:
 
     def _answer(self, probe: Probe, refusal: Refusal) -> None:
         first = self._first.get(probe.probe_id)
-        if first is not None:  # it was tried, and that is on disk already
+        if first is not None:  # it was tried, and its result is on disk already
             self._note(first)
             return
         now_s = self._executor.now()

@@ -1,4 +1,4 @@
-"""One probe while it runs: servers first, then its clients, until every command it started has answered."""
+"""Runs one probe: the servers first, then the clients, until every command it started has answered."""
 
 import heapq
 import re
@@ -16,7 +16,7 @@ from fabric.ports import Ended, Executor, Happening, Lost, Ready, Ticket
 from fabric.probes.kinds import KINDS
 
 WORDS = ("echo", "present")
-"""What each host is asked to say; any program that is everywhere would do."""
+"""What each host is asked to say in the roll call; any program that exists everywhere would do."""
 
 NAME_WORDS = ("uname", "-n")
 """What each host is asked for its own name."""
@@ -29,11 +29,11 @@ ANSWER_S = 15.0
 
 def roll_call_problem(result: CommandResult, names: dict[str, str]) -> str:
     """
-    What is wrong with a host's answer to the roll call, empty when it is there; *names* is given its name for itself.
+    Return what is wrong with a host's answer to the roll call, empty if it is there; its own name goes into *names*.
 
-    A tool that runs on several hosts is started on one, and what it says of a host that froze or died reads like a bad
-    fabric: a time-out, a broken connection. Who does not answer is to blame, and nothing is said of the fabric. A host
-    that was asked for its name is there whatever it says.
+    A tool that runs on several hosts is started on one of them, and its words about a host that froze or died read like
+    a bad fabric: a time-out, a broken connection. So a host that does not answer is blamed, and nothing is said of the
+    fabric. A host that was asked for its name counts as there whatever it says.
     """
     host, stdout = result.command.host, result.stdout
     if result.command.argv == NAME_WORDS:
@@ -60,10 +60,10 @@ class ProbeRun:
     """
     A small state machine, driven by what the executor reports and by one deadline.
 
-    It is ``done`` when every command it started has ended or is lost, so nothing is left running when its claims are
-    released. *limit_s*: no client gets more time than this (seconds), where that is less than its kind allows.
-    *names*: what hosts call themselves, as far as any was asked; those of its own are added where its output needs it.
-    *missing*: the first host that did not answer as it must when it was asked afterwards, and what it did instead.
+    It is ``done`` when every command it started has ended or is lost, so nothing runs when its claims are released.
+    *limit_s* bounds the time of every client (seconds), where that is less than its kind allows. *names*: names that
+    hosts gave for themselves; its own hosts are added when its output needs them. *missing*: the first host that failed
+    the roll call, and what it did instead.
     """
 
     probe: Probe
@@ -77,7 +77,7 @@ class ProbeRun:
     missing: tuple[str, str] | None = None
     _read: Reading | None = None
     _commands: ProbeCommands = field(init=False)
-    _before: list[Ticket] = field(default_factory=list)  # what reads counters before, and after
+    _before: list[Ticket] = field(default_factory=list)  # what reads counters before the servers start
     _servers: list[Ticket] = field(default_factory=list)
     _clients: list[Ticket] = field(default_factory=list)
     _after: list[Ticket] = field(default_factory=list)
@@ -86,8 +86,8 @@ class ProbeRun:
     _unanswered: set[Ticket] = field(default_factory=set)  # cancelled or lost: what they printed is no answer
     _printed: dict[Ticket, CommandResult] = field(default_factory=dict)
     _error: ExecutorError | None = None
-    _late: tuple[str, str] | None = None  # a host, and what was not waited for any longer
-    _called: bool = False  # the roll
+    _late: tuple[str, str] | None = None  # a host, and what was waited for in vain
+    _called: bool = False  # whether the roll was called
     _started_s: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -96,12 +96,12 @@ class ProbeRun:
 
     @property
     def done(self) -> bool:
-        """Nothing of it is left running."""
+        """Whether nothing of it is left running."""
         return not self._open
 
     @property
     def lost_midway(self) -> bool:
-        """A session was lost under it, and that is all that is known: no tool has answered."""
+        """Whether a session was lost under it and nothing else is known: no tool has answered."""
         return isinstance(self._error, SessionLost) and not self._answers(self._clients[:1] + self._servers)
 
     @property
@@ -111,11 +111,11 @@ class ProbeRun:
         return tuple(self._printed[ticket] for ticket in sorted(self._printed, key=lambda one: one not in client))
 
     def begin(self) -> list[Ticket]:
-        """Start the servers, or the client at once when there are none; returns the tickets to listen for."""
+        """Start the servers, or the client at once if there are none; return the tickets to listen for."""
         try:
             self._commands = KINDS[self.probe.kind].commands(self.probe, self.topology)
         except MemoryError:
-            raise  # the next one would have none either
+            raise  # the next probe would have no memory either
         except Exception as exc:  # noqa: BLE001 - a crash of ours is an ERROR of this probe, never of the run
             self._late = self.probe.hosts[0], f"its command cannot be built: {type(exc).__name__}: {exc}"
             return []
@@ -133,7 +133,7 @@ class ProbeRun:
         return self._servers
 
     def take(self, happening: Happening) -> list[Ticket]:
-        """Move on by one happening; returns the tickets of what that made start: the client, or the roll call."""
+        """Advance by one happening; return the tickets of what was started because of it, such as the client."""
         if isinstance(happening, Ready):
             self._ready += 1
             if self._ready == len(self._commands.servers) and self._may_start_client():
@@ -152,8 +152,8 @@ class ProbeRun:
         return [] if self._open else self._go_on()
 
     def _go_on(self) -> list[Ticket]:
-        """Nothing of it runs now: begin what comes next, if anything does."""
-        if not self._servers and not self._clients:  # counters were read before all else
+        """Begin the next step, if any, now that nothing of the probe runs."""
+        if not self._servers and not self._clients:  # only counters were read so far
             return [] if self._error or self._late else self._begin()
         if self._commands.counters and not self._after and self._measured() and not self._late:
             self._after = self._start(self._commands.counters)
@@ -162,9 +162,10 @@ class ProbeRun:
 
     def _is_doubtful(self) -> bool:
         """
-        It ended badly on several hosts, and it is not known yet whether they are all there.
+        Return whether the hosts must be asked once more: for a word, or for their names.
 
-        Or its output has names that may be what its hosts call themselves.
+        That is so when the probe ended badly on several hosts and it is not known whether all are there, or when its
+        output has names that may be the hosts' own.
         """
         if self._called or self._late or isinstance(self._error, HostUnreachable):
             return False
@@ -178,7 +179,7 @@ class ProbeRun:
         return self._start([Command(host, words, ANSWER_S) for host in self.probe.hosts])
 
     def _answered(self, host: str, happening: Ended | Lost) -> None:
-        """The roll call, by one host."""
+        """Take one host's answer to the roll call."""
         if happening.ticket in self._unanswered:
             return
         why = str(happening.error) if isinstance(happening, Lost) else roll_call_problem(happening.result, self.names)
@@ -186,7 +187,7 @@ class ProbeRun:
             self.missing = host, why
 
     def overdue(self) -> None:
-        """The deadline passed: end what is still running."""
+        """End what is still running, because the deadline passed."""
         self.deadline_s = None
         if not self._clients:
             self._late = self._commands.servers[0].host, f"the server did not listen within {SERVER_READY_S:g} s"
@@ -196,14 +197,14 @@ class ProbeRun:
         self._cancel_open()
 
     def abandon(self, host: str, reason: str) -> None:
-        """A host of this probe is out of the run: do not wait for its deadline."""
+        """End the probe without waiting for its deadline, because a host of it is out of the run."""
         if self._error is None and not self._late:
             self._late = host, f"given up: {reason}"
         self.deadline_s = None
         self._cancel_open()
 
     def result(self) -> ProbeResult:
-        """How it ended."""
+        """Return how the probe ended."""
         reading = self._reading()
         return ProbeResult(
             probe_id=self.probe.probe_id,
@@ -243,17 +244,17 @@ class ProbeRun:
         return self._read
 
     def _answers(self, tickets: Iterable[Ticket]) -> list[CommandResult]:
-        """What those of these commands answered that ended by themselves."""
+        """Return the results of those of these commands that ended by themselves."""
         return [self._printed[one] for one in tickets if one in self._printed and one not in self._unanswered]
 
     def _why_so_soon(self) -> str:
-        """That a deadline was shorter than the planned one."""
+        """Return the note that a deadline was shorter than the planned one; empty if it was not."""
         if not isinstance(self._error, CommandTimeout) or self._commands.client.timeout_s != self.limit_s:
             return ""
         return f", which is more than {TIMES:g} times what it took in earlier rounds"
 
     def _error_host(self) -> str | None:
-        """Whose the error is; of several hosts that all answered afterwards nobody knows, but for the one that hung."""
+        """Return the host that the error belongs to; None when several hosts all answered and no single one hung."""
         if self._called and len(self.probe.hosts) > 1:
             return self._hung() if self.missing is None else self.missing[0]
         if isinstance(self._error, HostUnreachable | CommandTimeout):
@@ -261,13 +262,15 @@ class ProbeRun:
         return self._late[0] if self._late else self.probe.hosts[0]
 
     def _hung(self) -> str | None:
-        """Of several clients the only one that did not end by itself, where all others did."""
+        """
+        Return the host of the only client (of three or more) that did not end by itself; None if there is no such one.
+        """
         started = zip(self._clients, (self._commands.client, *self._commands.beside), strict=False)
         left = [command.host for ticket, command in started if not self._answers([ticket])]
         return left[0] if len(left) == 1 and len(self._clients) > 2 else None
 
     def _silent(self) -> NamedPart | None:
-        """Of several hosts the one that is known not to answer."""
+        """Return the host that is known not to answer, where the probe has several hosts."""
         if self.missing is not None and len(self.probe.hosts) > 1:
             return NamedPart(self.missing[0], "silent")
         if isinstance(self._error, HostUnreachable) and len(self.probe.hosts) > 1:
@@ -291,7 +294,7 @@ class ProbeRun:
         return self._clients
 
     def _measured(self) -> bool:
-        """Whether every client answered well."""
+        """Return whether every client answered well."""
         answers = self._answers(self._clients)
         return 0 < len(answers) == len(self._clients) and all(one.exit_status == 0 for one in answers)
 
@@ -321,7 +324,7 @@ class ProbeRun:
 
 
 class Timers:
-    """Wakes probes whose deadline has come; a deadline that the probe has changed meanwhile is void."""
+    """Wakes probes whose deadline has come; a deadline that the probe has changed since is void."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, ProbeRun]] = []
@@ -329,7 +332,7 @@ class Timers:
 
     @property
     def next_s(self) -> float:
-        """The soonest deadline, executor's seconds; infinite when there is none."""
+        """The soonest deadline, in executor's seconds; infinite when there is none."""
         return self._heap[0][0] if self._heap else inf
 
     def arm(self, run: ProbeRun) -> None:
@@ -339,7 +342,7 @@ class Timers:
             heapq.heappush(self._heap, (run.deadline_s, self._number, run))
 
     def fire(self, now_s: float) -> None:
-        """Tell every probe whose deadline has come; what it ends then is still to be heard of."""
+        """Call ``overdue`` on every probe whose deadline has come; the commands it ends are reported later."""
         while self._heap and self._heap[0][0] <= now_s:
             due_s, _, run = heapq.heappop(self._heap)
             if run.deadline_s == due_s and not run.done:

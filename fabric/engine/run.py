@@ -16,7 +16,7 @@ from fabric.runs.events import Progress
 from fabric.runs.run_directory import RunDirectory
 
 Gate = Callable[[PhasePlan, Sequence[ProbeResult]], Mapping[str, str]]
-"""Which hosts did not pass a phase, and why; asked after a phase that a later one needs."""
+"""Returns which hosts did not pass a phase, and why; asked after a phase that a later one needs."""
 
 
 def run_plan(
@@ -35,10 +35,10 @@ def run_plan(
     """
     Run every probe; *progress* is what was done before the run was interrupted.
 
-    A phase runs only for hosts that passed every phase it needs; the others are SKIPPED and the result says why.
-    *follow_ups* may want more measured in a phase. *judge_own* says how hosts did by their own probes, where a phase
-    leaves out those that fail. Raises KeyboardInterrupt after SIGINT, SIGTERM or SIGHUP, once everything that ran is
-    ended and every change is taken back.
+    A phase runs only for hosts that passed every phase it needs; probes of other hosts are SKIPPED with the reason.
+    *follow_ups* may ask for more probes in a phase. *judge_own* says how hosts did by their own probes, for phases that
+    leave out failing hosts. Raises KeyboardInterrupt after SIGINT, SIGTERM or SIGHUP, once everything has ended and
+    every change is taken back.
     """
     means = Means(topology, executor, directory, observer, follow_ups, HostHealth(progress.out), LearnedDeadlines())
     left_out = LeftOut(judge_own, directory=directory, clock=executor.now, observer=observer, progress=progress)
@@ -48,7 +48,7 @@ def run_plan(
 
 
 class _Run:
-    """A plan while it is carried out, and which hosts did not pass the phases that others need."""
+    """A plan being carried out, and the hosts that did not pass the phases that others need."""
 
     def __init__(
         self, plan: Plan, means: Means, gate: Gate, left_out: LeftOut, changing: Changing, progress: Progress
@@ -59,7 +59,7 @@ class _Run:
         self._failed: dict[str, Mapping[str, str]] = {}
 
     def measure(self, interruption: Interruption) -> None:
-        """Every phase in order, until somebody interrupts."""
+        """Run every phase in order, until somebody interrupts."""
         directory, executor = self._means.directory, self._means.executor
         clock = RoundClock(self._plan, self._progress, directory=directory, clock=executor.now)
         for number, phase_plan in enumerate(self._plan.phases):
@@ -74,13 +74,13 @@ class _Run:
             results = PhaseRun(
                 phase_plan, self._means, excluded=excluded, interruption=interruption, changes=changes, past=past
             ).run()
-            if interruption.times:  # it is not over: a run that goes on begins here
+            if interruption.times:  # the phase is not over: a resumed run begins here
                 directory.flush()
                 raise KeyboardInterrupt
             self._ended(phase_plan, results)
 
     def _begin(self, phase_plan: PhasePlan) -> dict[str, str]:
-        """Note that a phase begins; the hosts that take no part in it, and why."""
+        """Record that a phase begins; return the hosts that take no part in it, and why."""
         phase = phase_plan.phase
         excluded = {
             host: f"did not pass {need}: {why}"
@@ -101,7 +101,9 @@ class _Run:
         self._means.observer.phase_ended(phase_plan, results)
 
     def _over(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> None:
-        """A phase is over, now or before an interruption: what remembers earlier rounds, and the gate, are told."""
+        """
+        Tell the learned deadlines, the follow-ups and the gate that a phase is over, now or before an interruption.
+        """
         self._means.learned.learn(phase_plan, results)
         for one in self._means.follow_ups:
             if isinstance(one, Remembers):
@@ -110,12 +112,12 @@ class _Run:
             self._failed[phase_plan.phase.name] = self._gate(phase_plan, results)
 
     def _is_over(self, phase_plan: PhasePlan, past: Progress) -> bool:
-        """It ended, or all that is left of it is to take back changes that are back already."""
+        """Return whether a phase ended, or has no probe left and its changes are already taken back."""
         ended = phase_plan.phase.name in self._progress.ended
         return ended or (bool(phase_plan.changes) and not waiting(phase_plan, past))
 
     def _held(self, phase_plan: PhasePlan, number: int) -> HeldChanges:
-        """The changes of a phase, ready to begin."""
+        """Return the changes of a phase, ready to begin."""
         return HeldChanges(
             phase_plan.changes,
             self._changing,

@@ -1,11 +1,10 @@
-"""
-What is read beside the probes: counters, temperatures and light of every host, and both ends of every cable.
+"""Background readings of a run: counters, temperatures and light of every host, and both ends of every cable.
 
-Links are looked at before the first probe, again and again while they run, and after the last. On InfiniBand one port
-of each subnet (a rail or a plane that nothing joins with the others is one) asks all switches and adapters of it at
-once. A host that cannot is not asked again at once: another one is. On Ethernet each switch that has a login, and each
-host, tells of its own ports. A look that fails costs nothing but its time: counters go on counting meanwhile. Modules
-and raw bit errors of both ends are read seldom: ``mlxlink`` takes its time port by port.
+Links are looked at before the first probe, repeatedly while probes run, and after the last. On InfiniBand one port of
+each subnet asks all its switches and adapters at once (a rail or plane that nothing joins with the others is a subnet
+of its own). If a host cannot ask, another one does. On Ethernet each switch that has a login, and each host, reports
+its own ports. A look that fails costs nothing but its time: counters go on counting meanwhile. Modules and raw bit
+errors of both ends are read seldom, because ``mlxlink`` takes its time port by port.
 """
 
 from collections import deque
@@ -39,12 +38,12 @@ _NEVER_READ = object()
 What = TypeVar("What")
 
 AGAIN_S = 60.0
-"""After so long a host that could not be sampled is tried once more, or after five periods if that is longer."""
+"""How long after a loss a host is sampled again, unless five periods are longer."""
 
 
 @dataclass(slots=True)
 class _Series:
-    """One sampling of one host: the names that came last, what they mean, and the last row of each set of names."""
+    """One sampling of one host: its sources, its period, and the last row for each set of names."""
 
     host: str
     sources: tuple[Source, ...]
@@ -53,14 +52,14 @@ class _Series:
 
 
 def settled(kept: dict[What, float], what: What, value: float, step: float, digits: int) -> float:
-    """What is written of something that wavers: as it was last written (*kept*), until it has moved so far."""
+    """Return the value to write for a wavering reading: the last written one (*kept*) until it has moved by *step*."""
     if what not in kept or abs(value - kept[what]) >= step:
         kept[what] = round(float(value), digits)
     return kept[what]
 
 
 class Beside:
-    """Hands everything on to another executor; what looks on while probes run is made of it."""
+    """An executor that passes everything on to another one; base of what observes while probes run."""
 
     def __init__(self, executor: Executor) -> None:
         self._inner = executor
@@ -70,12 +69,12 @@ class Beside:
         self.samples = executor.samples
 
     def end(self) -> None:
-        """Stop looking and make what was seen durable; safe to call twice. Raises StoreError when the disk says no."""
+        """Stop observing and make what was seen durable; safe to call twice. Raises StoreError when the disk fails."""
         if isinstance(self._inner, Beside):
             self._inner.end()
 
     def close(self) -> None:
-        """End what is done beside, and close the executor."""
+        """End the observation, and close the executor."""
         try:
             self.end()
         finally:
@@ -84,10 +83,10 @@ class Beside:
 
 class Watch(Beside):
     """
-    Samples on some hosts.
+    An executor that also samples on some hosts.
 
-    ``begin`` starts it, ``end`` makes what was sampled durable. A storm of pauses writes *stop*, which ends a run. A
-    host that cannot be sampled is no trouble of the run: nothing is known of it meanwhile, and it is tried again.
+    ``begin`` starts sampling, ``end`` makes the samples durable. A storm of pauses writes the file *stop*, which ends a
+    run. A host that cannot be sampled does not disturb the run: it is tried again, and has no samples meanwhile.
     """
 
     def __init__(
@@ -104,8 +103,8 @@ class Watch(Beside):
         self._settings = settings
         self._log, self._stop, self._storms = log, stop, PauseStorms()
         self._series: dict[Ticket, _Series] = {}
-        self._again: deque[tuple[float, _Series]] = deque()  # all wait for as long, so in order of time
-        self._kept: dict[tuple[str, Meaning], float] = {}  # of what wavers: as it was last written
+        self._again: deque[tuple[float, _Series]] = deque()  # all wait equally long, so in order of time
+        self._kept: dict[tuple[str, Meaning], float] = {}  # last written values of wavering readings
 
     def begin(self, hosts: Sequence[Host]) -> None:
         """Start to sample on each of these hosts."""
@@ -119,7 +118,7 @@ class Watch(Beside):
                     self._start(_Series(host.name, sources, period_s))
 
     def end(self) -> None:
-        """Stop sampling and write everything down; safe to call twice. Raises StoreError when the disk says no."""
+        """Stop sampling and write everything down; safe to call twice. Raises StoreError when the disk fails."""
         for ticket in list(self._series):
             self._inner.cancel(ticket)
         self.take_samples()
@@ -129,7 +128,7 @@ class Watch(Beside):
         super().end()
 
     def wait(self, until_s: float) -> Sequence[Happening]:
-        """As the executor's; also returns, with nothing, when something was sampled."""
+        """Wait as the executor does; also return, with nothing, when something was sampled."""
         if self._again:
             until_s = min(until_s, self._again[0][0])
         found = [happening for happening in self._inner.wait(until_s) if not self._is_ours(happening)]
@@ -152,7 +151,7 @@ class Watch(Beside):
         self._series[ticket] = series
 
     def _is_ours(self, happening: Happening) -> bool:
-        """Of what we started only the loss is passed on."""
+        """Return whether a happening belongs to a sampling; a lost one is noted and scheduled to start again."""
         series = self._series.pop(happening.ticket, None)
         if series is None:
             return False
@@ -161,7 +160,7 @@ class Watch(Beside):
             self._kept = {key: value for key, value in self._kept.items() if key[0] != series.host}
             for other in self._series.values():
                 if other.host == series.host:
-                    other.rows.clear()  # what did not change since is written down again
+                    other.rows.clear()  # so that unchanged values are written down again, too
             again_s = self._inner.now() + max(AGAIN_S, SLOWLY * self._settings.every_s)
             self._again.append((again_s, series))
         return True
@@ -184,7 +183,7 @@ class Watch(Beside):
             before = series.rows[sampled.names] = row
 
     def _look_for_storm(self, host: str, at_s: float, means: Sequence[Meaning | None], row: Sequence[Value]) -> None:
-        """Of a whole row: what did not change says that nothing moves."""
+        """Feed a whole row to the storm detector: unchanged values tell it that nothing moves."""
         for found, value in zip(means, row, strict=True):
             if found is not None:
                 self._storms.take(host, found.part, found.name, at_s, value)
@@ -199,40 +198,43 @@ def _meanings(names: tuple[str, ...]) -> list[Meaning | None]:
 
 
 EVERY_S = 7200.0
-"""How often (a choice: light drifts over days, and a pod's 1,536 switch ports take some two minutes)."""
+"""How often light is read (a choice: it drifts over days, and a pod's 1,536 switch ports take some two minutes)."""
 
 WHOLE_S = 1800.0
 """
-How often what grows on a good fabric, waiting and what was sent, is asked for: then a switch answers two packets a port
-(a choice: twelve times in the shortest burn-in, to tell a cable that waits always from one that does now and then).
+How often counters that also grow on a good fabric (waiting, sent) are read: a switch then answers two packets a port.
+
+A choice: twelve times in the shortest burn-in, to tell a cable that always waits from one that sometimes does.
 """
 
 THROUGH_FABRIC = 8
-"""Ports of switches asked at once (nvibt's berquery asks 5; more than 8 perfquery led to time-outs)."""
+"""Switch ports asked at once (nvibt's berquery asks 5; more than 8 perfquery led to time-outs)."""
 
 ASK_S = 30.0
-"""Deadline of one (a choice: one takes less than a second)."""
+"""Deadline of one question (a choice: one takes less than a second)."""
 
 IN_VAIN = 3
-"""After so many failures in a row a host is not asked further this time: the tool is not there, or not allowed."""
+"""Failures in a row that end a host's round: the tool is not there, or not allowed."""
 
-_STEP_DBM, _STEP_C = 0.25, 2.0  # by how much it must move to be written again (choice)
+_STEP_DBM, _STEP_C = 0.25, 2.0  # change that is needed to write a value again (choice)
 
 
-_CAP_BYTES = 64 * MIB  # NVUE prints some kilobytes a port, UFM about one of each port of the fabric
+_CAP_BYTES = 64 * MIB  # NVUE prints some kilobytes a port, UFM about one kilobyte for each port of the fabric
 
 
 class OpticsWatch:
-    """Rounds of questions, a few at a time, which a conductor carries out; what is answered goes into the log."""
+    """Rounds of optics questions, a few at a time, carried out by a conductor; the answers go into the log."""
 
     def __init__(self, log: LinkLog) -> None:
         self._log = log
         self._kept: dict[tuple[End, str], float] = {}
         self.busy = 0
-        """So many are still to ask in this round."""
+        """How many procedures still ask in this round."""
 
     def round(self, asks: Iterable[OpticsAsk], *, through: Collection[str]) -> Iterator[Procedure[None]]:
-        """Who asks for all of these; hosts that ask *through* the fabric ask for several at once."""
+        """
+        Yield the procedures that ask all of these; hosts in *through* ask several ports at once through the fabric.
+        """
         for host, waiting in gathered((one.host, one) for one in asks).items():
             queue, failures = deque(waiting), [0]
             for _ in range(min(len(queue), THROUGH_FABRIC if host in through else 1)):
@@ -240,7 +242,7 @@ class OpticsWatch:
                 yield self._asking(queue, failures)
 
     def _asking(self, queue: deque[OpticsAsk], failures: list[int]) -> Procedure[None]:
-        """One after the other; *failures* in a row are counted by all who ask on a host."""
+        """Ask one question after the other; the procedures of a host share the count of *failures* in a row."""
         while queue:
             one = queue.popleft()
             try:
@@ -275,22 +277,21 @@ class OpticsWatch:
 
 
 TRIES = 3
-"""So many hosts are asked for one look (a choice)."""
+"""How many hosts are tried for one look (a choice)."""
 
 OPTICS_S = 600.0
-"""So long is waited for the light of all ports after the last probe (a choice)."""
+"""Half the longest wait, after the last probe, for the last look and the light of all ports (a choice)."""
 
 LOOKS = "looks"
-"""A reading of nobody's: how often all links were looked at."""
+"""Name of a reading that belongs to no port: how often all links were looked at."""
 
 
 class LinkWatch(Beside):
     """
-    Looks at all links that *hosts* and switches tell of, every *every_s* seconds, while another executor works.
+    Looks at all links that *hosts* and switches report, every *every_s* seconds, while another executor works.
 
-    What is written down are the ends on these *nodes* (hosts and switches).
-
-    ``finish`` takes the last look; ``end`` makes what was seen durable.
+    Only ends on these *nodes* (hosts and switches) are written down. ``finish`` takes the last look; ``end`` makes what
+    was seen durable.
     """
 
     def __init__(
@@ -322,13 +323,13 @@ class LinkWatch(Beside):
             self._looks.begin(self._looking(view))
 
     def wait(self, until_s: float) -> Sequence[Happening]:
-        """As the executor's; also returns, with nothing, when a look at the links ended."""
+        """Wait as the executor does; also return, with nothing, when a look at the links ended."""
         self._looks.fire()
         found = self._inner.wait(min(until_s, self._looks.next_s))
         return [one for one in found if not self._looks.take(one)]
 
     def finish(self) -> None:
-        """Look once more, now, when what is under way has ended."""
+        """Take the last look now, after what is under way, and wait for it."""
         self._last = True
         self._looks.wake()
         until_s = self._inner.now() + 2 * OPTICS_S
@@ -345,7 +346,7 @@ class LinkWatch(Beside):
         super().end()
 
     def _looking(self, view: View) -> Procedure[None]:
-        """Look at once, again and again, and once more at the end; between two looks the fabric is left alone."""
+        """Look at once, then periodically, and once more at the end; leave the fabric alone between two looks."""
         period_s = EVERY_S if view.seldom else self._every_s
         last, whole_s = False, -inf
         while not last:
@@ -359,7 +360,9 @@ class LinkWatch(Beside):
                 yield from pause(max(began_s + period_s, self._inner.now() + period_s / 4))
 
     def _look(self, view: View) -> Procedure[float]:
-        """Ask, and write down what was found; who cannot is followed by another, but not for ever. Returns when."""
+        """
+        Ask, and write down the answer; if a host cannot, try the next, TRIES at most. Return when the last try began.
+        """
         began_s = self._inner.now()
         for _ in range(min(TRIES, len(view.askers))):
             began_s, answers = self._inner.now(), dict[str, CommandResult]()
@@ -376,7 +379,7 @@ class LinkWatch(Beside):
         return began_s
 
     def _take(self, view: View, answers: Mapping[str, CommandResult]) -> None:
-        """Write down what a look found; raises ToolError for answers that are none."""
+        """Write down what a look found; raises ToolError for unusable answers."""
         at_s = max(result.started_s for result in answers.values())
         seen = view.seen(answers)
         if seen is None:
@@ -393,7 +396,9 @@ class LinkWatch(Beside):
         self._log.add("", at_s, {("", LOOKS): max(one.looks for one in self._views)})
 
     def _begin_optics(self) -> None:
-        """Ask for all light, when no look is under way and it is time; at the end unless that was lately."""
+        """
+        Ask for the light of all ports if it is due and no look is under way; at the end unless it was read lately.
+        """
         every_s = EVERY_S / 4 if self._last else EVERY_S
         now_s = self._inner.now()
         if self._under_way or self._optics.busy or now_s - self._optics_s < every_s:
@@ -405,7 +410,9 @@ class LinkWatch(Beside):
 
 
 def watching(executor: Executor, folder: Path, scenario: Scenario, inventory: Inventory) -> Executor:
-    """The executor to run with: one that samples on the scenario's hosts and looks at all links where it says so."""
+    """
+    Return the executor to run with: it samples on the scenario's hosts and looks at all links, if the scenario asks.
+    """
     topology, settings = inventory.topology, scenario.sample
     if settings is None:
         return executor
@@ -422,13 +429,13 @@ def watching(executor: Executor, folder: Path, scenario: Scenario, inventory: In
     try:
         return LinkWatch(watch, folder, inventory, able, settings.links_s, nodes=nodes, whole_s=whole_s)
     except BaseException:
-        with suppress(StoreError):  # the first error counts; what was opened must not stay open: a resume locks it
+        with suppress(StoreError):  # the first error counts; close what was opened, or a resume would find it locked
             watch.end()
         raise
 
 
 def stop_watching(executor: Executor) -> None:
-    """The last look is taken, and what was seen is on disk when this returns; nothing is done where nothing looks."""
+    """Take the last look and make what was seen durable; does nothing for an executor that does not observe."""
     if isinstance(executor, LinkWatch):
         executor.finish()
     if isinstance(executor, Beside):

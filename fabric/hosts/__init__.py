@@ -1,1 +1,1 @@
-"""Ways to run a command on a host: ssh, Slurm, process, mock."""
+"""Ways to run a command on a host: ssh, Slurm, a local process, the simulated rack."""

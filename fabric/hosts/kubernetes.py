@@ -1,11 +1,10 @@
-"""
-The nodes of a Kubernetes cluster, by its official Python client: cordoned, tainted, given back; selected by labels.
+"""The nodes of a Kubernetes cluster, by its official Python client: cordon, taint, give back; select by labels.
 
-A cordon (``spec.unschedulable``) is one bit without an owner. So ours has one: an annotation with our reason, written
-in the same patch, and a taint whose key is ours alone. A patch names the version of the node that it rests on, so the
-API server refuses it (409 Conflict) where somebody else wrote meanwhile: then the node is read again, and whoever
-cordoned it first is left alone. ``spec.taints`` is replaced as a whole, hence always sent as a whole. The condition
-``FabricHealthy`` is for people and controllers to read; it schedules nothing.
+A cordon (``spec.unschedulable``) is one bit without an owner. So ours gets one: an annotation with our reason, written
+in the same patch, and a taint whose key only we use. A patch names the node's version that it is based on, so the API
+server refuses it (409 Conflict) when somebody else wrote meanwhile. Then the node is read again, and a cordon that
+somebody else made first is left alone. ``spec.taints`` is replaced as a whole, hence always sent as a whole. The
+condition ``FabricHealthy`` is for people and controllers to read; it schedules nothing.
 
 The client is an extra (``fabric-testbench[kubernetes]``), imported only here.
 """
@@ -22,20 +21,20 @@ from fabric.errors import ConfigError, ToolError
 from fabric.ports import SchedulerNode
 
 OWNER = "fabric-testbench/drained"
-"""The annotation that says that a cordon is ours, and why."""
+"""The annotation that marks a cordon as ours; its value is the reason."""
 
 TAINT = "fabric-testbench/unhealthy"
-"""The key of our taint; its effect is NoSchedule: what runs goes on to its end, as in a drain of Slurm."""
+"""The key of our taint; its effect is NoSchedule, so running pods go on to their end, as in a drain of Slurm."""
 
 CONDITION = "FabricHealthy"
 """The type of our condition: True, or False with the reason in its message."""
 
 _OTHERS = ("k8saas.nvidia.com/cordon-by",)
-"""Labels in which others (NVSentinel) say that a cordon is theirs."""
+"""Labels by which others (NVSentinel) mark a cordon as theirs."""
 
 _TIMEOUT_S = 30.0
 _TRIES = 5
-"""A node whose version has moved on is read and patched again so often: its kubelet writes every ten seconds."""
+"""Tries to read and patch a node whose version keeps moving on: its kubelet writes every ten seconds."""
 
 DEFAULT = Path("~/.kube/config").expanduser()
 """Where ``kubectl`` looks without KUBECONFIG."""
@@ -46,14 +45,14 @@ _NOT_FOUND, _CONFLICT = 404, 409
 
 @dataclass(frozen=True, slots=True)
 class KubernetesNode(SchedulerNode):
-    """One node: *version* and *taints* are for the next patch."""
+    """The state of one node; *version* and *taints* are for the next patch."""
 
     version: str = ""
     taints: tuple[dict[str, Any], ...] = field(default=())
 
 
 class KubernetesNodes:
-    """As ``app.scheduler.Nodes``; reached as ``kubectl`` is (KUBECONFIG, or the service account inside a pod)."""
+    """Implements ``app.scheduler.Nodes``; connects as ``kubectl`` does (KUBECONFIG, or a pod's service account)."""
 
     name, lead = "Kubernetes", "kubernetes/"
 
@@ -61,7 +60,7 @@ class KubernetesNodes:
         self._api = _connected()
 
     def node(self, host: str) -> KubernetesNode | None:
-        """How it stands; None where there is no such node."""
+        """Return the state of a node; None when there is no such node."""
         found = _asked(lambda: self._api.read_node(host, _request_timeout=_TIMEOUT_S), none=_NOT_FOUND)
         if found is None:
             return None
@@ -74,19 +73,21 @@ class KubernetesNodes:
         return KubernetesNode(cordoned, shown_reason, "fabric" if reason else other, meta.resource_version, taints)
 
     def drain(self, host: str, reason: str) -> str:
-        """Cordon, taint and own it in one patch, unless somebody else has meanwhile; then the condition."""
+        """
+        Cordon, taint and annotate a node in one patch, unless somebody else cordoned it; then write the condition.
+        """
         if not self._patched(host, lambda node: not node.is_drained, reason):
             return "somebody else cordoned it meanwhile"
         return self._write_condition(host, "False", "BadPart", reason)
 
     def undrain(self, host: str) -> str:
-        """Take back our cordon, taint and annotation, if the cordon still is ours; then the condition."""
+        """Remove our cordon, taint and annotation, if the cordon is still ours; then write the condition."""
         if not self._patched(host, lambda node: node.is_drained and node.by == "fabric", None):
             return "the cordon is no longer ours"
         return self._write_condition(host, "True", "Accepted", "accepted after a repair")
 
     def selected(self, labels: str) -> tuple[str, ...]:
-        """The names of the nodes with these labels; ConfigError where there is none, or that cannot be asked."""
+        """Return the names of the nodes with these labels; ConfigError when there is none or the query fails."""
         names: list[str] = []
         page: str | None = None
         try:
@@ -103,9 +104,9 @@ class KubernetesNodes:
 
     def _patched(self, host: str, may: Callable[[KubernetesNode], bool], reason: str | None) -> bool:
         """
-        Cordoned by us for a *reason*, or no longer where that is None, which removes what it stands for.
+        Patch a node: cordon it for *reason*, or undo our cordon when *reason* is None.
 
-        False where the node is not any more what it *may* be when it is patched.
+        Return False when the node does not (any more) satisfy *may* at the time of the patch.
         """
         ours = [] if reason is None else [{"key": TAINT, "value": "true", "effect": "NoSchedule"}]
         unschedulable = None if reason is None else True
@@ -122,7 +123,7 @@ class KubernetesNodes:
         raise ToolError(f"kubernetes: {host} was altered by others {_TRIES} times in a row: not patched")
 
     def _write_condition(self, host: str, status: str, reason: str, message: str) -> str:
-        """Write the condition; what is complained of, for the cordon stands without it."""
+        """Write the condition; return the complaint if that fails, because the cordon stands without it."""
         now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
         times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
         one = {"type": CONDITION, "status": status, "reason": reason, "message": message, **times}
@@ -135,7 +136,7 @@ class KubernetesNodes:
 
 
 def _connected() -> Any:
-    """The API as ``kubectl`` would reach it; ConfigError without the client, or without a way."""
+    """Connect to the API as ``kubectl`` would; ConfigError without the client or without a configured cluster."""
     try:
         from kubernetes import client, config
     except ImportError as exc:
@@ -152,7 +153,7 @@ def _connected() -> Any:
 
 
 def _asked(call: Callable[[], Any], *, none: int = 0) -> Any:
-    """What it answers, None where the status is *none*; ToolError for anything else."""
+    """Return the answer of *call*, None for the HTTP status *none*; ToolError for any other failure."""
     from kubernetes.client.exceptions import ApiException
     from urllib3.exceptions import HTTPError
 

@@ -1,4 +1,4 @@
-"""The simulated rack behind the executor seam: the same command lines, the same text and samples, simulated time."""
+"""The simulated rack behind the Executor protocol: the same command lines, text and samples, in simulated time."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _KNOWN_PATTERNS = ("/device/hwmon/hwmon*/", "/device/net/*/")
 
 @dataclass(slots=True, eq=False)
 class _Run:
-    """One started command until its Ended or Lost; *reason* is why its host is unreachable."""
+    """One started command until its Ended or Lost; *reason*: why its host is unreachable, None if it is reachable."""
 
     ticket: Ticket
     command: Command
@@ -55,12 +55,12 @@ class MockExecutor:
         return self._now_s
 
     def go_on(self, at_s: float) -> None:
-        """The rack lives on until then."""
+        """Let the rack live on until *at_s*."""
         while self._now_s < at_s:
             self.wait(at_s)
 
     def start(self, command: Command) -> Ticket:
-        """Begin a command a moment from now."""
+        """Begin a command LATENCY_S from now."""
         self._last = ticket = self._last + 1
         reason = self.world.unreachable(command.host, self._now_s)
         at_s = self._now_s + LATENCY_S
@@ -73,7 +73,7 @@ class MockExecutor:
         return ticket
 
     def cancel(self, ticket: Ticket) -> None:
-        """End a command, whose Ended (137) arrives with the next ``wait``, or a sampling. A dead host stays Lost."""
+        """End a command (its Ended with 137 arrives at the next ``wait``) or a sampling. A dead host stays Lost."""
         self._samplings.stop(ticket, self._now_s)
         run = self._open.get(ticket)
         if run is None or run.reason is not None:
@@ -103,10 +103,10 @@ class MockExecutor:
         return found
 
     def wake(self) -> None:
-        """Nothing here ever blocks."""
+        """Do nothing: ``wait`` never blocks here."""
 
     def start_sampling(self, host: str, sources: Sequence[Source], period_s: float, batch_s: float = BATCH_S) -> Ticket:
-        """Begin to sample a moment from now, and tell each row at once. A simulated host expands few patterns."""
+        """Begin to sample LATENCY_S from now, and report each row at once. A simulated host expands few patterns."""
         del batch_s
         self._last = ticket = self._last + 1
         lost = self._samplings.start(ticket, host, sources, period_s, self._now_s + LATENCY_S)
@@ -115,7 +115,7 @@ class MockExecutor:
         return ticket
 
     def samples(self) -> Sequence[Sampled]:
-        """All rows since the last call."""
+        """Return all rows since the last call."""
         rows, self._samplings.rows = self._samplings.rows, []
         return rows
 
@@ -129,7 +129,7 @@ class MockExecutor:
         return min(limit_s, starting_s, self._samplings.next_s(), inf if world_s is None else world_s)
 
     def _step(self, found: list[Happening]) -> None:
-        """Everything of this instant: what the hosts did, then what starts, then whose time is up."""
+        """Process this instant: what the hosts did, then what starts, then what is out of time."""
         self._take(found)
         starting = self._starting
         while starting and starting[0].at_s <= self._now_s:
@@ -149,7 +149,7 @@ class MockExecutor:
             late = self._open.get(heappop(limits)[1])
             if late is not None:
                 self._give_up(late, found)
-        if len(limits) > 1000 + 4 * len(self._open):  # long deadlines of short commands: keep memory bounded
+        if len(limits) > 1000 + 4 * len(self._open):  # deadlines of commands that ended early: keep memory bounded
             self._limits = [entry for entry in limits if entry[1] in self._open]
             heapify(self._limits)
 
@@ -164,7 +164,7 @@ class MockExecutor:
         found.append(Lost(run.ticket, error, self._now_s))
 
     def _take(self, found: list[Happening]) -> None:
-        """Translate what happened in the world."""
+        """Turn the world's events into happenings."""
         for event in self.world.advance(self._now_s):
             if event.pid in self._samplings.by_pid:
                 if isinstance(event, Exited):
@@ -177,7 +177,7 @@ class MockExecutor:
                 found.append(Ready(run.ticket, event.at_s))
 
     def close(self) -> None:
-        """End everything that runs; the executor can be asked nothing more but ``now``."""
+        """End everything that runs; afterwards only ``now`` may be called."""
         for pid in list(self._by_pid):
             self.world.kill(pid, self._now_s)
         for ticket in list(self._samplings.open):
@@ -202,7 +202,7 @@ def _ended(run: _Run, event: Exited) -> Ended | Lost:
 
 
 def _capped(text: str, cap_bytes: int) -> tuple[str, bool]:
-    """At most *cap_bytes* of a text, and whether it was cut."""
+    """Return at most *cap_bytes* of a text, and whether it was cut."""
     data = text.encode("utf-8", "surrogateescape")
     if len(data) <= cap_bytes:
         return text, False
@@ -210,7 +210,7 @@ def _capped(text: str, cap_bytes: int) -> tuple[str, bool]:
 
 
 def problem_of(sources: Sequence[Source]) -> str | None:
-    """Why these sources cannot be sampled here, None when they can."""
+    """Return why these sources cannot be sampled here, None when they can."""
     for source in sources:
         rest = source.path
         for pattern in _KNOWN_PATTERNS:
@@ -229,25 +229,25 @@ class _Sampling:
     files: Readings | None
     tools: tuple[Source, ...]
     period_s: float
-    running: dict[int, tuple[Source, float]] = field(default_factory=dict)  # by process: when it was started
+    running: dict[int, tuple[Source, float]] = field(default_factory=dict)  # process id to source and start time
 
 
 class _Samplings:
     """
-    Every sampling of a world; *open* by ticket, *by_pid* that of each tool that runs, *rows* nobody has taken yet.
+    All samplings of a world: *open* by ticket, *by_pid* by running tool; *rows* were not taken yet.
 
-    What a host that went away would have said is Lost.
+    A sampling whose host goes away is Lost.
     """
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.open: dict[Ticket, _Sampling] = {}
-        self._due: list[tuple[float, Ticket]] = []  # entries of what was stopped are skipped
+        self._due: list[tuple[float, Ticket]] = []  # entries of stopped samplings are skipped
         self.by_pid: dict[int, _Sampling] = {}
         self.rows: list[Sampled] = []
 
     def start(self, ticket: Ticket, host: str, sources: Sequence[Source], period_s: float, at_s: float) -> Lost | None:
-        """Begin at *at_s*; Lost when this cannot be."""
+        """Begin at *at_s*; return Lost when that is impossible."""
         reason = self._world.unreachable(host)
         step, problem = ("connect", reason) if reason is not None else ("sampling", problem_of(sources))
         if problem is not None:
@@ -260,19 +260,19 @@ class _Samplings:
         return None
 
     def stop(self, ticket: Ticket, now_s: float) -> None:
-        """End it, a row under way too: its tool is killed. Unknown tickets are ignored."""
+        """End a sampling, and kill its tools that run. Unknown tickets are ignored."""
         sampling = self.open.pop(ticket, None)
         for pid in list(sampling.running) if sampling is not None else ():
             self._world.kill(pid, now_s)
 
     def next_s(self) -> float:
-        """When something is due; infinite when never."""
+        """Return when the next row is due; infinite when none is."""
         while self._due and self._due[0][1] not in self.open:
             heappop(self._due)
         return self._due[0][0] if self._due else inf
 
     def step(self, now_s: float) -> list[Lost]:
-        """Read what is due; what cannot be read any more is ended and Lost."""
+        """Read what is due; samplings that cannot be read any more are ended and returned as Lost."""
         lost: list[Lost] = []
         while self.next_s() <= now_s:
             _, ticket = heappop(self._due)
@@ -287,7 +287,7 @@ class _Samplings:
         return lost
 
     def exited(self, event: Exited) -> None:
-        """A tool has ended; one that failed leaves no row."""
+        """Take the output of a tool that ended; one that failed leaves no row."""
         sampling = self.by_pid.pop(event.pid)
         source, began_s = sampling.running.pop(event.pid)
         if event.exit_status == 0 and sampling.ticket in self.open:

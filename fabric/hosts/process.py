@@ -1,4 +1,4 @@
-"""Hosts reached by a local process: this machine, a network namespace, a pod: an argv prefix carries what is run."""
+"""Hosts reached by a local process (this machine, a network namespace, a pod): an argv prefix carries the command."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ _STATUS_S = 0.5
 
 
 class ProcessExecutor(AgentExecutor):
-    """Runs commands behind *prefix*, ``{host}`` replaced in it; without prefix the host is this machine."""
+    """Runs commands behind *prefix*, in which ``{host}`` is replaced; without a prefix the host is this machine."""
 
     def __init__(self, prefix: tuple[str, ...] = (), *, agents: bool = True) -> None:
         super().__init__(agents=agents)
@@ -28,13 +28,13 @@ class ProcessExecutor(AgentExecutor):
 
 
 def run_here(argv: tuple[str, ...], timeout_s: float) -> CommandResult:
-    """Run one command on this machine; raises ExecutorError or OSError where it cannot be started, or is late."""
+    """Run one command on this machine; raises ExecutorError or OSError when it cannot be started or is late."""
     with contextlib.closing(ProcessExecutor(agents=False)) as executor:
         return run_once(executor, Command("here", argv, timeout_s))
 
 
 class _ProcessStream(HostStream):
-    """A local process in a session of its own; what it starts over there is for the agent or the wrapper to end."""
+    """A local process in a session of its own; what it starts on the host is ended by the agent or the wrapper."""
 
     def __init__(self, host: str, argv: tuple[str, ...], stdin: bytes) -> None:
         pipe = subprocess.PIPE
@@ -51,11 +51,11 @@ class _ProcessStream(HostStream):
         self._given_up = ""
         for stream in (self._stdin, self._stdout, self._stderr):
             os.set_blocking(stream.fileno(), False)
-        with contextlib.suppress(OSError):  # who does not read has ended, and will be seen to
+        with contextlib.suppress(OSError):  # if it does not read it has ended, which is noticed later
             self._stdin.write(stdin)
 
     def fds(self) -> tuple[int, ...]:
-        """Stdout and stderr, until they end."""
+        """Return stdout and stderr, each until it ends."""
         return tuple(self._open)
 
     def write(self, data: bytes) -> int:
@@ -63,7 +63,9 @@ class _ProcessStream(HostStream):
         return self._stdin.write(data) or 0
 
     def read(self) -> tuple[bytes, bytes] | None:
-        """One piece of each; it is over with stdout: stderr may be held by what outlives the process for a moment."""
+        """
+        Read a piece of each. The stream ends with stdout: what outlives the process may hold stderr a moment longer.
+        """
         out_fd = self._stdout.fileno()
         data = self._read(out_fd), self._read(self._stderr.fileno())
         return data if out_fd in self._open or any(data) else None
@@ -74,11 +76,11 @@ class _ProcessStream(HostStream):
             self._stdin.close()
 
     def alive(self) -> bool:
-        """Whether the local process still runs."""
+        """Return whether the local process still runs."""
         return self._process.poll() is None
 
     def epitaph(self, program: str) -> str:
-        """What the local process ended with, or why it was given up."""
+        """Return with what status the local process ended, or why it was given up."""
         if self._given_up:
             return self._given_up
         try:
@@ -88,13 +90,13 @@ class _ProcessStream(HostStream):
         return f"the process that carries {program} {status}"
 
     def abandon(self, why: str) -> None:
-        """Close stdin, which ends the program over there; wake the process, should it have been stopped."""
+        """Close stdin, which ends the program on the host; wake the process in case it was stopped."""
         self._given_up = self._given_up or why
         self.end()
         self._signal(signal.SIGCONT)
 
     def close(self) -> None:
-        """Close stdin, wait until everything has ended, and reap the process, by force if it stays."""
+        """Close stdin, wait for the process to end, and kill it if it does not."""
         self.end()
         try:
             self._process.wait(timeout=GRACE_S)

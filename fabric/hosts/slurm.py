@@ -1,8 +1,7 @@
-"""
-Hosts of a Slurm job: one step of it, begun by one srun, starts the agents of all hosts, and each connects to us.
+"""Hosts of a Slurm job: one srun starts one step with the agents of all hosts, and each agent connects to us.
 
-Slurm's own tree carries the step to the hosts. The agents meet us at a door (a listening socket) at the address that
-srun's own connections come to: a stream for each host, so that none waits for another.
+Slurm's own tree carries the step to the hosts. The agents connect to a Door (a listening socket) at the address that
+srun's own connections come to: one stream per host, so that no host waits for another.
 """
 
 from __future__ import annotations
@@ -33,19 +32,19 @@ from fabric.tools import slurm
 from fabric.tools.driver import need_success
 
 WHOLE_S = 90.0
-"""A step has so long until all of its tasks have met us; choice: srun gives up a node that is away after 10 s."""
+"""Time for all tasks of a step to connect (seconds; choice: srun gives up a node that is away after 10 s)."""
 _GATHER_S = 0.1
-"""Hosts that are asked for within so long of each other go into one step; choice."""
-_TRIES = 3  # of a step that Slurm takes back because of a node: without it, once more
+"""Hosts asked for within this time of each other go into one step (seconds; choice)."""
+_TRIES = 3  # steps tried when Slurm takes one back because of a node, each time without that node
 _ANSWER_S = 30.0  # for one answer of Slurm's own commands; choice
-_GREETERS = 16  # tasks that are met at once; a stranger who says nothing keeps one for ANSWER_S
-_KEPT_LINES = 500  # of what srun complains about
+_GREETERS = 16  # tasks greeted at once; a stranger who says nothing keeps one greeter for ANSWER_S
+_KEPT_LINES = 500  # of srun's stderr
 _CHUNK_BYTES = 256 << 10
 _STEP = "beginning a step"
 
 
 class SlurmExecutor(AgentExecutor):
-    """Runs commands on the hosts of Slurm job *job*, in one step for all that are asked for at once."""
+    """Runs commands on the hosts of Slurm job *job*, in one step for all hosts that are asked for at once."""
 
     _plain = False
 
@@ -53,13 +52,13 @@ class SlurmExecutor(AgentExecutor):
         super().__init__()
         self._job, self._options = job, tuple(options)
         self._nodes: frozenset[str] | None = None
-        self._asked: dict[str, float] = {}  # hosts that no step has been begun for, and since when
+        self._asked: dict[str, float] = {}  # hosts that no step has begun for, and since when
         self._begun: set[str] = set()
         self._door: Door | None = None
         self._steps: list[SlurmStep] = []
         self._beginning = threading.Lock()
         self._shut = threading.Event()
-        # Who holds the lock has these: tasks that wait for their first word, and hosts for which there is none.
+        # Guarded by the lock _beginning: tasks that wait for their first program, and why a host has no task.
         self._tasks: dict[str, _TaskStream] = {}
         self._without: dict[str, str] = {}
         raise_file_limit()
@@ -86,7 +85,7 @@ class SlurmExecutor(AgentExecutor):
             step.wake()
 
     def _stream(self, host: str, argv: tuple[str, ...], stdin: bytes, limit_s: float | None) -> HostStream:
-        del limit_s  # a task has met us already, and a step has a time of its own
+        del limit_s  # a task has connected already, and a step has its own limit
         with self._beginning:
             if host not in self._tasks and host not in self._without:
                 self._begin_steps(self._gathered(host))
@@ -97,7 +96,7 @@ class SlurmExecutor(AgentExecutor):
         return task
 
     def _gathered(self, host: str) -> list[str]:
-        """All hosts that are asked for: the first order of a run goes to every host, one after the other."""
+        """Return all hosts that are asked for now: the first orders of a run go to every host, one after the other."""
         self._asked.setdefault(host, time.monotonic())
         while time.monotonic() - max(list(self._asked.values())) < _GATHER_S and not self._shut.wait(_GATHER_S / 4):
             pass
@@ -106,7 +105,7 @@ class SlurmExecutor(AgentExecutor):
         return [name for name in hosts if name not in self._tasks]
 
     def _begin_steps(self, hosts: list[str]) -> None:
-        """One step for all; where Slurm takes it back because of a node, one more for the others."""
+        """Begin one step for all hosts; if Slurm takes it back because of a node, another one without that node."""
         try:
             if self._nodes is None:
                 self._nodes = frozenset(_nodes(self._job))
@@ -149,7 +148,7 @@ def _ports() -> range:
 
 
 class Door:
-    """Where the tasks of steps meet us; who does not know the secret of the step that is being begun is sent away."""
+    """The socket to which the tasks of steps connect; sends away whoever does not know the present step's secret."""
 
     def __init__(self, ports: range) -> None:
         self._listener = _listening(ports)
@@ -160,11 +159,11 @@ class Door:
         self._thread.start()
 
     def opens_for(self, step: SlurmStep | None) -> None:
-        """Let in the tasks of this step, and of no other."""
+        """Let in the tasks of this step only; of none for None."""
         self._step = step
 
     def close(self) -> None:
-        """Let in nobody any more."""
+        """Let nobody in any more."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -182,7 +181,7 @@ class Door:
             self._greeters.submit(partial(self._greet, sock))
 
     def _greet(self, sock: socket.socket) -> None:
-        """Whom it lets in knows the step's secret, and so do we."""
+        """Let a connection in if it proves that it knows the step's secret; prove that we know it, too."""
         step = self._step
         try:
             sock.settimeout(ANSWER_S)
@@ -200,7 +199,7 @@ class Door:
 
 
 def _listening(ports: range) -> socket.socket:
-    """A listener on every address of this machine; OSError where no port of the site's range is free."""
+    """Return a listener on every address of this machine; OSError when no port of the site's range is free."""
     six = socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if six else socket.AF_INET
     problem: OSError | None = None
@@ -213,7 +212,7 @@ def _listening(ports: range) -> socket.socket:
 
 
 class SlurmStep:
-    """One srun, and the tasks of its step that have met us."""
+    """One srun, and the tasks of its step that have connected."""
 
     def __init__(self, argv: tuple[str, ...], door: Door, hosts: Iterable[str]) -> None:
         self.secret = secrets.token_hex(32)
@@ -228,15 +227,15 @@ class SlurmStep:
         self._reader = threading.Thread(target=self._read, name="fabric srun", daemon=True)
         self._reader.start()
         assert self._srun.stdin is not None
-        with contextlib.suppress(OSError):  # who does not read has ended, and will be seen to
+        with contextlib.suppress(OSError):  # if it does not read it has ended, which is noticed later
             self._srun.stdin.write(task_program() + f"{self.secret}\n".encode("ascii"))
             self._srun.stdin.close()
 
     def met(self, shut: threading.Event) -> tuple[Mapping[str, _TaskStream], Mapping[str, str]]:
         """
-        The tasks once all have met us, and why there is none on which host.
+        Wait for all tasks to connect; return those that did, and for each absent host why it has none.
 
-        A host that is in neither can be tried again: Slurm took back the step because of others.
+        A host in neither can be tried again: Slurm took the step back because of other hosts.
         """
         until_s = time.monotonic() + WHOLE_S
         with self._changed:
@@ -260,7 +259,7 @@ class SlurmStep:
         )
 
     def let_in(self, host: str, sock: socket.socket) -> None:
-        """A task has met us."""
+        """Keep the connection of a task."""
         with self._changed:
             if host in self._hosts and host not in self._met:
                 self._met[host] = _TaskStream(host, sock, self)
@@ -269,17 +268,17 @@ class SlurmStep:
         self.wake()
 
     def wake(self) -> None:
-        """Something happened."""
+        """Notify ``met`` that something happened."""
         with self._changed:
             self._changed.notify_all()
 
     def last_line_of(self, host: str) -> str:
-        """What srun said last of a host's task; empty where it said nothing."""
+        """Return the last line of srun about a host's task; empty when there is none."""
         return next((line for line in reversed(list(self._complaints)) if f" {host}: " in f" {line}"), "")
 
     def close(self) -> None:
-        """Wait until its tasks have ended, and end it if it stays."""
-        for number in (0, signal.SIGTERM, signal.SIGKILL):  # 0 is none
+        """Wait until its tasks have ended; kill srun if it stays."""
+        for number in (0, signal.SIGTERM, signal.SIGKILL):  # 0 sends no signal
             self._srun.send_signal(number)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._srun.wait(GRACE_S)
@@ -291,7 +290,7 @@ class SlurmStep:
         return f"; it said: {last[-1][:200]}" if last else ""
 
     def _read(self) -> None:
-        """Its complaints, until it has ended."""
+        """Collect srun's stderr until it ends."""
         assert self._srun.stderr is not None
         with self._srun.stderr as stderr:
             for line in iter(lambda: stderr.readline(_CHUNK_BYTES), b""):
@@ -302,14 +301,14 @@ class SlurmStep:
 
 
 class _TaskStream(HostStream):
-    """The connection of one task that has met us, which becomes the program that it is told."""
+    """The connection of one task, which becomes the program that it is told to run."""
 
     def __init__(self, host: str, sock: socket.socket, step: SlurmStep) -> None:
         self._host, self._sock, self._step = host, sock, step
         self._given_up = ""
 
     def begin(self, argv: tuple[str, ...], stdin: bytes) -> None:
-        """Have it become *argv* and read *stdin*; raises HostUnreachable."""
+        """Have the task become *argv* and read *stdin*; raises HostUnreachable."""
         try:
             self._sock.sendall(json.dumps(argv).encode("ascii") + b"\n" + stdin)
             self._sock.setblocking(False)
@@ -318,7 +317,7 @@ class _TaskStream(HostStream):
             raise HostUnreachable(self._host, "starting a program", f"the task in Slurm has ended: {exc}") from exc
 
     def fds(self) -> tuple[int, ...]:
-        """The socket."""
+        """Return the socket."""
         return (self._sock.fileno(),) if self._sock.fileno() >= 0 else ()
 
     def write(self, data: bytes) -> int:
@@ -329,7 +328,7 @@ class _TaskStream(HostStream):
             return 0
 
     def read(self) -> tuple[bytes, bytes] | None:
-        """One piece of stdout; stderr goes to srun."""
+        """Return a piece of stdout; stderr goes to srun."""
         try:
             data = self._sock.recv(_CHUNK_BYTES)
         except BlockingIOError:
@@ -344,7 +343,7 @@ class _TaskStream(HostStream):
             self._sock.shutdown(socket.SHUT_WR)
 
     def alive(self) -> bool:
-        """Whether the other side has not hung up."""
+        """Return whether the other side is still connected."""
         try:
             return self._sock.recv(1, socket.MSG_PEEK) != b""
         except BlockingIOError:
@@ -353,18 +352,18 @@ class _TaskStream(HostStream):
             return False
 
     def epitaph(self, program: str) -> str:
-        """Why it was given up, or what srun said of it."""
+        """Return why it was given up, or what srun said about it."""
         return (
             self._given_up or f"{program} hung up; srun says: {self._step.last_line_of(self._host) or 'nothing of it'}"
         )
 
     def abandon(self, why: str) -> None:
-        """Cut the connection, which ends the program over there."""
+        """Cut the connection, which ends the program on the host."""
         self._given_up = self._given_up or why
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Let go: the program over there sees the end of its stdin."""
+        """Close the connection: the program on the host sees the end of its stdin."""
         self.end()
         self._sock.close()

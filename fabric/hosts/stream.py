@@ -1,4 +1,4 @@
-"""A byte stream to a program on a host, and what is said over it: the agent's messages, or one wrapped command."""
+"""A byte stream to a program on a host, and the conversation over it: the agent's messages, or one wrapped command."""
 
 import resource
 import socket
@@ -11,15 +11,15 @@ from fabric.errors import ExecutorError
 from fabric.model.command import Command
 from fabric.ports import Happening, Lost, Sampled, Source, Ticket
 
-# What ends a session on a host needs up to 4 s (2 s after TERM, 2 s after KILL); the rest is for the way.
+# Ending a session on a host takes up to 4 s (2 s after TERM, 2 s after KILL); the rest is for the network.
 GRACE_S = 6.0
 TICK_S = 0.25
-"""How late a deadline may be kept."""
+"""By how much a deadline may be late (seconds)."""
 
 PIECES = 16
-"""So many pieces of what a host says are taken in before others have their turn."""
+"""Pieces read from one host before others have their turn."""
 
-# Keepalive 5/2/3 notices a black-holed host in 11 s, TCP_USER_TIMEOUT one with data under way in 13 s; without
+# Keepalive 5/2/3 notices a black-holed host in 11 s, TCP_USER_TIMEOUT one with unacknowledged data in 13 s. Without
 # TCP_NODELAY each command waits 40 ms for a delayed acknowledgement. All measured with paramiko 5.1.
 _OPTIONS = (
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
@@ -32,13 +32,15 @@ _OPTIONS = (
 
 
 def notice_loss(sock: socket.socket) -> None:
-    """Have the kernel see that the other side has vanished, and send each word at once."""
+    """Set the socket options that detect a vanished peer and send each write at once."""
     for level, option, value in _OPTIONS:
         sock.setsockopt(level, option, value)
 
 
 def raise_file_limit() -> None:
-    """Each connection is a file descriptor; the usual soft limit of 1,024 is too low for a large fabric."""
+    """
+    Raise the soft limit of open files: each connection takes one, and the usual 1,024 is too low for a large fabric.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -51,7 +53,7 @@ class HostStream(Protocol):
     """
     Stdin, stdout and stderr of a program on a host, whatever carries them.
 
-    Never blocks. One thread uses it, but ``close`` and ``epitaph`` may come from others.
+    Never blocks. One thread uses it, but ``close`` and ``epitaph`` may be called from others.
     """
 
     def announce(self, arrived: Callable[[], None]) -> None:
@@ -59,34 +61,36 @@ class HostStream(Protocol):
         del arrived
 
     def fds(self) -> tuple[int, ...]:
-        """Descriptors that become readable when ``read`` has something; none if it announces that."""
+        """Return descriptors that are readable when ``read`` has something; none if the stream announces that."""
         return ()
 
     def write(self, data: bytes) -> int:
-        """Send what can be sent at once; returns how many bytes. Raises OSError or EOFError when it has ended."""
+        """
+        Send what can be sent at once; return how many bytes. Raises OSError or EOFError when the stream has ended.
+        """
 
     def read(self) -> tuple[bytes, bytes] | None:
-        """What has arrived on stdout and stderr, both empty when nothing has; None when nothing will ever come."""
+        """Return what arrived on stdout and stderr, both empty if nothing did; None when nothing will ever come."""
 
     def end(self) -> None:
-        """Close stdin: the program over there ends what it runs."""
+        """Close stdin, which makes the program on the host end what it runs."""
 
     def alive(self) -> bool:
-        """False when the other side is known to be gone, even if nobody has read so far."""
+        """Return False when the other side is known to be gone, even if nobody has read so far."""
 
     def epitaph(self, program: str) -> str:
-        """Why the stream of *program* ended, for people; may wait for a moment."""
+        """Return why the stream of *program* ended, for people; may wait for a moment."""
 
     def abandon(self, why: str) -> None:
-        """Cut the way to the host, because it does not answer any more."""
+        """Cut the connection to the host because it no longer answers."""
 
     def close(self) -> None:
-        """Let go; the host ends what it runs. May block for some seconds; safe to call twice."""
+        """Release the stream; the host ends what it runs. May block for some seconds; safe to call twice."""
 
 
 @dataclass(slots=True)
 class Order:
-    """A command, or a sampling where that is None, that somebody wants from a host."""
+    """A request to a host: a command, or a sampling where *command* is None."""
 
     ticket: Ticket
     host: str
@@ -105,9 +109,9 @@ class Order:
 
 class Conversation(ABC):
     """
-    What is said over one stream; used by one thread only.
+    The exchange with a host over one stream; used by one thread only.
 
-    What happens goes to *tell*. Once ``failure`` is set the conversation is over.
+    Happenings and samples go to *tell*. Once ``failure`` is set the conversation is over.
     """
 
     def __init__(self, host: str, stream: HostStream, *, tell: Tell, now: Callable[[], float]) -> None:
@@ -117,18 +121,18 @@ class Conversation(ABC):
 
     @abstractmethod
     def arrived(self) -> bool:
-        """Take in what the host has said; True when there may be more: a host that floods must not hold up others."""
+        """Read what the host sent; return True if there may be more (one host's flood must not hold up the others)."""
 
     @abstractmethod
     def tick(self, now_s: float) -> float:
-        """Keep the deadlines; returns in how many seconds to do so again."""
+        """Enforce the deadlines; return in how many seconds to do so again."""
 
     @abstractmethod
     def give_up(self, why: str) -> None:
-        """End the conversation, and leave the way to the host as it is."""
+        """End the conversation, and leave the connection to the host as it is."""
 
     def abandon(self, why: str) -> None:
-        """Give up on the host, and cut the way to it."""
+        """Give up on the host, and cut the connection to it."""
         self.stream.abandon(why)
         self.give_up(why)
 
@@ -137,7 +141,7 @@ class Conversation(ABC):
 
 
 def unanswered(order: Order, *, cancelled: bool) -> str:
-    """Why a host is given up that should have told an order's end."""
+    """Return why a host is given up that did not report the end of an order."""
     if cancelled or order.command is None:
         return f"{order.tool} did not end within {GRACE_S:g} s of being cancelled"
     limit_s = order.command.timeout_s + GRACE_S

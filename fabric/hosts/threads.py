@@ -1,7 +1,6 @@
-"""
-The threads of an executor: one for the conversations with all hosts, and some for calls that may block.
+"""The threads of an executor: one for the conversations with all hosts, and workers for calls that may block.
 
-What has happened is put into a mailbox, where the engine takes it out.
+Whatever happens is put into a Mailbox, from which the engine takes it.
 """
 
 import contextlib
@@ -19,16 +18,15 @@ from fabric.ports import Happening, Sampled
 _WAKE_BYTES = 4096
 _AGAIN_S = 1.0
 _WORKER_IDLE_S = 0.5
-_SAMPLES = 10_000  # batches nobody has asked for; then the oldest are dropped
+_SAMPLES = 10_000  # batches that nobody has taken; beyond that the oldest are dropped
 
 
 class Dispatcher:
     """
-    One thread: it does what it is posted, reads what is readable, and ticks.
+    One thread that runs posted actions, reads descriptors that are readable, and ticks.
 
-    After each pass over what there was to do, *settle* is called.
-
-    *tick* is called when its time has come, and says in how many seconds it wants to be called next.
+    *tick* is called when due and returns in how many seconds to call it next. *settle* is called after each pass over
+    the work there was.
     """
 
     def __init__(self, *, tick: Callable[[], float], settle: Callable[[], None]) -> None:
@@ -46,7 +44,7 @@ class Dispatcher:
         self._thread.start()
 
     def post(self, action: Callable[[], None]) -> None:
-        """Have *action* done by the thread; from any thread. Nothing is done after ``close``."""
+        """Have the thread run *action*; may be called from any thread. Nothing runs after ``close``."""
         self._posted.append(action)
         if not self._awake:
             self._awake = True
@@ -54,23 +52,23 @@ class Dispatcher:
                 os.write(self._wake_w, b"x")
 
     def tick_within(self, pause_s: float) -> None:
-        """Call *tick* in so many seconds at the latest; only the thread itself may ask for it."""
+        """Call *tick* in *pause_s* seconds at the latest; only the thread itself may call this."""
         self._next_s = min(self._next_s, time.monotonic() + pause_s)
 
     def watch(self, fd: int, action: Callable[[], None]) -> None:
-        """Do *action* whenever *fd* is readable; only the thread itself may ask for it."""
-        if fd in self._selector.get_map():  # its last owner has closed it, and has not said so yet
+        """Run *action* whenever *fd* is readable; only the thread itself may call this."""
+        if fd in self._selector.get_map():  # its last owner has closed it and has not said so yet
             self._selector.unregister(fd)
         self._selector.register(fd, selectors.EVENT_READ, action)
 
     def unwatch(self, fd: int, action: Callable[[], None]) -> None:
-        """Forget a descriptor that *action* was for, before it is closed or soon after."""
+        """Stop watching a descriptor for *action*, before it is closed or soon after."""
         with contextlib.suppress(KeyError, ValueError):
             if self._selector.get_key(fd).data is action:
                 self._selector.unregister(fd)
 
     def close(self, timeout_s: float) -> None:
-        """Do what is posted already, then end the thread."""
+        """Run what is posted already, then end the thread."""
         self._closed = True
         with contextlib.suppress(BlockingIOError):
             os.write(self._wake_w, b"x")
@@ -98,7 +96,7 @@ class Dispatcher:
     def _on_time(self) -> None:
         now_s = time.monotonic()
         if now_s >= self._next_s:
-            self._next_s = now_s + _AGAIN_S  # should the tick fail
+            self._next_s = now_s + _AGAIN_S  # in case the tick fails
             self._next_s = now_s + self._tick()
 
     def _woken(self) -> None:
@@ -108,7 +106,7 @@ class Dispatcher:
 
 
 def _do(action: Callable[[], None]) -> None:
-    """A defect of ours in one action must not end the thread that all hosts need; it is told as one of a thread is."""
+    """Run *action*; a defect of ours in it is reported by threading.excepthook and does not end the thread."""
     try:
         action()
     except Exception:  # noqa: BLE001
@@ -116,7 +114,7 @@ def _do(action: Callable[[], None]) -> None:
 
 
 class Workers:
-    """Up to *most* daemon threads that do what they are given; they come when needed and go when idle."""
+    """Up to *most* daemon threads that run jobs; started when needed, ended when idle."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -127,7 +125,7 @@ class Workers:
         self._closing = False
 
     def submit(self, job: Callable[[], None]) -> None:
-        """Do *job* in some thread; it must not raise."""
+        """Run *job* in some thread; it must not raise."""
         with self._changed:
             self._jobs.append(job)
             if self._idle >= len(self._jobs):
@@ -138,7 +136,7 @@ class Workers:
                 thread.start()
 
     def join(self, timeout_s: float) -> None:
-        """Wait until all jobs are done and all threads have gone; from now on none stays idle."""
+        """Wait until all jobs are done and all threads have ended; from now on no thread stays idle."""
         until_s = time.monotonic() + timeout_s
         with self._changed:
             self._closing = True
@@ -162,18 +160,18 @@ class Workers:
 
 
 class Mailbox:
-    """Any thread may put; a signal handler may ``wake``, because a SimpleQueue may be put to at any time."""
+    """Happenings and samples for the engine. Any thread may put; even a signal handler may ``wake`` (SimpleQueue)."""
 
     def __init__(self) -> None:
         self._happenings: queue.SimpleQueue[Sequence[Happening]] = queue.SimpleQueue()
         self._samples: deque[Sampled] = deque(maxlen=_SAMPLES)
 
     def put(self, happened: Sequence[Happening]) -> None:
-        """Something happened."""
+        """Add happenings."""
         self._happenings.put(happened)
 
     def put_samples(self, sampled: Sampled) -> None:
-        """Rows have arrived."""
+        """Add rows of samples."""
         self._samples.append(sampled)
         self.wake()
 
@@ -182,7 +180,7 @@ class Mailbox:
         self._happenings.put(())
 
     def wait(self, until_s: float) -> Sequence[Happening]:
-        """Block until there is something, or time.monotonic() reads *until_s*; returns all there is, oldest first."""
+        """Block until something happened or time.monotonic() reads *until_s*; return all happenings, oldest first."""
         remaining_s = min(max(0.0, until_s - time.monotonic()), threading.TIMEOUT_MAX)
         happened: list[Happening] = []
         try:
@@ -193,5 +191,5 @@ class Mailbox:
             return happened
 
     def samples(self) -> Sequence[Sampled]:
-        """All rows since the last call."""
+        """Return all rows since the last call."""
         return [self._samples.popleft() for _ in range(len(self._samples))]

@@ -1,12 +1,11 @@
-"""
-A command without an agent: the two constant sh texts that carry it on a host, and what they say, taken in.
+"""Commands without an agent: two constant sh texts run a command on a host, and its marked output is parsed here.
 
-What a plain exec cannot promise, they do: the command runs in a session of its own; its deadline is kept on the
+The texts add what a plain exec cannot promise: the command runs in a session of its own; its deadline is kept on the
 host; the whole session is ended (TERM, 2 s, KILL) at the deadline, when the command ends and leaves children behind,
-and when stdin closes (cancelled, connection lost, orchestrator killed); a server is reported once its port is
-listened on. They speak through lines led by a nonce that the tool cannot know, and need of the host only POSIX sh,
-/proc and the usual cat, env, grep, sed, setsid, sleep, timeout. No value is ever spliced into them: argv and all
-else arrive as positional parameters.
+and when stdin closes (cancelled, connection lost, orchestrator killed); a server is reported once its port is listened
+on. They report by lines that begin with a nonce which the tool cannot know. The host needs only POSIX sh, /proc and the
+usual cat, env, grep, sed, setsid, sleep, timeout. No value is ever spliced into the texts: argv and everything else
+arrive as positional parameters.
 """
 
 from collections.abc import Callable
@@ -53,8 +52,8 @@ say "$last"
 """
 
 # $1 what to kill (a process, and the group it may lead) when the command has ended, then the command.
-# It leads the session.
-# A shell says "Killed" of its children: it says it to /dev/null, the command alone has the real stderr.
+# The runner leads the session.
+# A shell prints "Killed" about its children: its stderr is /dev/null, and only the command has the real one.
 RUNNER = r"""
 trap : HUP INT TERM
 exec 3>&2 2>/dev/null
@@ -66,9 +65,9 @@ status=$?; kill -s KILL -- "-$watch"; kill -s KILL "$watch"; exit $status
 
 def environed(command: Command) -> tuple[str, ...]:
     """
-    The command as one argv, its environment set by ``env``.
+    Return the command as one argv, with its environment set by ``env``.
 
-    Raises ValueError for a NUL, which no argv can hold and which would cut it short unseen.
+    Raises ValueError for a NUL, which no argv can hold and which would cut the argv short unnoticed.
     """
     argv = ("env", "--", *(f"{name}={value}" for name, value in command.env), *command.argv)
     if any("\0" in word for word in argv):
@@ -77,14 +76,14 @@ def environed(command: Command) -> tuple[str, ...]:
 
 
 def shell_argv(command: Command, nonce: str) -> tuple[str, ...]:
-    """The argv that runs *command* under the wrapper, which signs what it says with *nonce*."""
+    """Return the argv that runs *command* under the wrapper, which marks its lines with *nonce*."""
     port = "" if command.ready_port is None else f"{command.ready_port:04X}"
     timeout = f"{command.timeout_s:.3f}"
     return ("sh", "-c", WRAPPER, "fabric", nonce, timeout, port, RUNNER, *environed(command))
 
 
 class WrappedCommand(Conversation):
-    """One command under the wrapper; exactly one Ended or Lost is told of it."""
+    """One command under the wrapper; reports exactly one Ended or Lost."""
 
     def __init__(self, order: Order, stream: HostStream, nonce: str, *, tell: Tell, now: Callable[[], float]) -> None:
         assert order.command is not None
@@ -104,7 +103,7 @@ class WrappedCommand(Conversation):
             self.stream.end()
 
     def arrived(self) -> bool:
-        """Take in output and the wrapper's words, until its last one or until nothing will come any more."""
+        """Read output and the wrapper's words, until the last word or the end of the stream."""
         for _ in range(PIECES):
             data = self.stream.read()
             if data is None:
@@ -122,7 +121,7 @@ class WrappedCommand(Conversation):
         return TICK_S
 
     def give_up(self, why: str) -> None:
-        """Tell how it ended; without the wrapper's last word it is lost, because of *why*."""
+        """Report how the command ended; without the wrapper's last word it is Lost, because of *why*."""
         if self.failure:
             return
         self.failure = why
@@ -145,7 +144,7 @@ class WrappedCommand(Conversation):
             self.give_up("it has ended")
 
     def _problem(self, why: str) -> ExecutorError | None:
-        """What the wrapper's words mean, unless they mean that the command ended by itself or was cancelled."""
+        """Return the error that the wrapper's words mean; None if the command ended by itself or was cancelled."""
         command, host, tool, words = self._command, self.host, self.order.tool, self._err.words
         stdout, stderr = self._out.text(), self._err.text()
         if not (self._out.finished and self._err.finished):
@@ -168,9 +167,9 @@ class WrappedCommand(Conversation):
 
 class MarkedOutput:
     """
-    One stream of a wrapped command: kept up to a cap, searched to its end in bounded memory.
+    One output stream of a wrapped command: kept up to a cap, searched to its end in bounded memory.
 
-    The wrapper's *words* stand on lines led by the nonce and are kept apart.
+    The wrapper's *words* are on lines that begin with the nonce, and are kept apart.
     """
 
     def __init__(self, nonce: str, cap_bytes: int) -> None:
@@ -181,7 +180,7 @@ class MarkedOutput:
         self.words: list[str] = []
 
     def add(self, data: bytes) -> None:
-        """Split *data* into output, kept, and words."""
+        """Split *data* into output, which is kept, and the wrapper's words."""
         data = self._rest + data
         while (start := data.find(self._nonce)) >= 0 and (end := data.find(b"\n", start)) >= 0:
             self._keep(data[:start])
@@ -194,11 +193,11 @@ class MarkedOutput:
 
     @property
     def finished(self) -> bool:
-        """True when the wrapper's last word has come: no output can follow."""
+        """Whether the wrapper's last word has come, so that no output can follow."""
         return bool(self.words) and self.words[-1].startswith(("end ", "stuck"))
 
     def _begun_bytes(self, data: bytes) -> int:
-        """How many of the last bytes of *data* may be the beginning of the nonce."""
+        """Return how many of the last bytes of *data* may be the beginning of the nonce."""
         longest = min(len(data), len(self._nonce) - 1)
         return next((n for n in range(longest, 0, -1) if data.endswith(self._nonce[:n])), 0)
 
@@ -208,7 +207,9 @@ class MarkedOutput:
         self.truncated = self.truncated or len(data) > room
 
     def text(self) -> str:
-        """What was kept, U+FFFD for bytes that are not UTF-8; a marked line that never ended is output after all."""
+        """
+        Return what was kept, with U+FFFD for bytes that are not UTF-8; an unfinished marked line counts as output.
+        """
         if len(self._kept) >= self._cap_bytes:
             return self._kept.decode("utf-8", "replace")
         return (self._kept + self._rest).decode("utf-8", "replace")

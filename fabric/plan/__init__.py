@@ -1,9 +1,8 @@
-"""
-The plan of a whole scenario: what would run, for how long, decided before any host is touched.
+"""The plan of a whole scenario: what would run, and for how long, decided before any host is touched.
 
-From claims to a schedule: which probe starts when, so that no two probes ever hold one claim. Each probe, in the order
-in which they are asked for, starts as soon as all its claims are free for as long as it takes, also between others that
-were placed before it.
+Claims decide the schedule: no two probes ever hold one claim at the same time. Each probe, in the order in which they
+are asked for, starts as soon as all its claims are free for as long as it takes, also in gaps between probes that were
+placed before it.
 """
 
 from bisect import bisect_right
@@ -55,14 +54,14 @@ class Schedule:
 
 @dataclass(slots=True)
 class _Claim:
-    """When a claim is held: from *begins_s* until *ends_s*, pairwise, in order, apart from each other (seconds)."""
+    """When a claim is held: disjoint stretches in order, each from its *begins_s* to its *ends_s* (seconds)."""
 
     begins_s: list[float] = field(default_factory=list)
     ends_s: list[float] = field(default_factory=list)
     work_s: float = 0.0
 
     def free_s(self, from_s: float, for_s: float) -> float:
-        """The first moment, not before *from_s*, from which it is free for so long."""
+        """Return the first moment, not before *from_s*, from which the claim is free for *for_s*."""
         at = bisect_right(self.ends_s, from_s)
         while at < len(self.ends_s) and self.begins_s[at] < from_s + for_s:
             from_s = self.ends_s[at]
@@ -70,7 +69,7 @@ class _Claim:
         return from_s
 
     def hold(self, from_s: float, for_s: float) -> None:
-        """It is held, and was free; what touches is one stretch."""
+        """Mark a free time as held; stretches that touch become one."""
         until_s = from_s + for_s
         at = bisect_right(self.ends_s, from_s)
         after = at < len(self.begins_s) and self.begins_s[at] == until_s
@@ -122,17 +121,17 @@ class PhasePlan:
 
     @property
     def planned(self) -> tuple[Probe, ...]:
-        """What is planned, in order of start."""
+        """The planned probes, in order of start."""
         return tuple(slot.probe for slot in self.schedule.slots)
 
     @property
     def probes_by_kind(self) -> dict[str, int]:
-        """How many probes of each kind."""
+        """How many probes of each kind are planned."""
         return dict(Counter(probe.kind for probe in self.planned))
 
     @property
     def busiest_host(self) -> tuple[str, int, float]:
-        """The host with most to do: its name, its number of probes, and their durations added up, seconds."""
+        """The host with most to do: its name, its number of probes, and the sum of their durations, seconds."""
         work_s = gathered((host, probe.duration_s) for probe in self.planned for host in probe.hosts)
         host = max(work_s, key=lambda name: sum(work_s[name]), default="")
         return host, len(work_s.get(host, ())), sum(work_s.get(host, ()))
@@ -146,22 +145,22 @@ class Plan:
 
     @property
     def duration_s(self) -> float:
-        """Expected duration on hardware: phases run one after the other."""
+        """Expected duration on hardware, seconds: phases run one after the other."""
         return sum(phase.schedule.makespan_s for phase in self.phases)
 
     @property
     def lower_bound_s(self) -> float:
-        """No schedule can be shorter than each phase's busiest claim."""
+        """The sum of the phases' lower bounds: no plan can be shorter than each phase's busiest claim."""
         return sum(phase.schedule.lower_bound_s for phase in self.phases)
 
     @property
     def probes(self) -> int:
-        """How many probes in all."""
+        """How many probes are planned in all."""
         return sum(phase.schedule.probes for phase in self.phases)
 
     @property
     def planned(self) -> list[Probe]:
-        """All of them, phase by phase."""
+        """All planned probes, phase by phase."""
         return [probe for phase in self.phases for probe in phase.planned]
 
 
@@ -175,8 +174,8 @@ def plan_scenario(
     """
     Expand and schedule every phase.
 
-    *known* are phases that were planned as a whole before, by name. Of those that are *alike* (equal keys) only the
-    first is planned; the others are given its probes, which is for their numbers only.
+    *known* are phases that were planned in full before, by name. Of phases that are *alike* (equal keys) only the first
+    is planned; the others get its probes, which is good for their numbers only.
     """
     made: list[PhasePlan] = []
     wholes: dict[object, PhasePlan] = {}
@@ -199,7 +198,9 @@ def _whole(phase: Phase, scenario: Scenario, inventory: Inventory) -> PhasePlan:
 
 
 def hold_problems(plan: PhasePlan, lease: Lease) -> list[str]:
-    """A text for each kind of change that would be held longer than *max_hold_s* or would begin after its phase."""
+    """
+    Return a text for each kind of change that would be held longer than *max_hold_s* or would begin after its phase.
+    """
     takes_s, phase = plan.schedule.makespan_s, plan.phase.name
     found = []
     for change in plan.changes:
@@ -209,7 +210,7 @@ def hold_problems(plan: PhasePlan, lease: Lease) -> list[str]:
                 f"{phase} takes about {duration_text(takes_s)}, and {change.kind} is to begin after "
                 f"{duration_text(at_s)} (at): it would never be made"
             )
-        elif min(span_s(change)[1], takes_s) - at_s > lease.max_hold_s:  # down times of a flap and those between them
+        elif min(span_s(change)[1], takes_s) - at_s > lease.max_hold_s:  # with the times between down times of a flap
             found.append(_too_long(change, phase, takes_s, lease))
     return list(dict.fromkeys(found))
 

@@ -1,10 +1,9 @@
-"""
-From a scenario as it is written to the phases that run: drills or none, stages, and rounds that fill a time.
+"""From a scenario as written to the phases that run: with or without drills, in stages, in rounds that fill a time.
 
-A phase that says how long it lasts (``for: 4h``, ``share: 0.25``) becomes as many phases as fill that time, decided
-beforehand: a round is planned, has an id, and can be resumed and judged like anything else. The time is the planned
-one. Partners change from round to round: pairs and drawn groups are others each time. A phase that burns links in
-becomes one phase a stage: phases are what waits for each other.
+A phase with a duration (``for: 4h``, ``share: 0.25``) becomes as many phases as fill that planned time, decided
+beforehand: so a round is planned, has an id, and can be resumed and judged like anything else. Partners differ from
+round to round: pairs and drawn groups are chosen anew. A phase that burns links in becomes one phase per stage, because
+only phases wait for each other.
 """
 
 from __future__ import annotations
@@ -32,16 +31,17 @@ if TYPE_CHECKING:
 
 
 _NAMED = 4  # links named in a line; the rest are counted
-_HASHES = 16  # of ECMP: what the unluckiest flow of so many draws is left is what each must reach; a choice
+_HASHES = 16  # of ECMP: flows must reach the least share that they get among so many draws; a choice
 
 
 def staged(scenario: Scenario, inventory: Inventory) -> tuple[Scenario, tuple[str, ...]]:
     """
-    The scenario with every ``link_burn`` worked out, and lines that say what its stages cover.
+    Work out every ``link_burn`` of a scenario; return it with its stages, and lines that say what they cover.
 
-    A stage ends with its last flow before the next begins, or links would carry what they were not planned for. Stage
-    2 of ``burn`` is the phase ``burn-s2``, which a report still calls ``burn``; what needs ``burn`` needs every stage.
-    Other probes of the phase run with its first stage's. Raises ConfigError where no stages can be planned.
+    A stage ends with its last flow before the next begins; otherwise links would carry flows that they were not planned
+    for. Stage 2 of ``burn`` is the phase ``burn-s2``, which a report still calls ``burn``; phases that need ``burn``
+    need every stage. Other probes of the phase run with its first stage. Raises ConfigError where no stages can be
+    planned.
     """
     if all(spec.stages for phase in scenario.phases for spec in phase.probes if isinstance(spec, LinkBurnSpec)):
         return scenario, ()
@@ -64,7 +64,7 @@ def staged(scenario: Scenario, inventory: Inventory) -> tuple[Scenario, tuple[st
 
 
 def _in_stages(phase: Phase, scenario: Scenario, inventory: Inventory) -> tuple[list[Phase], list[str]]:
-    """Its phases, one a stage, and what they cover; a spec that has its stages already is one of them."""
+    """Return the stages of a phase as phases, and lines on what they cover; a spec that has stages already is kept."""
     others = tuple(spec for spec in phase.probes if not isinstance(spec, LinkBurnSpec))
     stages: list[LinkBurnSpec] = []
     lines: list[str] = []
@@ -91,10 +91,10 @@ def _in_stages(phase: Phase, scenario: Scenario, inventory: Inventory) -> tuple[
 
 def _routing(asked: str | None, phase: Phase, inventory: Inventory) -> str:
     """
-    By which routes to plan; ValueError where nobody says it, or where the scenario says otherwise than the inventory.
+    Return the routes to plan for; ValueError if none are given, or scenario and inventory disagree.
 
-    A phase that alters the routing knows it better than the inventory. ``ecmp`` plans for a hash that nobody knows, and
-    so for any.
+    A phase that alters the routing knows it better than the inventory. ``ecmp`` plans for an unknown hash, and so suits
+    any routing.
     """
     known = inventory.topology.routing if inventory.topology.uplinks else asked or "ftree"  # else nothing is routed
     known = "ecmp" if known == "lft_random" else known
@@ -115,10 +115,10 @@ def burn(
     topology: Topology, hosts: Sequence[str], *, routing: str
 ) -> tuple[tuple[tuple[BurnFlow, ...], ...], tuple[str, ...]]:
     """
-    The stages that burn in the links between these hosts, and lines: how many, how few are possible, what they cover.
+    Plan the stages that burn in the links between these hosts; return them, and lines on their number and coverage.
 
-    *routing*: ftree, updn or minhop (OpenSM's tables), ar (adaptive), ecmp (a hash that nobody knows). Raises
-    ValueError where the network is not a regular fat tree.
+    *routing*: ftree, updn or minhop (OpenSM's tables), ar (adaptive), ecmp (an unknown hash). Raises ValueError where
+    the network is not a regular fat tree.
     """
     import numpy as np  # only where links are burned in
 
@@ -170,7 +170,7 @@ def _likely_lines(plan: LikelyPlan) -> Iterator[str]:
 
 
 OVER = 1.05
-"""A plan is said to be longer than was asked from this many times on (a choice: durations are no better known)."""
+"""A plan counts as longer than asked from this factor on (a choice: durations are no better known)."""
 
 
 def as_run(
@@ -180,7 +180,9 @@ def as_run(
     lasts_s: float | None = None,
     known: dict[str, PhasePlan] | None = None,
 ) -> tuple[Scenario, tuple[str, ...]]:
-    """The scenario with all its phases, and lines that say what became of it. *known* and ConfigError as ``timed``."""
+    """
+    Return the scenario with all its phases, and lines that explain them. *known* and ConfigError as for ``timed``.
+    """
     scenario, drills = without_drills(scenario)
     scenario, covered = staged(scenario, inventory)
     scenario, rounds = timed(scenario, inventory, lasts_s=lasts_s, known=known)
@@ -189,9 +191,9 @@ def as_run(
 
 def without_drills(scenario: Scenario) -> tuple[Scenario, tuple[str, ...]]:
     """
-    The scenario with its drills if it allows them, else without them and what it expects of them.
+    Return the scenario with its drills if it allows them, else without them and without what it expects of them.
 
-    And a line that says which drills are on or off; none where it has no drills.
+    Also return a line that says which drills are on or off; none if the scenario has no drills.
     """
     names = list(dict.fromkeys(phase.written for phase in scenario.phases if phase.drill))
     if not names:
@@ -213,12 +215,12 @@ def timed(
     known: dict[str, PhasePlan] | None = None,
 ) -> tuple[Scenario, tuple[str, ...]]:
     """
-    The scenario with its rounds, and a line for each repeated phase; *lasts_s* replaces the file's own ``for``.
+    Return the scenario with its rounds, and a line for each repeated phase; *lasts_s* replaces the file's own ``for``.
 
-    Phases with one written name that follow each other (the stages of a link burn) are repeated together. At least one
-    round is run. The first rounds are planned here, which tells how many there are: *known* is given them, by name.
-    Raises ConfigError where a share has no whole, shares are more than the whole, or rounds are too many, and where
-    *lasts_s* is given and no phase has a share of it.
+    Consecutive phases with one written name (the stages of a link burn) are repeated together. At least one round is
+    run. The first rounds are planned here to count the rounds, and put into *known*, by name. Raises ConfigError where
+    a share has no whole, shares exceed the whole, or rounds are too many, and where *lasts_s* is given and no phase has
+    a share of it.
     """
     if lasts_s is not None:
         _require_share(scenario)
@@ -246,18 +248,18 @@ def timed(
             lines.append(f"{block[0].written}: {counted(count, 'round')} of {lasts}")
         first |= {phase.name: made[place].name for place, phase in enumerate(block)}
         phases += made
-    # What needs a repeated phase needs its first round: later ones do not stop the run.
+    # Phases that need a repeated phase need its first round: later rounds do not stop the run.
     phases = [replace(phase, needs=tuple(first.get(need, need) for need in phase.needs)) for phase in phases]
     return replace(scenario, phases=tuple(phases)), tuple(lines)
 
 
 def rounds_alike(hosts: Sequence[str], topology: Topology) -> Callable[[Phase], object]:
     """
-    A key that is equal for phases whose plans have the same numbers, whoever the partners are.
+    Return a function from phases to keys, equal for phases whose plans have the same numbers, whoever the partners are.
 
-    Rounds of pairs have where each is a perfect matching of every plane: who is paired changes, not how much each host,
-    RNIC and leaf has to do. Only the first round of all, which stays under the leaves, is unlike the others. What is
-    drawn, what alters the fabric, and pairs that leave somebody out are like themselves alone.
+    Rounds of pairs are alike where each is a perfect matching of every plane: the pairs change, but not how much each
+    host, RNIC and leaf has to do. Only the very first round, which stays under the leaves, differs. Drawn phases,
+    phases that alter the fabric, and pairs that leave somebody out are like no other phase.
     """
     perfect = all(matches_all(plane.leaves) for plane in planes_of(hosts, topology))
 
@@ -269,7 +271,7 @@ def rounds_alike(hosts: Sequence[str], topology: Topology) -> Callable[[Phase], 
 
 
 def longer_than_asked(plan: Plan, lasts_s: float | None) -> str | None:
-    """One line where a plan takes longer than the whole run should last (seconds; None: nobody said); else None."""
+    """Return a line if a plan takes longer than the whole run should (seconds; None: not stated); else None."""
     if lasts_s is None or plan.duration_s <= OVER * lasts_s:
         return None
     return (
@@ -283,7 +285,7 @@ def _repeats(phase: Phase) -> bool:
 
 
 def _require_share(scenario: Scenario) -> None:
-    """A time for the whole run that no phase takes a share of would change nothing, and nobody would see it."""
+    """Raise ConfigError if no phase has a share: a duration for the whole run would then silently change nothing."""
     if any(phase.share is not None for phase in scenario.phases):
         return
     text = (
@@ -294,7 +296,7 @@ def _require_share(scenario: Scenario) -> None:
 
 
 def _check(scenario: Scenario, whole_s: float | None) -> None:
-    """Shares need a whole, and are not more than it."""
+    """Raise ConfigError if shares have no whole, or exceed it."""
     by_name = {(phase.written, phase.where): phase.share for phase in scenario.phases if phase.share is not None}
     if by_name and whole_s is None:
         names = ", ".join(sorted({name for name, _ in by_name}))

@@ -1,22 +1,21 @@
-"""
-Stages of simultaneous RNIC-to-RNIC flows that load every link: each cable, both directions, to half its rate or more.
+"""Stages of simultaneous RNIC-to-RNIC flows that load every link, in both directions, to half its rate or more.
 
-A burn-in that leaves a link idle says nothing of it. Imbue's ib_burn.py (cluster-health) plans stages until each
+A burn-in that leaves a link idle says nothing about it. Imbue's ib_burn.py (cluster-health) plans stages until each
 directed switch link has a planned load of 0.5 to 1 of its capacity; we take the 0.5 from there and add the host links.
 
 In a stage each RNIC sends at most one flow and receives at most one. Load is counted per stage, never added up over
-stages, and is the load that max-min sharing gives at least. A link that is said to be covered is covered wherever
-traffic goes by the routes that were given.
+stages, and is the least load that max-min sharing gives. A link that counts as covered is covered wherever traffic
+follows the given routes.
 
-Lower bound on the number of stages. Take a group of links that no flow crosses twice: the uplinks of a leaf, the
+Lower bound on the number of stages. Take a group of links of which no flow crosses two: the uplinks of a leaf, the
 downlinks of a leaf, the links from a pod up to the cores, those down from them. A flow carries at most the line rate of
-an RNIC, so a link of rate c needs k = ceil(c / (2 line rate)) flows at once to carry c / 2. m such links need m k
+an RNIC, so a link of rate c needs k = ceil(c / (2 line rate)) flows at once to carry c / 2. So m such links need m k
 crossings. One stage has at most n, where n is the number of RNICs below the group, as each sends (receives) at most
-once. So no plan has fewer than ceil(m k / n) stages; the bound is the largest over all groups, and 1 at least.
-Links that no route uses are not counted in m.
+once. So no plan has fewer than ceil(m k / n) stages; the bound is the largest over all groups, and at least 1. Links
+that no route uses are not counted in m.
 
-Where switches choose by a hash that nobody knows (ECMP) no plan can promise a link. Stages are random permutations
-then, enough of them that hardly any link is likely to be missed (`plan_by_chance`).
+Where switches choose by an unknown hash (ECMP) no plan can promise a link. Stages are random permutations then, enough
+of them that hardly any link is likely to be missed (`plan_by_chance`).
 """
 
 from __future__ import annotations
@@ -34,25 +33,25 @@ from fabric.sim.net.clos import Bools, Clos, Floats, Ints
 from fabric.sim.net.route import pooled, routes
 
 LEAST_LOAD = 0.5
-"""Of a link's rate: less is not said to have burned it in (Imbue's ib_burn.py: 0.50)."""
+"""Share of a link's rate; a smaller load does not count as burn-in (Imbue's ib_burn.py: 0.50)."""
 
 TIERS = ("host to leaf", "leaf to host", "leaf to spine", "spine to leaf", "spine to core", "core to spine")
-"""Names of the tiers of directed links, by number; even ones go up and belong to the senders below them."""
+"""Names of the tiers of directed links, by number; even tiers go up and belong to the senders below them."""
 
-_ROUNDING = 1e-9  # of sums of shares
+_ROUNDING = 1e-9  # tolerance for sums of shares
 _AT_ONCE = 1 << 18  # flows of one look-up: some tens of MiB of arrays
 
 MOST_STAGES = 128
-"""No plan has more (Imbue's ib_burn.py allows as many); what is then left is named."""
+"""No plan has more stages (Imbue's ib_burn.py allows as many); links that are left then are named."""
 
 NEAR = 1.5
-"""Stages over the bound with which the search is content; a choice."""
+"""Ratio of stages to the bound with which the search is content; a choice."""
 
 MISSED_AT_MOST = 0.05
-"""Probability that any link is missed by stages at random; a choice."""
+"""Probability that any link is missed by random stages; a choice."""
 
 _DRAWS = 6  # hashes tried; tiers have hundreds of links, so the mean is known to a few per cent
-_MOST_STEPS = 6  # leaf shifts tried; a choice: with regular leaves the first does, the others tile uneven ones
+_MOST_STEPS = 6  # leaf shifts tried; a choice: the first suffices for regular leaves, the others tile uneven ones
 _ROUNDS = 12  # of mending a stage
 _PROPOSALS = 1 << 14  # of a round and tier; a choice: a leaf of 64 uplinks is then hit many times in each
 
@@ -63,9 +62,9 @@ class RoutedFabric:
     Directed links by number, and which of them a flow between two RNICs (by number) crosses.
 
     With adaptive routing a "link" is a trunk: the parallel cables of a leaf or pod, which the switch is taken to load
-    evenly; *cables* says how many directed links it stands for (1 for a plain link), *capacity_gbps* is of all of them
-    together. *owner* is the RNIC, the leaf or the pod below a link, by its *tier*. Only *usable* RNICs take part, and
-    where rails have spines of their own, only those under leaves of the same *part* meet.
+    evenly; *cables* is the number of directed links it stands for (1 for a plain link), *capacity_gbps* that of all of
+    them together. *owner* is the RNIC, the leaf or the pod below a link, by its *tier*. Only *usable* RNICs take part,
+    and where rails have spines of their own, only RNICs under leaves of the same *part* have a way to each other.
     """
 
     clos: Clos
@@ -85,7 +84,7 @@ class RoutedFabric:
 
     @property
     def rnics(self) -> Ints:
-        """Those that take part."""
+        """The RNICs that take part."""
         return np.flatnonzero(self.usable)
 
     @cached_property
@@ -95,12 +94,12 @@ class RoutedFabric:
 
     @cached_property
     def line_gbps(self) -> float:
-        """What every RNIC can send at least."""
+        """The rate that every RNIC can send at least, Gb/s."""
         return float(self.clos.capacity_gbps[self.rnics].min())
 
     @cached_property
     def below(self) -> Ints:
-        """How many RNICs that take part are below each link: what could cross it at once at most."""
+        """How many RNICs that take part are below each link: the most flows that could cross it at once."""
         found = np.zeros(len(self.tier), dtype=np.int64)
         for tier in range(len(TIERS)):
             rows = self.tier == tier
@@ -109,31 +108,31 @@ class RoutedFabric:
         return found
 
     def place(self, rnics: Ints, tier: int) -> Ints:
-        """The owner of the links of a tier that are above these RNICs."""
+        """Return the owners of those links of a tier that are above these RNICs."""
         if tier < 2:
             return rnics
         leaf = self.clos.leaf_at[rnics]
         return leaf if tier < 4 else self.clos.pod_of(leaf)
 
     def meet(self, src: Ints, dst: Ints) -> Bools:
-        """Which of these pairs are two RNICs with a way between them."""
+        """Return which of these pairs are two different RNICs with a way between them."""
         apart: Bools = (src != dst) & (self.part[self.clos.leaf_at[src]] == self.part[self.clos.leaf_at[dst]])
         return apart
 
     def crossed(self, src: Ints, dst: Ints) -> NDArray[np.integer]:
-        """The links of each flow in a row, padded with the number of links."""
+        """Return the links of each flow in a row, padded with the number of links."""
         return routes(self.clos, src, dst, engine=self.routing, salt=self.salt).links
 
     def flows(self, src: Ints, dst: Ints) -> Ints:
-        """How many of these flows cross each link."""
+        """Return how many of these flows cross each link."""
         return np.bincount(self.crossed(src, dst).ravel(), minlength=len(self.tier) + 1)[:-1]
 
     def covered(self, src: Ints, dst: Ints) -> Bools:
         """
-        Which links carry LEAST_LOAD of their capacity or more while these flows run.
+        Return which links carry LEAST_LOAD of their capacity or more while these flows run.
 
-        Each flow gets the least equal share on its way at least: with n flows on a link of capacity c, max-min fairness
-        gives each of them c / n or more unless it is held down elsewhere, and then the same is true there.
+        Each flow gets at least the smallest equal share on its way: with n flows on a link of capacity c, max-min
+        fairness gives each of them c / n or more unless it is limited elsewhere, and then the same is true there.
         """
         crossed, size = self.crossed(src, dst), len(self.tier) + 1
         rates = np.repeat(self._rates(crossed), crossed.shape[1])
@@ -142,13 +141,13 @@ class RoutedFabric:
         return enough
 
     def _rates(self, crossed: NDArray[np.integer]) -> Floats:
-        """The least equal share of each flow on its way, Gb/s."""
+        """Return the smallest equal share of each flow on its way, Gb/s."""
         flows = np.bincount(crossed.ravel(), minlength=len(self.tier) + 1)
         found: Floats = (np.append(self.capacity_gbps, np.inf) / np.maximum(flows, 1))[crossed].min(axis=1)
         return found
 
     def shares(self, stage: Stage) -> list[int]:
-        """What each flow of a stage gets at least, in per cent of the slower of its two lines."""
+        """Return the least that each flow of a stage gets, in per cent of the slower of its two lines."""
         line = np.minimum(self.capacity_gbps[stage.src], self.capacity_gbps[self.clos.nics + stage.dst])
         rates = self._rates(self.crossed(stage.src, stage.dst))
         found: list[int] = np.floor(100 * rates / line + _ROUNDING).astype(np.int64).tolist()
@@ -156,10 +155,10 @@ class RoutedFabric:
 
     def on_routes(self) -> Ints:
         """
-        On how many routes each link is: from a leaf to a usable RNIC, as tables have them; 0 means on none.
+        Return on how many routes from a leaf to a usable RNIC each link is; 0 means on none.
 
-        A forwarding table knows only the leaf that a packet comes from, so one sender of each leaf stands for the
-        others of it. Their own way up, which no such sender has used, is that to a neighbour in the list.
+        A forwarding table knows only the leaf that a packet comes from, so one sender of each leaf stands for all of
+        its leaf. The links up of the other senders are covered by flows to their neighbours in the list.
         """
         rnics = self.rnics
         senders = rnics[np.unique(self.clos.leaf_at[rnics], return_index=True)[1]]
@@ -177,9 +176,9 @@ def routed_fabric(
     clos: Clos, *, routing: str, usable: Bools | None = None, part: Ints | None = None, salt: int = 0
 ) -> RoutedFabric:
     """
-    A Clos with its routes; without *usable* every RNIC takes part, without *part* all leaves are joined.
+    Return a Clos with its routes; without *usable* every RNIC takes part, without *part* all leaves are joined.
 
-    ``ecmp`` gives the routes of the hash *salt*: to judge a plan that does not know it.
+    ``ecmp`` gives the routes of the hash *salt*, to judge a plan that does not know it.
     """
     width, cores = clos.spec.up, clos.spec.up * clos.spec.core_up
     counts = np.repeat([clos.nics, clos.leaves, clos.pods if cores else 0], 2)
@@ -218,8 +217,8 @@ class TierCoverage:
     """
     The directed links of a tier: how many there are, and how many carry half their rate in some stage.
 
-    *never* no traffic can load: they are on no route, or too few RNICs are below them. What else lacks is left out
-    although there is a way.
+    *never*: links that no traffic can load, because they are on no route or too few RNICs are below them. The remaining
+    links are left out although there is a way to load them.
     """
 
     name: str
@@ -230,7 +229,9 @@ class TierCoverage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CoveragePlan:
-    """Stages, the fewest that any plan has, and what they cover; *never* and *missed* are ids of links (or trunks)."""
+    """
+    Stages, the lower bound on their number, and what they cover; *never* and *missed* are ids of links (or trunks).
+    """
 
     stages: tuple[Stage, ...]
     bound: int
@@ -242,9 +243,9 @@ class CoveragePlan:
 @dataclass(frozen=True, slots=True, eq=False)
 class LikelyPlan:
     """
-    Random stages; *likely* is the probability at least that every link is covered, as tiers and stages have it.
+    Random stages; *likely* is a lower bound on the probability that every link is covered.
 
-    *each* is what one stage covers of each tier, on average.
+    *each* is the share of each tier that one stage covers on average.
     """
 
     stages: tuple[Stage, ...]
@@ -254,19 +255,19 @@ class LikelyPlan:
 
 def plan_coverage(net: RoutedFabric) -> CoveragePlan:
     """
-    Few stages that cover all that routes allow; the same fabric gives the same plan.
+    Plan few stages that cover all that the routes allow; the same fabric gives the same plan.
 
-    Each stage is the best of a family of shifts, mended flow by flow for what it leaves out; where one stage does not
-    do, links that few routes cross come first. Raises ValueError when fewer than two RNICs can take part.
+    Each stage is the best of a family of shifts, mended flow by flow for the links that it leaves out. If one stage is
+    not enough, links that few routes cross come first. Raises ValueError when fewer than two RNICs can take part.
     """
     if len(net.rnics) < 2:
         raise ValueError("link coverage needs two RNICs or more in the run")
     rng = np.random.default_rng(0)
-    asked: Bools = net.below > 0  # nobody is there to burn in the rest
+    asked: Bools = net.below > 0  # no RNIC is there to burn in the rest
     wanted: Bools = asked & (net.needs <= net.below)
     stages, left = _stages(net, np.where(wanted, net.cables, 0.0), rng, most=1)
     if left.any():
-        crossed = net.on_routes()  # dear, and needed only where a single stage does not do
+        crossed = net.on_routes()  # expensive, and needed only where a single stage is not enough
         wanted &= crossed > 0
         worth = np.where(wanted, net.cables / np.maximum(crossed, 1), 0.0)
         stages, left = _stages(net, worth, rng, most=MOST_STAGES)
@@ -284,7 +285,7 @@ def plan_coverage(net: RoutedFabric) -> CoveragePlan:
 
 
 def stage_bound(net: RoutedFabric, coverable: Bools) -> int:
-    """The fewest stages that any plan needs to cover the *coverable* links; the module's text proves it."""
+    """Return the fewest stages that any plan needs to cover the *coverable* links; proof in the module's text."""
     worst = 1
     for tier in range(len(TIERS)):
         rows = np.flatnonzero(coverable & (net.tier == tier))
@@ -295,10 +296,10 @@ def stage_bound(net: RoutedFabric, coverable: Bools) -> int:
 
 def plan_by_chance(drawn: Callable[[int], RoutedFabric]) -> LikelyPlan:
     """
-    As many random stages as it takes; *drawn* gives the fabric with the hash of a number.
+    Plan as many random stages as it takes; *drawn* returns the fabric with the hash of a number.
 
-    How likely one stage covers a link is found by drawing hashes. After T stages a link of tier t is missed with
-    probability (1 - p_t)^T; the sum over all links is at least the probability that any is missed (Boole).
+    The probability that one stage covers a link is found by drawing hashes. After T stages a link of tier t is missed
+    with probability (1 - p_t)^T; the sum over all links bounds the probability that any is missed from above (Boole).
     """
     rng = np.random.default_rng(0)
     net = drawn(0)
@@ -318,7 +319,7 @@ def plan_by_chance(drawn: Callable[[int], RoutedFabric]) -> LikelyPlan:
 
 
 def _permutation(net: RoutedFabric, rng: np.random.Generator) -> Stage:
-    """One random cycle through the RNICs of each rail."""
+    """Return one random cycle through the RNICs of each rail."""
     rail = net.clos.leaf_at[net.rnics] % net.rail_step
     orders = [rng.permutation(net.rnics[rail == number]) for number in range(net.rail_step)]
     cycles = [(order, np.roll(order, -1)) for order in orders if len(order) > 1]
@@ -329,7 +330,7 @@ def _stages(
     net: RoutedFabric, worth: Floats, rng: np.random.Generator, *, most: int, by_shift: bool = True
 ) -> tuple[list[Stage], Bools]:
     """
-    Stages until all is covered, nothing more can be, or there are *most*; and what they leave out.
+    Return stages until all is covered, nothing more can be, or there are *most*; and the links they leave out.
 
     *worth* is what each link counts for, 0 where it is not wanted. *by_shift*: stages begin with a shift.
     """
@@ -346,7 +347,9 @@ def _stages(
 
 
 def _stage(net: RoutedFabric, worth: Floats, rng: np.random.Generator, shifts: Iterable[Stage]) -> Stage:
-    """The shift that gains most, without the flows that gain nothing, mended for what is left; or that alone."""
+    """
+    Return the best shift, without flows that gain nothing, mended for the rest; or unmended if that gains no less.
+    """
     best, gain = Stage(net.rnics[:0], net.rnics[:0]), 0.0
     for shift in shifts:
         gained = float(worth[net.covered(shift.src, shift.dst)].sum())
@@ -361,15 +364,15 @@ def _stage(net: RoutedFabric, worth: Floats, rng: np.random.Generator, shifts: I
 
 def _shifts(net: RoutedFabric) -> Iterator[Stage]:
     """
-    Permutations that load a fat tree evenly, the most likely first: everyone sends so many pods, leaves and ports on.
+    Yield permutations that load a fat tree evenly, the most likely first: shifts by so many pods, leaves and ports.
 
     Shift permutations are free of contention where destinations are dealt out to uplinks in turn (Zahavi, JPDC 2012),
-    which OpenSM's engines do when leaves are full. Two numbers make room where they are not free of it: only the first
-    *out* ports of a leaf leave it, the others stay under it; and of the leaves of a pod only *across* send each port
+    which OpenSM's engines do when leaves are full. Two numbers make room where contention remains: only the first *out*
+    ports of a leaf send out of it, the others stay under it; and of the leaves of a pod only *across* send each port
     out of the pod, another set of leaves for each port, so that every spine gets as many.
     """
     width, pods = net.clos.leaves_per_pod, net.clos.pods
-    ports = int(net.clos.port_of(np.arange(net.clos.nics)).max()) + 1  # those in use
+    ports = int(net.clos.port_of(np.arange(net.clos.nics)).max()) + 1  # ports in use
     powers = [1 << power for power in range(width.bit_length()) if 1 << power < width]
     wide = [0] if pods == 1 else sorted({width, *powers, 0}, reverse=True)
     outs = sorted({ports, *(ports - ports // part for part in (2, 3, 4) if ports // part > 1)}, reverse=True)
@@ -385,7 +388,7 @@ def _shifts(net: RoutedFabric) -> Iterator[Stage]:
 
 
 def _shift(net: RoutedFabric, grid: Ints, step: int, across: int, out: int, turn: int) -> Stage:
-    """One permutation; none has a flow to itself."""
+    """Return one permutation; no RNIC sends to itself."""
     ports, width = grid.shape[1], net.clos.leaves_per_pod
     leaf, port = np.divmod(np.arange(grid.size), ports)
     pod, place = np.divmod(leaf, width)
@@ -402,9 +405,9 @@ def _shift(net: RoutedFabric, grid: Ints, step: int, across: int, out: int, turn
 
 def _mended(net: RoutedFabric, stage: Stage, worth: Floats, rng: np.random.Generator) -> Stage:
     """
-    With flows added that cross links which are still wanted, between RNICs that are still free.
+    Add flows that cross links which are still wanted, between RNICs that are still free.
 
-    A flow is added only where no link on its way gets so many flows that one falls below half the line rate: then host
+    A flow is added only where no link on its way gets so many flows that one falls below half the line rate: so host
     links stay covered, whatever is added.
     """
     most = np.maximum(1, np.floor(net.capacity_gbps / (LEAST_LOAD * net.line_gbps) + 1e-9))
@@ -419,7 +422,7 @@ def _mended(net: RoutedFabric, stage: Stage, worth: Floats, rng: np.random.Gener
 
 
 def _proposals(net: RoutedFabric, src: Ints, dst: Ints, wanted: Bools, rng: np.random.Generator) -> Stage:
-    """Random flows from below (to below) the wanted links, between free RNICs, to (from) anywhere."""
+    """Return random flows between free RNICs that begin (or end) below the wanted links; the other end is anywhere."""
     senders, receivers = np.setdiff1d(net.rnics, src), np.setdiff1d(net.rnics, dst)
     found = [(senders[:0], receivers[:0])]
     for tier in range(len(TIERS)):
@@ -434,7 +437,7 @@ def _proposals(net: RoutedFabric, src: Ints, dst: Ints, wanted: Bools, rng: np.r
 
 
 def _accepted(net: RoutedFabric, proposed: Stage, left: Floats, room: Ints) -> Stage:
-    """Which proposals to take, best first; *room*: how many flows more each link may have."""
+    """Choose the proposals to take, best first; *room*: how many more flows each link may have."""
     crossed = net.crossed(proposed.src, proposed.dst)
     gains = np.append(left, 0.0)[crossed].sum(axis=1)
     rows = np.argsort(-gains, kind="stable")

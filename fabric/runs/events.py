@@ -1,8 +1,7 @@
-"""
-The history of a run: events.jsonl, append-only, one line one event, as ``line_log`` writes and reads it.
+"""The history of a run: events.jsonl, append-only, one event a line, written and read by ``line_log``.
 
-Probe results become events and are read back from them: from there a run is judged again, and an interrupted one goes
-on with what is left.
+Probe results are stored as events and read back from them: a run is judged again from there, and an interrupted run
+resumes with what is left.
 """
 
 from collections import Counter, defaultdict
@@ -25,15 +24,17 @@ EVENTS = "events.jsonl"
 """Its name in a run's directory."""
 
 LIMITS = Limits(16 * GIB, 64 * MIB)
-"""Of a history (choices: two days of 2,048 hosts make 1.1 GiB; the largest line names the probes of a phase: 300,000
-are 15 MB)."""
+"""
+Limits of a history (choices: two days of 2,048 hosts make 1.1 GiB; the largest line names the probes of a phase:
+300,000 are 15 MB).
+"""
 
 Event = Line
-"""One line of a run's history: ``seq``, ``at_s``, ``event``, and what belongs to that event."""
+"""One line of a run's history: ``seq``, ``at_s``, ``event``, and the fields of that event."""
 
 
 class EventLog(LineLog):
-    """Appends events, behind those that are there."""
+    """Appends events to a history."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, LIMITS)
@@ -45,7 +46,7 @@ class EventLog(LineLog):
 
 def read_events(path: Path, *kinds: str) -> Iterator[Event]:
     """
-    Every event, in order, each decoded when it is asked for; with *kinds* only those, and no other is decoded.
+    Yield every event in order, decoded only when it is asked for; with *kinds* only those are decoded.
 
     Raises StoreError as ``read_lines``.
     """
@@ -54,12 +55,12 @@ def read_events(path: Path, *kinds: str) -> Iterator[Event]:
 
 
 def all_events(run: Path) -> list[Event]:
-    """Every event of the run in a directory; none of one that was killed before the first."""
+    """Return every event of the run in a directory; none if it was killed before the first."""
     return list(read_events(run / EVENTS)) if is_there(run / EVENTS) else []
 
 
 def to_fields(result: ProbeResult) -> Mapping[str, Any]:
-    """The fields of a ``finished`` event; what is not there is left out."""
+    """Return the fields of a ``finished`` event; empty fields are left out."""
     fields: dict[str, Any] = {
         "probe": result.probe_id,
         "attempt": result.attempt,
@@ -81,11 +82,11 @@ def to_fields(result: ProbeResult) -> Mapping[str, Any]:
 @dataclass(frozen=True, slots=True)
 class History:
     """
-    A history of which only what is not a result is kept as it was written.
+    A history in which results are decoded and all other events are kept as they were written.
 
-    *results* are the last of each probe, by probe id, in order of finishing; *others* all other events, in order;
-    *first* is the first event of all, None when there is none; *at_s* says when the last one was (seconds). *added* are
-    the probes that were planned while the run went on.
+    *results*: the last result of each probe, by probe id, in order of finishing. *others*: all other events, in order.
+    *first*: the first event of all, None when there is none. *at_s*: when the last event was (seconds). *added*: the
+    probes that were planned during the run.
     """
 
     results: Mapping[str, ProbeResult] = field(default_factory=dict)
@@ -96,14 +97,14 @@ class History:
 
 
 def history_of(events: Iterable[Event]) -> History:
-    """Read *events* once, from the beginning; a result is not held as an event any longer than it takes."""
+    """Read *events* once, from the beginning; a result is not held as an event longer than needed."""
     results: dict[str, ProbeResult] = {}
     others: list[Event] = []
     first, at_s = None, 0.0
     for event in events:
         first, at_s = first or event, event["at_s"]
         if event["event"] == "finished":
-            results.pop(event["probe"], None)  # the last result of a probe stands behind all others
+            results.pop(event["probe"], None)  # so that the last result of a probe stands behind all others
             results[event["probe"]] = _from_event(event)
         else:
             others.append(event)
@@ -114,13 +115,13 @@ _PROBE = TypeAdapter(Probe)
 
 
 def planned_fields(probe: Probe) -> Mapping[str, Any]:
-    """The fields of a ``replanned`` event: all of a probe that no plan made beforehand tells."""
+    """Return the fields of a ``replanned`` event: the whole probe, because it is in no plan."""
     fields = asdict(probe)
     return {"probe": fields.pop("probe_id"), **fields}
 
 
 def replanned(events: Iterable[Event]) -> list[Probe]:
-    """The probes that were planned while the run went on, in that order."""
+    """Return the probes that were planned during the run, in that order."""
     planned = (event for event in events if event["event"] == "replanned")
     return [_PROBE.validate_python({**event, "probe_id": event["probe"]}) for event in planned]
 
@@ -148,7 +149,7 @@ def _from_event(event: Event) -> ProbeResult:
 
 
 def _left_out(event: Event) -> LeftOutHost | None:
-    """Older versions wrote it into the reason of what was skipped, before what was planned instead."""
+    """Return the host that was left out; older versions wrote it only into the reason of a skipped probe."""
     if "left_out" in event:
         return LeftOutHost(*event["left_out"])
     host, found, why = str(event.get("reason", "")).partition("; re-planned as ")[0].partition(": ")
@@ -169,13 +170,12 @@ class Progress:
     """
     How far a run came.
 
-    *results* are those that stand, in order of finishing; *attempts* how often each probe was begun. *ended* names the
-    phases that are over, *out* the hosts and parts that went out of the run, and why. *instead* tells which probe was
-    planned for which (its id) that lost a host, *rounds* what each follow-up was given: by phase, then by name.
-    *bad_rounds* counts those that hosts had one after the other, by the written name of the phase, *rounds_judged*
-    names the phases in which that changed; *left_out* says who is left out because of it, and why. *phases_began* says
-    when each phase first began, *not_begun* names rounds for which there was no time. *at_s* is the last moment of its
-    clock. *resumed* counts how often it went on.
+    *results*: valid results, in order of finishing. *attempts*: how often each probe was begun. *ended*: phases that
+    are over. *out*: hosts and parts that went out of the run, and why. *instead*: probes that were planned for another
+    one (its id) that lost a host. *rounds*: what each follow-up was given, by phase, then by name. *bad_rounds*: bad
+    rounds in a row of hosts, by the written name of the phase. *rounds_judged*: phases in which those counts changed.
+    *left_out*: hosts left out because of them, and why. *phases_began*: when each phase first began. *not_begun*:
+    rounds for which there was no time. *at_s*: the last moment of its clock. *resumed*: how often it was resumed.
     """
 
     results: Mapping[str, ProbeResult] = field(default_factory=dict)
@@ -197,12 +197,12 @@ class Progress:
 
     @property
     def half_done(self) -> tuple[str, ...]:
-        """The ids of the probes that were begun and have no result that stands."""
+        """The ids of the probes that were begun and have no valid result."""
         return tuple(probe_id for probe_id in self.attempts if probe_id not in self.results)
 
 
 def progress_of(events: Iterable[Event]) -> Progress:
-    """Read a history from its beginning."""
+    """Read a history from its beginning; raises StoreError when it is not as this version writes it."""
     try:
         return _read(list(events))
     except (KeyError, TypeError, ValueError) as exc:
@@ -236,7 +236,7 @@ def _read(events: list[Event]) -> Progress:
 
 
 def _rounds(why: Iterable[Event]) -> dict[str, dict[str, Round]]:
-    """What was given in one round was noted at one moment."""
+    """Count rounds of follow-ups: probes recorded at the same moment belong to one round."""
     found: dict[str, dict[str, Round]] = {}
     last: tuple[str, str, float] | None = None
     for event in why:
@@ -251,5 +251,5 @@ def _rounds(why: Iterable[Event]) -> dict[str, dict[str, Round]]:
 
 
 def not_begun(events: Iterable[Event]) -> frozenset[str]:
-    """The rounds (names of phases) that the clock left out."""
+    """Return the rounds (names of phases) that the clock left out."""
     return frozenset(name for event in events if event["event"] == "rounds_over" for name in event["phases"])

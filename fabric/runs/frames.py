@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _table(name: str) -> cached_property[pd.DataFrame]:
-    """One of the frames, read when it is first asked for."""
+    """Return a property with one of the frames, read when it is first asked for."""
     return cached_property(lambda run: run.frame(name))
 
 
@@ -162,23 +162,23 @@ class Run:
     """
 
     path: Path
-    _tables: Callable[[str], pa.Table] | None = field(default=None, repr=False)  # None: its files have them
+    _tables: Callable[[str], pa.Table] | None = field(default=None, repr=False)  # None: read them from files
 
     samples = _table("samples")
-    """A row a number of a probe, or why there is none."""
+    """One row for each number of a probe, or for the reason why it has none."""
     parts = _table("parts")
-    """A row a part that a probe passes through."""
+    """One row for each part that a probe passes through."""
     counters = _table("counters")
-    """A row a reading of a counter or sensor that was another than the one before."""
+    """One row for each reading of a counter or sensor that differs from the one before."""
     links = _table("links")
-    """A row one end of a cable."""
+    """One row for each end of a cable."""
     changes = _table("changes")
-    """A row a state that a change came to."""
+    """One row for each state that a change entered."""
     suspects = _table("suspects")
-    """A row a suspect of the verdict."""
+    """One row for each suspect of the verdict."""
 
     def frame(self, name: str) -> pd.DataFrame:
-        """The frame of a table, read anew."""
+        """Return the frame of a table, read anew."""
         import pandas as pd
         import pyarrow as pa
 

@@ -1,10 +1,8 @@
-"""
-The write-ahead journal of changes: changes.jsonl, append-only, each line durable before the step it speaks of; what
-became of changes, and which may still be live; and the ledger of what a scheduler was told.
+"""The write-ahead journal of changes (changes.jsonl): how changes ended, which may still be live; and the ledger.
 
-A line is fsynced, and the folders when the file is new, before ``record`` returns: whatever may be live on the fabric
-is known here, after any crash. The ledger of a results folder is made of the same lines; it is of no single run, so
-each line is waited for.
+A line is fsynced, and the folders when the file is new, before ``record`` returns: after any crash the journal knows
+everything that may be live on the fabric. The ledger of a results folder has the same form and records what a scheduler
+was told; it belongs to no single run, so a writer waits for its turn.
 """
 
 from __future__ import annotations
@@ -31,21 +29,21 @@ JOURNAL = "changes.jsonl"
 """Its name in a run's directory."""
 
 LIMITS = Limits(GIB, 16 * MIB, many_at_once=False)
-"""Of a journal (a choice: a change every second for two days makes a tenth of it)."""
+"""Limits of a journal (a choice: a change every second for two days makes a tenth of it)."""
 
 Entry = Line
-"""One line: ``seq``, ``change`` (its id), ``state``, and what belongs to that state."""
+"""One line: ``seq``, ``change`` (its id), ``state``, and the fields of that state."""
 
 
 class Journal:
-    """Appends entries, each durable when ``record`` returns; made when the first entry is."""
+    """Appends entries, each durable when ``record`` returns; the file is made with the first entry."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._log: LineLog | None = None
 
     def record(self, change_id: str, state: str, fields: Mapping[str, Any]) -> None:
-        """Write one entry and fsync it; raises StoreError when the disk says no (then the step must not be taken)."""
+        """Write one entry and fsync it; raises StoreError when the disk fails (then the step must not be taken)."""
         if self._log is None:
             self._log = LineLog(self._path, LIMITS)
         try:
@@ -57,7 +55,7 @@ class Journal:
             raise
 
     def close(self) -> None:
-        """Let go; safe to call twice."""
+        """Close the file; safe to call twice."""
         if self._log is not None:
             self._log.close()
             self._log = None
@@ -65,9 +63,9 @@ class Journal:
 
 def read_journal(path: Path) -> tuple[Entry, ...]:
     """
-    Every whole entry, in order; none where nothing was changed.
+    Return every whole entry, in order; none where nothing was changed.
 
-    Raises StoreError for a bad line that is not the torn last one.
+    Raises StoreError for a bad line that is not a torn last one.
     """
     entries = tuple(read_lines(path, LIMITS)) if is_there(path) else ()
     for number, entry in enumerate(entries, start=1):
@@ -79,7 +77,7 @@ def read_journal(path: Path) -> tuple[Entry, ...]:
 CLOSED = frozenset({"reverted", "refused", "failed", "lost"})
 """States after which nothing of a change is left on the fabric."""
 
-_MOST_RUNS = 5  # runs
+_MOST_RUNS = 5  # runs named in one message
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +85,7 @@ class OpenChange:
     """
     A change that may be live, and the *intent* entry that says how to take it back.
 
-    *running*: the run that made it is still at it.
+    *running*: the run that made it is still at work.
     """
 
     journal: Path
@@ -97,7 +95,7 @@ class OpenChange:
 
 
 def open_changes(path: Path) -> tuple[OpenChange, ...]:
-    """The changes of one journal that were begun and are not known to be taken back."""
+    """Return the changes of one journal that were begun and are not known to be taken back."""
     entries = read_journal(path)
     states = {entry["change"]: entry["state"] for entry in entries}
     intents = {entry["change"]: entry for entry in entries if entry["state"] == "intent"}
@@ -107,19 +105,19 @@ def open_changes(path: Path) -> tuple[OpenChange, ...]:
 
 
 def _is_written(path: Path) -> bool:
-    """Whether a living process holds the journal open for writing."""
+    """Return whether a living process holds the journal open for writing."""
     with storing(path, "cannot read"), plain_stream(path) as file:
         return not flocked(file.fileno(), fcntl.LOCK_SH)
 
 
 def journals(results: Path) -> tuple[Path, ...]:
-    """What is called a journal in every run under a results folder, by name; not all of it need be one."""
+    """Return the files named as a journal in all runs under a results folder, by name; they may hold anything."""
     runs = results.glob("*/*") if results.is_dir() else ()
     return tuple(sorted(path / JOURNAL for path in runs if not path.is_symlink() and _is_in(path)))
 
 
 def _is_in(run: Path) -> bool:
-    """Whether a run has a journal; not where that cannot be seen, as in another account's folder."""
+    """Return whether a run has a journal; False if that cannot be seen, as in another account's folder."""
     try:
         return is_there(run / JOURNAL)
     except OSError:
@@ -128,9 +126,9 @@ def _is_in(run: Path) -> bool:
 
 def refuse_while_open(results: Path) -> None:
     """
-    Nothing is measured on a fabric that an earlier run may have left altered: MayBeLive, which names every such run.
+    Refuse to measure on a fabric that an earlier run may have left altered: MayBeLive, which names every such run.
 
-    StoreError where a run that goes on is making changes: that one takes them back itself.
+    StoreError if a run that is going on makes changes: it takes them back itself.
     """
     at_work = ""
     left: list[str] = []
@@ -152,7 +150,7 @@ def refuse_while_open(results: Path) -> None:
 
 
 def open_or_may_be_live(journal: Path) -> tuple[OpenChange, ...]:
-    """The same as ``open_changes``; with a journal that nobody can read nobody knows what is live."""
+    """Return ``open_changes``; raises MayBeLive for an unreadable journal, since nobody knows what is live then."""
     try:
         return open_changes(journal)
     except StoreError as exc:
@@ -173,10 +171,11 @@ def say_what_is_open(run: Path) -> None:
 
 def settled(journal: Path, events: Iterable[Event], planned: Sequence[Change]) -> tuple[ChangeResult, ...]:
     """
-    ``change_results`` of a run as its journal knows better.
+    Return ``change_results`` of a run, corrected by its journal.
 
-    What ``fabric restore`` took back since is no longer open, and still not as asked. What is open and was killed
-    before the history told of it is open, of those *planned*. Raises MayBeLive for a journal that cannot be read.
+    A change that ``fabric restore`` took back since is no longer open, but failed. A *planned* change is open if it is
+    open in the journal and the run was killed before the history mentioned it. Raises MayBeLive for a journal that
+    cannot be read.
     """
     results = change_results(events, planned) if planned else ()
     if not planned or not is_there(journal):
@@ -202,12 +201,12 @@ _BEGUN = frozenset({"intent", "armed", "in_force", "lifted"})
 
 def change_results(events: Iterable[Event], planned: Sequence[Change]) -> tuple[ChangeResult, ...]:
     """
-    How each planned change ended, in planned order; those of which nothing was begun are left out.
+    Return how each planned change ended, in planned order; changes that were never begun are left out.
 
-    One whose last event is not a final state is ``open``: the run ended, and nobody saw it taken back. A change that
-    was begun anew (a run that went on) counts from its last beginning; only the windows of one that is in force for all
-    of its phase add up. Raises StoreError for a state that there is not,
-    and for a change that is not planned: a plan that differs from what was run must not hide one that may be live.
+    A change whose last event is not a final state is ``open``: the run ended, and nobody saw it taken back. A change
+    that was begun anew (in a resumed run) counts from its last beginning; only a change that is in force for all of its
+    phase keeps its earlier windows. Raises StoreError for an unknown state, and for a change that is not planned: a
+    plan that differs from what was run must not hide a change that may be live.
     """
     known = {change.change_id: change for change in planned}
     by_change = gathered((event["change"], event) for event in events if event["event"] == "change")
@@ -218,7 +217,7 @@ def change_results(events: Iterable[Event], planned: Sequence[Change]) -> tuple[
 
 
 def _result(change: Change, events: Sequence[Event]) -> ChangeResult:
-    """How one change ended, of which something was begun."""
+    """Return how a change that was begun ended."""
     since, last, windows = 0, "", list[Window]()
     for place, event in enumerate(events):
         state = event["state"]
@@ -226,7 +225,7 @@ def _result(change: Change, events: Sequence[Event]) -> ChangeResult:
             raise StoreError(f"event {event['seq']}: a change is never {state!r}")
         if state == "intent" or (last in FINAL and state in _BEGUN):
             since = place
-            # What was measured before a run was interrupted stands, and was measured while the change was in force.
+            # What was measured before an interruption stands, and was measured while the change was in force.
             whole = change.when.at_s is None and change.when.for_s is None
             windows = [one for one in windows if whole and one.ended_s is not None]
         on = bool(windows) and windows[-1].ended_s is None
@@ -239,7 +238,7 @@ def _result(change: Change, events: Sequence[Event]) -> ChangeResult:
 
 
 def _ended(change: Change, events: Sequence[Event], windows: Sequence[Window]) -> ChangeResult:
-    """Of the events since its last beginning: the last state, and by how much counters grew."""
+    """Return the last state since its last beginning, and by how much counters grew."""
     state, reasons = events[-1]["state"], [events[-1].get("reason", "")]
     if state not in FINAL:
         state = "open"
@@ -254,9 +253,9 @@ def _ended(change: Change, events: Sequence[Event], windows: Sequence[Window]) -
 
 def _growth(before: Mapping[str, float], after: Mapping[str, float]) -> tuple[dict[str, float], list[str]]:
     """
-    By how much each counter grew, and the names of those that cannot be compared.
+    Return by how much each counter grew, and the names of those that cannot be compared.
 
-    A counter that was not there before is no growth that we know of; when nothing at all was read afterwards, nothing
+    A counter that was not there before has no known growth. If nothing at all was read afterwards, no counter counts as
     vanished.
     """
     growth: dict[str, float] = {}
@@ -274,13 +273,15 @@ LEDGER = "scheduler.jsonl"
 """Its name in the results folder."""
 
 _WAIT_S = 30.0
-"""As long as one answer of Slurm may take that another holds it for."""
+"""
+How long to wait for the ledger (seconds): as long as one answer of Slurm may take, while another process holds it.
+"""
 
 _AGAIN_S = 0.05
 
 
 class Written:
-    """A line before something is told, and one after it: *state* says what was seen to have become of it."""
+    """Writes a ledger line before a scheduler is told something, and one after it; *state* says what came of it."""
 
     def __init__(self, ledger: Path, name: str, act: str, **fields: str) -> None:
         self._journal, self._name, self.state = Journal(ledger), name, "not seen"
@@ -294,7 +295,7 @@ class Written:
             except StoreError as exc:
                 if not isinstance(exc.__cause__, BlockingIOError) or time.monotonic() > until_s:
                     raise
-                time.sleep(_AGAIN_S)  # somebody else, as the gate of another host, writes a line
+                time.sleep(_AGAIN_S)  # another process, such as the gate of another host, is writing a line
             else:
                 return self
 
@@ -309,14 +310,14 @@ class Written:
 
 
 def drains(results: Path) -> Mapping[str, str]:
-    """The reason of the last drain that was written down for each node."""
+    """Return the reason of the last recorded drain of each node."""
     lines = read_journal(results / LEDGER)
     return {line["change"]: str(line.get("reason")) for line in lines if line.get("act") == "drain"}
 
 
 def reservations(results: Path) -> Mapping[str, Path]:
     """
-    The run of each reservation, by its name, that may still stand: not refused, nor seen to be gone.
+    Return the run of each reservation, by name, that may still stand: not refused, and not seen to be gone.
 
     Raises StoreError for a ledger that cannot be read.
     """
@@ -333,6 +334,6 @@ def reservations(results: Path) -> Mapping[str, Path]:
 
 
 def reserved_by(run: Path) -> tuple[str, ...]:
-    """The reservations of one run that may still stand. Raises StoreError."""
+    """Return the reservations of one run that may still stand. Raises StoreError."""
     run = run.resolve()
     return tuple(name for name, path in reservations(run.parent.parent).items() if path == run)

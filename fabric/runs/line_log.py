@@ -1,10 +1,9 @@
-"""
-Append-only files of JSON lines, each with ``seq`` and ``crc32``: of events, changes, samples and links.
+"""Append-only files of JSON lines, each with ``seq`` and ``crc32``: for events, changes, samples and links.
 
-A line is on disk (fsync) before the step that follows from it. What is torn at the end was never acted upon: it is
-ignored when reading, and cut off when the file is opened to go on. Torn is a last line without its end and, where many
-lines are written at once, all behind a page that never reached the disk (it reads as zeros, and what follows was of the
-same write). Any other bad line before the end means that somebody else wrote here, and nothing is guessed.
+A line is on disk (fsync) before the step that follows from it. A torn end was never acted upon: it is ignored when
+reading, and cut off when the file is opened for appending. Torn means a last line without its end or, where many lines
+are written at once, everything behind a page that never reached the disk (it reads as zeros, and what follows belongs
+to the same write). Any other bad line means that somebody else wrote here, and nothing is guessed.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ from fabric.runs.plain_file import (
     whole_lines,
 )
 
-_CHECKSUM_MOST = 11  # digits of the largest CRC-32, and the brace behind it
+_CHECKSUM_MOST = 11  # digits of the largest CRC-32, and the closing brace
 
 Line = Mapping[str, Any]
-"""One line: ``seq``, and what belongs to it."""
+"""One line: ``seq``, and its other fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How large a file and one of its lines may be (bytes); *many_at_once*: several lines share one fsync."""
+    """Size limits of a file and of one line (bytes); *many_at_once*: several lines share one fsync."""
 
     most_bytes: int
     most_line: int
@@ -50,10 +49,10 @@ class Limits:
 
 class LineLog:
     """
-    Appends lines, behind those that are there; ``flush`` makes everything added so far durable, with one fsync.
+    Appends lines to a file; ``flush`` makes everything added so far durable, with one fsync.
 
-    *cut_bytes*: so much of a torn end was cut off when it was opened. What could not be written is kept, and written
-    with the next ``flush``, so that there never is a gap.
+    *cut_bytes*: how much of a torn end was cut off at opening. Lines that could not be written are kept and written
+    with the next ``flush``, so that there is never a gap.
     """
 
     def __init__(self, path: Path, limits: Limits) -> None:
@@ -71,7 +70,7 @@ class LineLog:
 
     def _open(self, limits: Limits) -> None:
         self._fd = open_plain(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # let go by the kernel, whatever ends us
+        fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel releases it, whatever ends us
         with BufferedReader(FileIO(self._fd, closefd=False)) as file:
             for line, end in _whole(self._path, file, limits):
                 self._seq, self._size = line["seq"], end
@@ -92,7 +91,7 @@ class LineLog:
         self._pending.append(b'%s,"crc32":%d}\n' % (body[:-1], zlib.crc32(body)))
 
     def flush(self) -> None:
-        """Write and fsync what was added; raises StoreError when the disk says no, and can be called again then."""
+        """Write and fsync what was added; raises StoreError when the disk fails, and may be called again then."""
         if not self._pending:
             return
         data = b"".join(self._pending)
@@ -110,7 +109,7 @@ class LineLog:
                 self.abandon()
 
     def abandon(self) -> None:
-        """Close, and write nothing more; safe to call twice."""
+        """Close without writing anything more; safe to call twice."""
         self._pending.clear()
         if self._fd >= 0:
             os.close(self._fd)
@@ -119,11 +118,11 @@ class LineLog:
 
 def read_lines(path: Path, limits: Limits, having: Sequence[bytes] = ()) -> Iterator[Line]:
     """
-    Every line, in order, each decoded when it is asked for: a long file need not be held whole.
+    Yield every line in order, decoded only when it is asked for: a long file need not be held whole.
 
-    What is torn at the end is left out; raises StoreError for any other bad line, and when the numbers do not count
-    from 1 (lines were lost, or come from elsewhere). *having*: only lines with one of these texts; the others are not
-    looked at.
+    A torn end is left out. Raises StoreError for any other bad line, and when the numbers do not count from 1 (lines
+    were lost, or come from elsewhere). *having*: only lines with one of these texts; the others are not decoded or
+    checked.
     """
     with storing(path, "cannot read"), plain_stream(path, limits.most_bytes) as file:
         for line, _ in _whole(path, file, limits, having):
@@ -132,7 +131,7 @@ def read_lines(path: Path, limits: Limits, having: Sequence[bytes] = ()) -> Iter
 
 def lines_since(path: Path, limits: Limits, at: int, seq: int) -> tuple[list[Line], int]:
     """
-    The whole lines behind byte *at*, where line number *seq* ended, and where they end: a file that grows is read on.
+    Return the whole lines behind byte *at*, where line number *seq* ended, and their end: to follow a growing file.
 
     Raises StoreError as ``read_lines``, and for a file that is shorter than before.
     """
@@ -149,7 +148,7 @@ def lines_since(path: Path, limits: Limits, at: int, seq: int) -> tuple[list[Lin
 def _whole(
     path: Path, file: BufferedReader[FileIO], limits: Limits, having: Sequence[bytes] = (), *, at: int = 0, seq: int = 0
 ) -> Iterator[tuple[Line, int]]:
-    """The lines behind byte *at*, where line *seq* ended, each with how many bytes are taken up to its end."""
+    """Yield the lines behind byte *at*, where line *seq* ended, each with the offset of its end."""
     for number, data in enumerate(whole_lines(file, path, limits.most_line), start=seq + 1):
         if having and not any(text in data for text in having):
             continue
@@ -174,7 +173,7 @@ def _decode(data: bytes) -> Line | None:
         return None
     try:
         line = orjson.loads(body)
-    except orjson.JSONDecodeError:  # also where there is no memory for it: the standard library says which
+    except orjson.JSONDecodeError:  # also when memory runs out: the standard library raises that as such
         line = _slowly(body)
     return line if isinstance(line, dict) else None
 

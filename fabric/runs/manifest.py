@@ -1,7 +1,6 @@
-"""
-The source files of a run with their SHA-256: what a certificate stands on.
+"""The source files of a run with their SHA-256, on which a certificate rests.
 
-What is derived may be made again and is left out; everything else in the directory counts, also what should not be
+Derived files may be made again and are left out. Everything else in the directory counts, also what should not be
 there: hidden files, those of a writer that was killed, links, empty folders.
 """
 
@@ -22,12 +21,14 @@ JUDGED = (
     "metrics.prom",
     "summary.md",
     "acceptance.json",
-    "compare.html",  # of older versions, as the next
+    "compare.html",  # of older versions, like the next one
     "samples.parquet",
     *(table.file for table in TABLES.values()),
 )
-"""Files that tell what a run has measured until now: no longer true once it measures more. A certificate stays: it says
-which files it is about, and somebody may have signed it."""
+"""
+Files about what a run has measured so far, outdated once it measures more. A certificate stays: it says which files it
+is about, and somebody may have signed it.
+"""
 
 DERIVED = frozenset(
     {*JUDGED, "certificate.json", "certificate.html", "certificate.json.sha256", "certificate.json.sig"}
@@ -35,18 +36,18 @@ DERIVED = frozenset(
 """Files at the top of a run directory that are made from the others."""
 
 TICKETS, FIGURES = "tickets", "figures"
-"""The folders of what is derived: of each suspect, Markdown alone; pictures, PNG and SVG alone."""
+"""Folders of derived files: tickets of suspects (only Markdown) and pictures (only PNG and SVG)."""
 
 _DERIVED_IN = {TICKETS: (".md",), FIGURES: (".png", ".svg")}
 
 MOST_DIFFERENCES = 100
-"""So many files that are not as they were are named (a choice); then it is not looked further."""
+"""Changed files that are named at most (a choice); then the comparison stops."""
 
 _MAY_BE_EMPTY = ("raw", TICKETS, FIGURES)
-"""Folders that a run makes before it writes into them, or takes the files out of."""
+"""Folders that may be empty: a run makes them before it writes into them, or takes their files out."""
 
 _WRITTEN = ("run.json", "identity.json", "STOP")
-"""Sources at the top that are written whole, by way of a temporary file, as what is derived is."""
+"""Sources at the top that are written whole through a temporary file, like derived files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """What lies in a run directory, and of what is no source file what it is instead."""
+    """An entry of a run directory; *wrong* says what it is if it is no source file."""
 
     path: str
     size_bytes: int
@@ -68,7 +69,7 @@ class _Entry:
 
 
 def manifest(run: Path) -> list[SourceFile]:
-    """Every source file, in order of path; StoreError for one that cannot be read, or that is no plain file."""
+    """Return every source file, in order of path; StoreError for one that cannot be read or is no plain file."""
     found = []
     for entry in _entries(run):
         if entry.wrong:
@@ -79,9 +80,9 @@ def manifest(run: Path) -> list[SourceFile]:
 
 def digest(files: Sequence[SourceFile]) -> str:
     """
-    SHA-256 in hex over the canonical manifest: a line ``<sha256>  <path>`` a file, in order of path.
+    Return the SHA-256 in hex over the canonical manifest: a line ``<sha256>  <path>`` a file, in order of path.
 
-    ``sha256sum`` prints the same lines, so that it alone can tell it, too.
+    ``sha256sum`` prints the same lines, so it is enough to check the digest.
     """
     ordered = sorted(files, key=lambda one: one.path)
     return hashlib.sha256("".join(f"{one.sha256}  {one.path}\n" for one in ordered).encode()).hexdigest()
@@ -89,9 +90,9 @@ def digest(files: Sequence[SourceFile]) -> str:
 
 def differences(stated: Sequence[SourceFile], run: Path) -> list[str]:
     """
-    Which files of a run directory are not as stated, in words; empty when all are.
+    Return which files of a run directory are not as stated, in words; empty when all are.
 
-    A file of another size is not read. StoreError where one cannot be.
+    A file whose size differs is not read. StoreError when one cannot be read.
     """
     known = {one.path: one for one in stated}
     seen: set[str] = set()
@@ -107,12 +108,12 @@ def differences(stated: Sequence[SourceFile], run: Path) -> list[str]:
 
 
 def leftovers(run: Path) -> list[Path]:
-    """The temporary files of writers of ours that were killed; whoever works on the run alone may remove them."""
+    """Return temporary files of our writers that were killed; whoever alone works on the run may remove them."""
     return [*(run / f".{name}.tmp" for name in (*DERIVED, *_WRITTEN)), *tickets_of(run, ".*.tmp")]
 
 
 def tickets_of(run: Path, pattern: str = "*.md") -> list[Path]:
-    """The tickets of a run; none behind a link, which leads somewhere else."""
+    """Return the tickets of a run; none behind a link, which leads somewhere else."""
     folder = run / TICKETS
     return [] if folder.is_symlink() else sorted(folder.glob(pattern))
 
@@ -123,7 +124,7 @@ def _is_derived(name: str) -> bool:
 
 
 def _entries(run: Path) -> Iterator[_Entry]:
-    """Every source file, and whatever else should not be there; folders only where they are empty."""
+    """Yield every source file and everything that should not be there; folders only where they are empty."""
     waiting = [""]
     with storing(run, "cannot read", inside=True):
         while waiting:
@@ -143,13 +144,13 @@ def _entries(run: Path) -> Iterator[_Entry]:
 
 
 def _entry(name: str, size_bytes: int, wrong: str = "") -> _Entry:
-    """A name that is no text cannot stand in a manifest."""
+    """Make an entry; a name that is not valid text is wrong, because a manifest cannot hold it."""
     shown = name.encode("utf-8", "backslashreplace").decode()
     return _Entry(shown, size_bytes, wrong or ("" if shown == name else "its name is no text"))
 
 
 def _changed(run: Path, entry: _Entry, stated: SourceFile | None) -> str:
-    """Empty where the file is as stated."""
+    """Return how a file differs from what was stated; empty where it does not."""
     if stated is None:
         killed = Path(entry.path).name.startswith(".") and entry.path.endswith(".tmp")
         return "was not there" + (" (a writer that is killed leaves such a file)" if killed else "")
@@ -158,7 +159,7 @@ def _changed(run: Path, entry: _Entry, stated: SourceFile | None) -> str:
 
 
 def _sha256(run: Path, entry: _Entry) -> str:
-    """Of the content as long as it was when it was found: what is appended meanwhile is not read."""
+    """Return the hash of the content up to the length found first: what is appended meanwhile is not read."""
     found, left = hashlib.sha256(), entry.size_bytes
     with storing(run / entry.path, "cannot read"), plain_stream(run / entry.path) as file:
         while left > 0 and (block := file.read(min(MIB, left))):

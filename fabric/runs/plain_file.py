@@ -1,9 +1,10 @@
-"""
-Opens what lies in a results folder without being fooled by it: regular files only, no links, never waiting, bounded.
-And the few ways in which a run is written: all of a line, a file replaced whole, the names of new files.
+"""Safe access to files in a results folder: regular files only, no links, never blocking, bounded; durable writes.
 
 Whoever can write into that folder could put a FIFO where a file is read (the reader waits for ever), a link to
 /dev/zero (it fills the memory) or a link to a file that only the reader may read (it shows up in a message).
+
+A run is written in a few ways: append a line whole or not at all, replace a file whole, make names of new files
+durable.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _CHUNK = MIB
 
 
 class NotPlain(OSError):
-    """What is to be read is no regular file, or larger than it may be; *strerror* says which, *filename* where."""
+    """The file is not a regular file, or larger than allowed; *strerror* says which, *filename* where."""
 
 
 @contextmanager
@@ -40,7 +41,7 @@ def storing(path: Path | str, what: str = "cannot write", *, inside: bool = Fals
     """
     Raise an OSError of a run's files as StoreError: ``results/x: cannot write: No space left on device``.
 
-    *inside*: the file that the error itself names is told, where it names one.
+    *inside*: name the file that the error itself names, if it names one.
     """
     try:
         yield
@@ -50,7 +51,7 @@ def storing(path: Path | str, what: str = "cannot write", *, inside: bool = Fals
 
 @contextmanager
 def reading(path: object) -> Iterator[None]:
-    """Raise an OSError of what a person named as ConfigError: ``links.txt: cannot read: Permission denied``."""
+    """Raise an OSError of a file that a person named as ConfigError: ``links.txt: cannot read: Permission denied``."""
     try:
         yield
     except OSError as exc:
@@ -61,15 +62,15 @@ def open_plain(path: Path | str, flags: int = os.O_RDONLY, mode: int = 0o600) ->
     """
     Open a regular file, and return its descriptor; *flags* and *mode* are those of ``os.open``.
 
-    The last name of the path may be no link. Raises NotPlain for anything but a regular file, OSError as ``os.open``.
+    The last name of the path must be no link. Raises NotPlain for anything but a regular file, OSError as ``os.open``.
     """
     before = _kind(path)
-    if before not in (None, stat.S_IFREG):  # looked at first: opening a device may do something
+    if before not in (None, stat.S_IFREG):  # looked at before opening, because opening a device may do something
         raise _not_plain(path, before)
     try:
         fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, mode)
     except OSError as exc:
-        if exc.errno == errno.ELOOP:  # it became one since it was looked at
+        if exc.errno == errno.ELOOP:  # it became a link since it was looked at
             raise _not_plain(path, stat.S_IFLNK) from exc
         raise
     try:
@@ -83,15 +84,15 @@ def open_plain(path: Path | str, flags: int = os.O_RDONLY, mode: int = 0o600) ->
 
 
 def plain_stream(path: Path | str, most: int | None = None) -> BufferedReader[FileIO]:
-    """Open a regular file to be read piece by piece; raises as ``open_plain``, and where it is larger than *most*."""
+    """Open a regular file for reading piece by piece; raises as ``open_plain``, and when it is larger than *most*."""
     return BufferedReader(_opened(path, most), _CHUNK)
 
 
 def read_plain(path: Path | str, most: int) -> bytes:
     """
-    Read a regular file of *most* bytes at the most; raises NotPlain where it is larger or none, else OSError.
+    Read a regular file of *most* bytes at most; raises NotPlain if it is larger or not regular, else OSError.
 
-    What it says of its size is not believed: a file may grow while it is read, and those of /proc say 0.
+    Its stated size is not trusted: a file may grow while it is read, and files of /proc state 0.
     """
     with _opened(path, most) as file:
         ask = os.fstat(file.fileno()).st_size + 1
@@ -115,12 +116,12 @@ def _opened(path: Path | str, most: int | None) -> FileIO:
 
 
 def writing(path: Path | str) -> BufferedWriter:
-    """Open a file to be written anew: what it held is gone. Raises as ``open_plain``."""
+    """Open a file for writing and drop its content. Raises as ``open_plain``."""
     return BufferedWriter(FileIO(open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), "wb"))
 
 
 def make_folder(path: Path | str) -> None:
-    """Make a folder where there is none; raises OSError also where it is a link: that leads somewhere else."""
+    """Make a folder unless it exists; raises OSError also for a link, which leads somewhere else."""
     with suppress(FileExistsError):
         os.mkdir(path, mode=0o755)  # noqa: PTH102 - of string paths, thousands of times
     if not stat.S_ISDIR(os.lstat(path).st_mode):
@@ -128,7 +129,7 @@ def make_folder(path: Path | str) -> None:
 
 
 def whole_lines(file: BufferedReader[FileIO], path: Path | str, most: int) -> Iterator[bytes]:
-    """Each line with its end, the last one perhaps without; NotPlain for one of more than *most* bytes."""
+    """Yield each line with its newline (the last one may lack it); NotPlain for a line of more than *most* bytes."""
     while line := file.readline(most + 1):
         if len(line) > most:
             raise NotPlain(errno.EFBIG, f"a line larger than {size_text(most)}", str(path))
@@ -136,12 +137,12 @@ def whole_lines(file: BufferedReader[FileIO], path: Path | str, most: int) -> It
 
 
 def is_there(path: Path | str) -> bool:
-    """Whether there is anything of that name, be it a link to nowhere. Raises OSError where that cannot be seen."""
+    """Return whether the name exists, even as a dangling link. Raises OSError when that cannot be seen."""
     return _kind(path) is not None
 
 
 def size_text(size: int) -> str:
-    """A bound in bytes for a person: ``64 MiB``."""
+    """Return a bound in bytes for a person: ``64 MiB``."""
     for unit, name in ((GIB, "GiB"), (MIB, "MiB")):
         if size >= unit:
             return f"{size // unit} {name}"
@@ -167,31 +168,31 @@ def _too_large(path: Path | str, most: int) -> NotPlain:
 
 
 RUN_FOLDERS = 3
-"""A run's folder, its scenario's and the results' folder: all may be new with a run."""
+"""How many folders may be new with a run: its own, its scenario's and the results folder."""
 
 
 def append(fd: int, data: bytes, *, end: int) -> None:
     """
-    Write *data* behind the *end* (bytes) of an append-only file, whole or not at all.
+    Write *data* at *end* (bytes) of an append-only file, whole or not at all.
 
-    After an error what was written of it is cut off again, else a later line would stand behind a torn one. Raises the
-    OSError of the write.
+    After an error, a partial write is cut off again, or a later line would follow a torn one. Raises the OSError of the
+    write.
     """
     view = memoryview(data)
     try:
         while view:
             view = view[os.write(fd, view) :]
     except OSError:
-        with suppress(OSError):  # a reader leaves a torn end out, and who goes on here cuts it off
+        with suppress(OSError):  # readers skip a torn end, and the next writer cuts it off
             os.ftruncate(fd, end)
         raise
 
 
 def append_durably(fd: int, data: bytes, *, end: int) -> None:
     """
-    As ``append``, and on the disk when it returns.
+    Append *data* as ``append`` does; it is on disk when this returns.
 
-    What the disk did not take is cut off, because a second fsync would say yes to lost pages.
+    Data that the disk did not take is cut off, because a second fsync would report success for lost pages.
     """
     append(fd, data, end=end)
     try:
@@ -205,7 +206,7 @@ def write_durably(path: Path, data: bytes) -> None:
     """
     Replace a file whole: temporary file beside it, fsync, rename, fsync of the folder.
 
-    Raises OSError; a full disk then gets back what the temporary file took.
+    Raises OSError; on a full disk the space of the temporary file is freed again.
     """
     temporary = path.with_name(f".{path.name}.tmp")
     fd = open_plain(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
@@ -218,12 +219,12 @@ def write_durably(path: Path, data: bytes) -> None:
         raise
     finally:
         os.close(fd)
-    os.rename(temporary, path)  # noqa: PTH104 - beside the other calls of os, which tests watch
+    os.rename(temporary, path)  # noqa: PTH104 - as os.rename, like the other calls of os, which tests watch
     sync_folder(path.parent)
 
 
 def remove_durably(paths: Iterable[Path]) -> None:
-    """Remove those of the files that are there, for good. Raises OSError: what was removed until then is gone."""
+    """Remove those of the files that exist, durably. Raises OSError; files removed before the error are gone."""
     folders = set()
     for path in paths:
         with suppress(FileNotFoundError):

@@ -1,14 +1,13 @@
-"""
-The run directories below a results folder, and which of them a person means; one directory while its run is written.
+"""Run directories below a results folder: finding them, and writing the one of the present run.
 
-run.json, events.jsonl and raw/ are the run; verdict.json and measurements.parquet are derived and may be deleted. What
-cannot be read is told: another account's runs are not no runs.
+run.json, events.jsonl and raw/ are the run; verdict.json and measurements.parquet are derived and may be deleted.
+Folders that cannot be read are reported: another account's runs exist, too.
 
-What the tools printed is ``raw/<phase>/<host>.out`` and ``.err``, one transcript a host and phase, appended. Not a
-file a probe: 2,048 hosts would make 300,000 files of a few hundred bytes, most of the time and 2.5 times the disk of a
-run. Each entry starts with ``=== <probe id> attempt <n>``; ``fabric parse`` reads such a file as it is. What is
-appended is there however the run dies, and durable when the run has ended: no verdict rests on it, and to make
-thousands of files durable after each probe would be what a run spends its time with.
+The output of tools is in ``raw/<phase>/<host>.out`` and ``.err``, one transcript a host and phase, appended. One file
+per probe would mean 300,000 files of a few hundred bytes for 2,048 hosts, most of the time and 2.5 times the disk of a
+run. Each entry starts with ``=== <probe id> attempt <n>``; ``fabric parse`` reads such a file as it is. Appended output
+survives however the run's process dies, and is durable when the run has ended. No verdict rests on it, and making
+thousands of files durable after each probe would take most of a run's time.
 """
 
 from __future__ import annotations
@@ -43,27 +42,29 @@ from fabric.runs.plain_file import (
 )
 
 _SYNCING = 16
-"""Threads that wait for the disk: a file system makes many files durable with one commit (measured: 3 to 30 times as
-fast as one after the other)."""
+"""
+Threads that wait for the disk: a file system makes many files durable with one commit (measured: 3 to 30 times as fast
+as one after the other).
+"""
 
 MOST_TRANSCRIPT = 128 * MIB
-"""Of one that is read to show what a probe printed (a choice: two days of a host make 2 MB)."""
+"""Limit of a transcript that is read to show a probe's output (a choice: two days of a host make 2 MB)."""
 
 FOLDER = "raw"
 _ENTRY = b"=== "
 
 
 class RawOutput:
-    """Collects transcripts of the run in a directory; after ``flush`` they are there however this process ends."""
+    """Collects transcripts of the run in a directory; after ``flush`` they survive however this process ends."""
 
     def __init__(self, run: Path) -> None:
         self._run, self._folder = run, str(run / FOLDER)
         self._pending: dict[str, list[str]] = {}
         self._begun: set[str] = set()  # transcripts that this process has written to
-        self._made: set[str] = set()  # and their folders
+        self._made: set[str] = set()  # the folders of those
 
     def keep(self, result: ProbeResult, outputs: Sequence[CommandResult]) -> None:
-        """Take what the commands of one probe printed."""
+        """Take the output of one probe's commands."""
         name = result.probe_id.rpartition("/")[0]
         head = f"=== {result.probe_id} attempt {result.attempt}\n"
         entry = self._pending.setdefault(f"{name}.out", [])
@@ -77,7 +78,7 @@ class RawOutput:
         """
         Append everything taken so far to the transcripts.
 
-        Raises StoreError when the disk says no; what was not written is kept for the next flush.
+        Raises StoreError when the disk fails; what was not written is kept for the next flush.
         """
         for name in list(self._pending):
             path = f"{self._folder}/{name}"
@@ -86,7 +87,7 @@ class RawOutput:
             del self._pending[name]
 
     def settle(self) -> None:
-        """Make the transcripts and their names durable: all was flushed. Raises StoreError when the disk says no."""
+        """Make the transcripts and their names durable; call after ``flush``. Raises StoreError when the disk fails."""
         if not self._begun:
             return
         folders = [*sorted(self._made), self._folder, str(self._run)]
@@ -98,7 +99,7 @@ class RawOutput:
         self._begun.clear()
 
     def _write(self, path: str, data: bytes) -> None:
-        """Behind what is there, on a line of its own: a process that died may have left a torn one."""
+        """Append to a transcript, on a new line: a process that died may have left a torn one."""
         folder = path.rpartition("/")[0]
         if folder not in self._made:
             make_folder(self._folder)
@@ -117,7 +118,7 @@ class RawOutput:
 
 def raw_entries(run: Path, probe_id: str) -> str:
     """
-    Everything that a probe's commands printed, standard output first; empty when nothing is kept of it.
+    Return all output of a probe's commands, standard output first; empty when none is kept.
 
     Raises StoreError for a transcript that cannot be read.
     """
@@ -129,7 +130,7 @@ def raw_entries(run: Path, probe_id: str) -> str:
 
 
 def _entries(data: bytes, wanted: bytes) -> Iterator[str]:
-    """What begins with these words; the rest of a transcript is not copied."""
+    """Yield the entries that begin with *wanted*, without copying the rest of the transcript."""
     at = data.find(_ENTRY)
     while at >= 0:
         end = data.find(_ENTRY, at + len(_ENTRY))
@@ -139,7 +140,7 @@ def _entries(data: bytes, wanted: bytes) -> Iterator[str]:
 
 
 def _transcript(result: CommandResult, text: str) -> str:
-    """What a person would have seen: the command line, the output, how it ended."""
+    """Return what a person would have seen: the command line, the output, and how it ended."""
     words = " ".join(result.command.argv)
     end = "" if text.endswith("\n") or not text else "\n"
     took_s = result.ended_s - result.started_s
@@ -151,7 +152,7 @@ RUN = "run.json"
 
 @dataclass(slots=True)
 class RunFolders:
-    """*runs* have a run.json; *closed* is what cannot be looked into, where more may be, and why."""
+    """Folders below a results folder: *runs* have a run.json; *closed* cannot be looked into, with the reason."""
 
     runs: list[Path] = field(default_factory=list)
     closed: dict[Path, str] = field(default_factory=dict)
@@ -159,9 +160,9 @@ class RunFolders:
 
 def run_folders(results: Path) -> RunFolders:
     """
-    Those of every scenario, sorted by path; ``latest`` is a link and not another run.
+    Return the run folders of every scenario, sorted by path; the link ``latest`` is not another run.
 
-    Raises ConfigError where the folder itself is none, or cannot be read.
+    Raises ConfigError when the results folder does not exist or cannot be read.
     """
     with reading(results):
         try:
@@ -176,7 +177,7 @@ def run_folders(results: Path) -> RunFolders:
 
 
 def is_run(path: Path) -> bool:
-    """Whether a directory has a run.json; ConfigError where that cannot be seen."""
+    """Return whether a directory has a run.json; ConfigError when that cannot be seen."""
     with reading(path):
         return is_there(path / RUN)
 
@@ -208,7 +209,7 @@ def _folders_in(folder: Path) -> list[Path]:
 
 def run_path(path: Path) -> Path:
     """
-    The directory of the run itself: *path* is that, a link to it (``latest``), or a scenario's folder (its newest).
+    Return the run's own directory, given that, a link to it (``latest``), or a scenario's folder (its newest run).
 
     A path that holds no run is returned as it is. ConfigError for one that cannot be read.
     """
@@ -227,14 +228,14 @@ def _newest(path: Path) -> Path:
 
 
 RUN_FORMAT = 2
-"""Version of run.json and events.jsonl; a reader refuses what it does not know."""
+"""Version of run.json and events.jsonl; readers refuse any other."""
 
 
 class RunDirectory:
     """
-    Where one run is written down while it happens; of a run that goes on, behind what is there.
+    The directory in which one run is written down while it happens; a resumed run appends to it.
 
-    *added*: the probes that were planned while the run went on, in that order.
+    *added*: the probes that were planned during the run, in that order.
     """
 
     def __init__(self, path: Path, *, added: Iterable[Probe] = ()) -> None:
@@ -251,19 +252,19 @@ class RunDirectory:
             body = {"format": RUN_FORMAT, "run_id": path.name, **document}
             write_durably(path / RUN, orjson.dumps(body, option=orjson.OPT_INDENT_2) + b"\n")
             run = RunDirectory(path)
-        with suppress(OSError):  # a convenience: where "latest" cannot be a link, the run is no worse
+        with suppress(OSError):  # only a convenience: the run works without "latest"
             _point_latest(path)
         return run
 
     def started(self, probes: Sequence[Probe], at_s: float) -> None:
-        """Note which probes begin now."""
+        """Record which probes begin now."""
         self.events.append("started", at_s, {"probes": [probe.probe_id for probe in probes]})
 
     def replanned(self, probes: Sequence[Probe], at_s: float, **why: str) -> None:
         """
-        Note probes that were not in the plan, and why they are measured.
+        Record probes that were not in the plan, and why they are measured.
 
-        *instead_of*: instead of this one, which lost a host; *because*: a follow-up of this name asked for them.
+        *instead_of*: the probe that they replace, which lost a host; *because*: the follow-up that asked for them.
         """
         self.added.extend(probes)
         for probe in probes:
@@ -271,9 +272,9 @@ class RunDirectory:
 
     def finished(self, result: ProbeResult, outputs: Sequence[CommandResult], *, again: bool = False) -> None:
         """
-        Note how a probe ended and keep what its commands printed; durable after ``flush``.
+        Record how a probe ended and keep its commands' output; durable after ``flush``.
 
-        *again*: it will be tried once more, so this is not yet its result.
+        *again*: it will be tried once more, so this is not its result yet.
         """
         if outputs:
             self._raw.keep(result, outputs)
@@ -281,12 +282,14 @@ class RunDirectory:
         self.events.append("finished", result.ended_s, {**fields, "again": True} if again else fields)
 
     def flush(self) -> None:
-        """Write everything noted so far: outputs first, then the events that speak of them, which are durable then."""
+        """
+        Write everything recorded: first the outputs, then the events that refer to them, which are durable afterwards.
+        """
         self._raw.flush()
         self.events.flush()
 
     def close(self) -> None:
-        """Make everything durable and let go; an event is not written when the output that it speaks of cannot be."""
+        """Make everything durable and close; events are not written when the output that they refer to cannot be."""
         try:
             self._raw.flush()
             self.events.close()
@@ -298,19 +301,21 @@ class RunDirectory:
 
 def _new_directory(parent: Path) -> Path:
     """
-    Named by the time, to the microsecond: the name is the run's id, by which guards on hosts know whose change it is,
-    also where another machine with results of its own begins the same scenario in the same second.
+    Make a directory named by the time, to the microsecond, and return it.
+
+    The name is the run's id, by which guards on hosts know whose change it is, even when another machine with results
+    of its own begins the same scenario in the same second.
     """
     parent.mkdir(parents=True, exist_ok=True)
     while True:
         path = parent / datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
         with suppress(FileExistsError):
-            path.mkdir(mode=0o755)  # what undoes a change is read from there: nobody else writes it
+            path.mkdir(mode=0o755)  # undo commands are read from there: nobody else may write
             return path
 
 
 def _point_latest(path: Path) -> None:
-    """Point ``latest`` at this run; two runs at once may race, and the later one wins."""
+    """Point ``latest`` at this run; of two runs at once the later one wins."""
     link = path.parent / f".latest.{path.name}"
     link.symlink_to(path.name)
     try:

@@ -1,6 +1,7 @@
-"""
-The documents that a run begins with, and the run as its directory tells it. run.json: everything that it was asked to
-do, enough to judge it again, to resume it, or to take changes back; identity.json: which parts were in the hosts.
+"""The documents that a run begins with, and the run as read back from its directory (PastRun).
+
+run.json has everything that the run was asked to do, enough to judge it again, to resume it, or to take changes back.
+identity.json lists which parts were in the hosts.
 """
 
 import platform
@@ -33,7 +34,7 @@ from fabric.runs.run_directory import RUN, RUN_FORMAT
 _BASELINES, _HOSTS = TypeAdapter(dict[str, Baseline]), TypeAdapter(tuple[HostIdentity, ...])
 
 MOST_BYTES = 64 * MIB
-"""Of run.json (a choice: of 2,048 hosts it takes 2 MB)."""
+"""Limit of run.json (a choice: for 2,048 hosts it takes 2 MB)."""
 
 
 def run_document(
@@ -46,10 +47,10 @@ def run_document(
     given: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """
-    What is written when a run begins; RunDirectory adds its format and id.
+    Return the document that is written when a run begins; RunDirectory adds its format and id.
 
-    *given*: the files and words that it was asked with, and in which folder, to read them again; ``yes`` where nobody
-    was asked whether to alter the fabric, because the command line said so.
+    *given*: the files and words that it was asked with, and their folder, to read them again; ``yes`` if the command
+    line allowed altering the fabric without a question.
     """
     return {
         "argv": [word.encode("utf-8", "backslashreplace").decode() for word in sys.argv],
@@ -63,13 +64,13 @@ def run_document(
 
 
 def go_on_command(run: Path | str, document: Mapping[str, Any]) -> str:
-    """What to type to go on with a run: with ``--yes`` where it could not be begun without, so neither resumed."""
+    """Return the command that resumes a run; with ``--yes`` if the run was begun so, and is not resumed without."""
     yes = (document.get("given") or {}).get("yes") is True
     return f"fabric resume {run}{' --yes' if yes else ''}"
 
 
 def version_of(distribution: str) -> str | None:
-    """The version of an installed package; None where there is none."""
+    """Return the version of an installed package; None when it is not installed."""
     try:
         return version(distribution)
     except PackageNotFoundError:
@@ -77,12 +78,12 @@ def version_of(distribution: str) -> str | None:
 
 
 def own_version() -> str:
-    """The version of this tool."""
+    """Return the version of this tool."""
     return version_of("fabric-testbench") or "not installed"
 
 
 def read_run(path: Path) -> dict[str, Any]:
-    """The document of a run directory; ConfigError when it is none, or of another format."""
+    """Read the document of a run directory; ConfigError when it is no such directory, or of another format."""
     file = path / RUN
     with reading(file):
         try:
@@ -105,7 +106,7 @@ def read_run(path: Path) -> dict[str, Any]:
 
 
 def baselines_from(document: Mapping[str, Any], file: Path) -> dict[str, Baseline]:
-    """The limits that a run was judged by."""
+    """Return the limits that a run was judged by."""
     try:
         return _BASELINES.validate_python(document["baselines"])
     except ValidationError as exc:
@@ -113,7 +114,7 @@ def baselines_from(document: Mapping[str, Any], file: Path) -> dict[str, Baselin
 
 
 def _first(exc: ValidationError) -> str:
-    """The first of all problems, on one line."""
+    """Return the first of all problems, on one line."""
     problem = exc.errors(include_url=False)[0]
     return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
 
@@ -123,18 +124,18 @@ IDENTITY = "identity.json"
 
 IDENTITY_FORMAT = 1
 MOST_IDENTITY_BYTES = 128 * MIB
-"""Of identity.json (a choice: 2,048 hosts of some 30 parts take 12 MB)."""
+"""Limit of identity.json (a choice: 2,048 hosts of some 30 parts take 12 MB)."""
 
 
 def write_identity(run: Path, hosts: Iterable[HostIdentity]) -> None:
-    """Raises StoreError when the disk says no."""
+    """Write identity.json; raises StoreError when the disk fails."""
     body = {"format": IDENTITY_FORMAT, "hosts": [asdict(host) for host in hosts]}
     with storing(run / IDENTITY):
         write_durably(run / IDENTITY, orjson.dumps(body, option=orjson.OPT_INDENT_2) + b"\n")
 
 
 def read_identity(run: Path) -> dict[str, HostIdentity] | None:
-    """By host; None where the run did not ask. Raises StoreError for a file that is not as it is written here."""
+    """Read identity.json, by host; None if the run did not ask. Raises StoreError for another format."""
     file = run / IDENTITY
     try:
         document = orjson.loads(read_plain(file, MOST_IDENTITY_BYTES))
@@ -153,7 +154,7 @@ def read_identity(run: Path) -> dict[str, HostIdentity] | None:
 
 @dataclass(frozen=True)
 class PastRun:
-    """One run: what its *document*, run.json, asks for, planned, and what its history says where that was read."""
+    """A past run: what its *document*, run.json, asks for; its plan; and its history, if that was read."""
 
     path: Path
     document: Mapping[str, Any]
@@ -175,12 +176,12 @@ class PastRun:
 
     @property
     def results(self) -> Mapping[str, ProbeResult]:
-        """Of every probe that has one, by its id."""
+        """The result of every probe that has one, by probe id."""
         return self.history.results
 
     @cached_property
     def probes(self) -> tuple[Probe, ...]:
-        """Those that were planned before, then those that were planned while it went on."""
+        """The probes that were planned beforehand, then those that were planned during the run."""
         return (*self.plan.planned, *self.history.added)
 
     @property
@@ -190,7 +191,7 @@ class PastRun:
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """Those that were planned."""
+        """The changes that were planned."""
         return tuple(change for phase in self.plan.phases for change in phase.changes)
 
     @property
@@ -200,7 +201,9 @@ class PastRun:
 
 
 def read_past_run(path: Path) -> PastRun:
-    """Raises ConfigError when it is no run directory, StoreError when its history is another run's."""
+    """
+    Read a run and its history. ConfigError when it is no run directory, StoreError when the history is another run's.
+    """
     path = path.parent / path.readlink() if path.is_symlink() else path
     document = read_run(path)
     scenario, inventory = from_resolved(document["asked"])
@@ -213,7 +216,7 @@ def read_past_run(path: Path) -> PastRun:
 
 def refuse_own_record(run: str, baseline: Baseline) -> None:
     """
-    A run is no witness for itself: ConfigError when a baseline's recorded numbers came from the run it shall judge.
+    Raise ConfigError when a baseline's recorded numbers came from the run it shall judge: no run proves itself.
 
     *run* is ``scenario/run-id``.
     """

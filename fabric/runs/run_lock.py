@@ -1,9 +1,9 @@
-"""
-One run on a host at a time: ``results/<scenario>/.lock`` while a run goes on, ``.lock.2`` of a second one on others.
+"""One run on a host at a time: locks in ``results/<scenario>/``, ``.lock`` or, for a run on other hosts, ``.lock.2``.
 
-Who has the file flocked holds it: the kernel lets go when that process ends, however it does. Its content, a JSON
-document, says who that is (run, machine, process), since when, and on which hosts; it is emptied in the end. Not every
-file system carries flocks from machine to machine: what another machine wrote there counts until a person removes it.
+Whoever has the file flocked holds the lock: the kernel releases it when that process ends, however it ends. The
+content, a JSON document, names the holder (run, machine, process), since when, and its hosts; it is emptied at the end.
+Not every file system carries flocks from machine to machine, so content written by another machine counts until a
+person removes it.
 """
 
 import fcntl
@@ -24,11 +24,11 @@ from fabric.model.text import fold
 from fabric.runs.plain_file import MIB, NotPlain, append_durably, open_plain, plain_stream, storing
 
 FILE = ".lock"
-"""Its name in a scenario's folder; those of further runs there begin so."""
+"""Name of the lock in a scenario's folder; further locks there begin with it."""
 
-_MOST_BYTES = 4 * MIB  # 100,000 hosts
+_MOST_BYTES = 4 * MIB  # enough for 100,000 hosts
 _TAKING_S = 10.0
-"""How long to wait for somebody else who is just looking at a lock (a choice; looking takes milliseconds)."""
+"""How long to wait for another process that only looks at a lock (seconds; a choice; looking takes milliseconds)."""
 
 _LOOK_S = 0.02
 
@@ -49,17 +49,17 @@ class Holder:
 
     @property
     def text(self) -> str:
-        """For a person: ``login1, process 4711``."""
+        """The holder for a person: ``login1, process 4711``."""
         return f"{self.machine}, process {self.pid}"
 
     @property
     def is_here(self) -> bool:
-        """Whether it is a process of this machine, whose flocks are seen."""
+        """Whether it is a process of this machine, whose flocks can be seen."""
         return self.machine == socket.gethostname()
 
 
 def holder_of(path: Path) -> Holder | None:
-    """Who holds a lock; None when nobody does. One that is flocked and cannot be read holds its scenario's folder."""
+    """Return who holds a lock, None for nobody. A flocked but unreadable lock counts for the whole scenario."""
     try:
         with plain_stream(path, _MOST_BYTES) as file:
             free = flocked(file.fileno(), fcntl.LOCK_SH)
@@ -73,14 +73,14 @@ def holder_of(path: Path) -> Holder | None:
 
 
 class RunLock:
-    """Held as long as its file is open."""
+    """A lock that is held as long as its file is open."""
 
     def __init__(self, path: Path, holder: Holder) -> None:
         self._path, self._holder = path, holder
         self._fd = _taken(path, 0o644)
 
     def names(self, run: Path | str) -> None:
-        """Say which run holds it, as soon as that has a name. Raises StoreError."""
+        """Write into the lock which run holds it, once that has a name. Raises StoreError."""
         self._holder = replace(self._holder, run=str(run))
         with storing(self._path):
             os.ftruncate(self._fd, 0)
@@ -88,7 +88,7 @@ class RunLock:
             append_durably(self._fd, orjson.dumps(asdict(self._holder), option=orjson.OPT_INDENT_2) + b"\n", end=0)
 
     def release(self) -> None:
-        """Let go."""
+        """Release the lock."""
         with suppress(OSError):
             os.ftruncate(self._fd, 0)
         os.close(self._fd)
@@ -97,14 +97,13 @@ class RunLock:
 @contextmanager
 def holding(results: Path, scenario: str, hosts: Sequence[str], *, run: str = "") -> Iterator[RunLock]:
     """
-    Hold a lock of a scenario for a run on these hosts. Raises StoreError that names the run which holds one of them
-    already.
+    Hold a lock of a scenario for a run on these hosts. Raises StoreError naming a run that holds one of them already.
     """
     folder, since = results / scenario, datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     holder = Holder("", socket.gethostname(), os.getpid(), since, tuple(hosts))
     with storing(folder, inside=True):
         folder.mkdir(parents=True, exist_ok=True)
-        # Of this account alone, whatever the umask: who may read a file may flock it, and keep everybody from a run.
+        # Only for this account, whatever the umask: whoever may read a file may flock it, and so block every run.
         looking = _taken(results / f"{FILE}.held", 0o600)
         try:
             _refuse_overlap(results, folder, hosts)
@@ -120,7 +119,7 @@ def holding(results: Path, scenario: str, hosts: Sequence[str], *, run: str = ""
 
 
 def _taken(path: Path, mode: int) -> int:
-    """A descriptor of the flocked file; StoreError where somebody else has it for long."""
+    """Return a descriptor of the flocked file; StoreError if somebody else holds it for long."""
     fd, until_s = open_plain(path, os.O_RDWR | os.O_CREAT, mode), time.monotonic() + _TAKING_S
     try:
         while not flocked(fd, fcntl.LOCK_EX):
@@ -134,7 +133,7 @@ def _taken(path: Path, mode: int) -> int:
 
 
 def flocked(fd: int, how: int) -> bool:
-    """False when somebody else holds it; a file system that cannot say is no reason to refuse."""
+    """Try to flock; False when somebody else holds it. A file system without flocks counts as free."""
     try:
         fcntl.flock(fd, how | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -146,9 +145,9 @@ def flocked(fd: int, how: int) -> bool:
 
 def refuse_at_work(run: Path, hosts: Sequence[str]) -> None:
     """
-    Raise StoreError, as ``holding`` does, where somebody is at work on this run, its scenario or one of its hosts.
+    Raise StoreError, as ``holding`` does, if somebody is at work on this run, its scenario or one of its hosts.
 
-    Only looks, so that a refusal need not wait for what else is to be read first; ``holding`` looks again.
+    It only looks, so that a refusal comes before other files are read; ``holding`` looks again.
     """
     run = run.resolve()
     _refuse_overlap(run.parent.parent, run.parent, hosts)
@@ -169,7 +168,7 @@ def _refuse_overlap(results: Path, folder: Path, hosts: Sequence[str]) -> None:
 
 
 def running(run: Path) -> Holder | None:
-    """Who is at work on this run; None: nobody. Reads only."""
-    run = run.resolve()  # the lock lies beside it, also where a person stands in it and writes "."
+    """Return who is at work on this run; None: nobody. Reads only."""
+    run = run.resolve()  # the lock is beside it, even if a person stands in it and writes "."
     holders = map(holder_of, sorted(run.parent.glob(f"{FILE}*")))
     return next((one for one in holders if one is not None and Path(one.run).name == run.name), None)

@@ -1,15 +1,16 @@
-"""
-samples.jsonl: what was sampled on the hosts, append-only, as ``line_log`` writes and reads it; only what changed.
+"""samples.jsonl and links.jsonl: readings from hosts and cables, append-only, where only changes are written.
+
+Lines are written and read by ``line_log``:
 
 - ``{"every_s": 10.0}``: the time between two samples, once a session.
-- ``{"host": "gpu004", "at_s": 60.1, "values": {"mlx5_0": {"link_downed": 2}, "gpu3": {"gpu_c": 41}}}``: at 60.1 s these
-  readings became that; null: not readable now. Without readings: the host was asked, and nothing had changed.
-- ``{"host": "gpu004", "at_s": 60.1, "values": null}``: it was not asked from then on.
-- ``{"note": "cable", "said": ...}``: something beside the samples.
+- ``{"host": "gpu004", "at_s": 60.1, "values": {"mlx5_0": {"link_downed": 2}, "gpu3": {"gpu_c": 41}}}``: the values that
+  these readings changed to at 60.1 s; null: not readable now. No readings: the host was asked, and nothing had changed.
+- ``{"host": "gpu004", "at_s": 60.1, "values": null}``: the host was not asked from then on.
+- ``{"note": "cable", "said": ...}``: something other than samples.
 
-links.jsonl, written in the same way: what both ends of every cable counted and how they stood. A reading's *host* is
-the switch or the host, its *part* the number of the switch's port or the RNIC. Beside them: the cables as they were
-found, which port is joined with which, and why a look at them failed.
+links.jsonl has the counters and states of both ends of every cable. A reading's *host* is the switch or the host, its
+*part* the number of the switch's port or the RNIC. Its notes are the cables that were found (which port is joined with
+which), the modules, and why a look at the links failed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,28 +25,28 @@ from fabric.runs.plain_file import GIB, MIB, is_there
 
 SAMPLES = "samples.jsonl"
 LIMITS = Limits(16 * GIB, 16 * MIB)
-"""Of samples.jsonl (a choice: ten times what two days of 2,048 hosts make)."""
+"""Limits of samples.jsonl (a choice: ten times what two days of 2,048 hosts make)."""
 
 MOST_WAITING = 2000
-"""Lines wait for those of other hosts, until there are so many (a choice: some 200 KB)."""
+"""Lines that wait before they are written together (a choice: some 200 KB)."""
 
 WAIT_S = 30.0
-"""Or for so long, so that a run that dies loses little."""
+"""Longest wait of a line (seconds), so that a run that dies loses little."""
 
 ALIVE_S = 600.0
-"""A host of which nothing changed is noted after so long: that it was asked."""
+"""A host without changes is noted after this time (seconds), to show that it was asked."""
 
 Readings = Mapping[tuple[str, str], Value]
-"""Of one host or switch: by part and name, what was read."""
+"""The readings of one host or switch, by part and name."""
 
 Keep = Callable[[CounterReading], bool]
 Change = tuple[CounterReading, float, Value]
-"""At this time (seconds) a reading became this."""
+"""A reading changed at this time (seconds) to this value."""
 
 
 @dataclass(slots=True)
 class _Written:
-    """Of one host: the last value of each reading, when it was last written about, and when it was last asked."""
+    """What was written of one host: the last value of each reading, its last line, and when it was last asked."""
 
     at_s: float
     values: dict[tuple[str, str], Value] = field(default_factory=dict)
@@ -56,17 +57,17 @@ class SampleTaker(Protocol):
     """Takes what is sampled; ``SampleLog`` writes it down."""
 
     def add(self, host: str, at_s: float, readings: Readings) -> None:
-        """A row: what has changed."""
+        """Take a row of readings."""
 
     def gone(self, host: str, at_s: float) -> None:
-        """Nothing is known of the host from here on."""
+        """Note that nothing is known of the host from here on."""
 
     def close(self) -> None:
-        """No more comes; safe to call twice."""
+        """End the samples; safe to call twice."""
 
 
 class SampleLog:
-    """Appends samples; ``close`` writes down until when each host was asked, and makes all of it durable."""
+    """Appends samples; ``close`` notes when each host was last asked, and makes everything durable."""
 
     def __init__(self, path: Path, every_s: float) -> None:
         self._hosts: dict[str, _Written] = {}
@@ -75,11 +76,11 @@ class SampleLog:
         self._log.add({"every_s": every_s})
 
     def note(self, kind: str, content: Any) -> None:
-        """Write down something beside the samples (JSON-able)."""
+        """Write down something other than samples (JSON-able)."""
         self._log.add({"note": kind, "said": content})
 
     def add(self, host: str, at_s: float, readings: Readings) -> None:
-        """Take one row. Raises StoreError when the disk is bad."""
+        """Take one row. Raises StoreError when the disk fails."""
         known = self._hosts.setdefault(host, _Written(at_s))
         last, changed = known.values, dict[str, dict[str, Value]]()
         for key, value in readings.items():
@@ -91,12 +92,12 @@ class SampleLog:
             self._append(host, at_s, changed)
 
     def gone(self, host: str, at_s: float) -> None:
-        """The host cannot be asked any more, or not for a while: nothing is known from here on."""
+        """Note that the host cannot be asked any more, or not for a while: nothing is known from here on."""
         self._hosts[host] = _Written(at_s)
         self._append(host, at_s, None)
 
     def close(self) -> None:
-        """Say until when each host was asked, and write it down; safe to call twice."""
+        """Note when each host was last asked, and write everything down; safe to call twice."""
         try:
             for host, known in self._hosts.items():
                 if known.asked_s > known.at_s:
@@ -121,10 +122,10 @@ def _line(host: str, at_s: float, values: dict[str, dict[str, Value]] | None) ->
 
 def close_samples(run: Path) -> float:
     """
-    Make the file of a run that died ready for another session; returns until when it tells (seconds).
+    Make the file of a run that died ready for another session; return its last time (seconds).
 
-    What is torn at its end is cut off, and every reading becomes unknown when its host was last asked. Raises
-    StoreError for a file that cannot be read or written; where nothing was sampled nothing is done, and that is 0.
+    A torn end is cut off, and every reading becomes unknown as of the last time its host was asked. Raises StoreError
+    for a file that cannot be read or written. Where nothing was sampled, nothing is done and 0 is returned.
     """
     if not is_there(run / SAMPLES):
         return 0.0
@@ -139,9 +140,9 @@ def close_samples(run: Path) -> float:
 
 def read_samples(run: Path, keep: Keep = lambda _: True, *, file: str = SAMPLES) -> Samples:
     """
-    The courses of the readings that *keep* wants, of the run in a directory; none where nothing was sampled.
+    Return the courses of the readings that *keep* accepts, for the run in a directory; none if nothing was sampled.
 
-    Raises StoreError for a file that is not as this version writes it; a torn end is left out.
+    Raises StoreError for a file in another format than this version writes; a torn end is ignored.
     """
     courses: dict[CounterReading, CounterCourse] = {}
     asked_s: dict[str, float] = {}
@@ -158,14 +159,14 @@ def read_samples(run: Path, keep: Keep = lambda _: True, *, file: str = SAMPLES)
 
 
 def sample_changes(run: Path, *, file: str = SAMPLES) -> Iterator[Change]:
-    """Every change of every reading, in order of time for each host; raises as ``read_samples``."""
+    """Yield every change of every reading, in order of time for each host; raises as ``read_samples``."""
     for _, at_s, changed, _ in _rows(run / file, lambda _: True):
         for reading, value in changed:
             yield reading, at_s, value
 
 
 def _every_s(path: Path) -> float:
-    """The first line has it; 0 where there is none."""
+    """Return the sampling period from the first line; 0 without one."""
     first = next(_lines(path), {})
     return float(first["every_s"]) if isinstance(first.get("every_s"), int | float) else 0.0
 
@@ -175,8 +176,8 @@ def _lines(path: Path) -> Iterator[Line]:
 
 
 def _rows(path: Path, keep: Keep) -> Iterator[tuple[str, float, list[tuple[CounterReading, Value]], bool]]:
-    """Of each line: the host, when (seconds), what became of its readings, and whether it was asked then."""
-    known: dict[str, dict[tuple[str, str], CounterReading | None]] = {}  # by host; None: nobody wants it
+    """Yield for each line the host, the time (seconds), its changed readings, and whether it was asked then."""
+    known: dict[str, dict[tuple[str, str], CounterReading | None]] = {}  # by host; None: not wanted
     for line in _lines(path):
         match line:
             case {"every_s": int() | float()} | {"note": str()}:
@@ -213,9 +214,9 @@ End = tuple[str, str]
 @dataclass(frozen=True, slots=True)
 class LinkModule:
     """
-    What is plugged in at an end, as it was last read, its own alarm limits, and below which light it warns (dBm).
+    The module plugged in at an end, as last read, with its alarm limits and the light below which it warns (dBm).
 
-    None: it does not say. ``mlxlink`` tells no warning limits.
+    None: not reported. ``mlxlink`` reports no warning limits.
     """
 
     vendor: str | None = None
@@ -233,10 +234,9 @@ class LinkModule:
 @dataclass(frozen=True, slots=True)
 class LinkSamples:
     """
-    What was read of the links of a run: courses by end and name, the cables as they were found, each end's partner.
+    What was read of the links of a run: courses by end and name, and the cables as they were found.
 
-    *modules*: what is plugged in at an end. *failed*: why a look at them failed, the last one; empty where each
-    succeeded.
+    *modules*: the module at each end. *failed*: why the last failing look failed; empty if every look succeeded.
     """
 
     samples: Samples = field(default_factory=lambda: Samples(0.0, {}))
@@ -246,7 +246,7 @@ class LinkSamples:
 
     @property
     def both_ways(self) -> set[tuple[End, End]]:
-        """Each cable seen from either of its ends."""
+        """Each cable, seen from either of its ends."""
         return {*self.cables, *((other, one) for one, other in self.cables)}
 
 
@@ -254,7 +254,7 @@ _FIELDS = {one.name for one in fields(LinkModule)}
 
 
 class LinkLog(SampleLog):
-    """Appends what a look at all links found."""
+    """Appends what the looks at all links found."""
 
     def __init__(self, run: Path, every_s: float) -> None:
         super().__init__(run / LINKS, every_s)
@@ -262,7 +262,7 @@ class LinkLog(SampleLog):
         self._modules: dict[End, LinkModule] = {}
 
     def joined(self, cables: Iterable[tuple[End, End]]) -> None:
-        """These ports are joined; each pair is written once."""
+        """Note that these ports are joined; each pair is written once."""
         for one, other in cables:
             key = frozenset((one, other))
             if key not in self._written_pairs:
@@ -270,9 +270,9 @@ class LinkLog(SampleLog):
                 self.note("cable", [*one, *other])
 
     def plugged(self, end: End, module: LinkModule) -> None:
-        """This module is in this end; written when more or something else is known of it than before."""
+        """Note the module in this end; written when something new is known about it."""
         before = self._modules.get(end, module)
-        if before.serial == module.serial:  # who asks differently hears of other things
+        if before.serial == module.serial:  # different tools report different fields
             known = {name: value for name, value in asdict(module).items() if value is not None}
             module = replace(before, **known)
         if self._modules.get(end) != module:
@@ -280,12 +280,12 @@ class LinkLog(SampleLog):
             self.note("module", [*end, asdict(module)])
 
     def failed(self, reason: str) -> None:
-        """A look at the links failed for this reason."""
+        """Note why a look at the links failed."""
         self.note("failed", reason)
 
 
 def read_links(run: Path) -> LinkSamples | None:
-    """None where nobody looked. Raises StoreError for a file that is not as this version writes it."""
+    """Read links.jsonl; None where nobody looked. Raises StoreError for a file in another format."""
     if not is_there(run / LINKS):
         return None
     cables: dict[tuple[End, End], None] = {}

@@ -1,7 +1,4 @@
-"""
-What verdict.json of a run tells, as long as it speaks of all that was measured; and acceptance.json, what was decided
-of repaired hosts.
-"""
+"""Reads verdict.json of a run, if it covers all that was measured, and acceptance.json (decisions on repairs)."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -22,14 +19,14 @@ from fabric.runs.plain_file import MIB, read_plain, storing
 VERDICT = "verdict.json"
 
 MOST_VERDICT_BYTES = 192 * MIB
-"""Of verdict.json (a choice: of 300,000 probes that all failed it takes 100 MB)."""
+"""Limit of verdict.json (a choice: for 300,000 probes that all failed it takes 100 MB)."""
 
 KEY = "history_bytes"
-"""Its key for how long the history was that it rests on. Times of files would not do: they change with a copy."""
+"""Its key for the length of the history that it rests on. File times would not do: they change with a copy."""
 
 
 FORMAT = 1
-"""Another number when a key is taken away or means something else: who reads the old one must look."""
+"""Increased when a key is removed or changes its meaning, so that readers of the old one must look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +40,17 @@ class StoredProbe:
 
     @property
     def name(self) -> str:
-        """Without phase and hosts."""
+        """The probe's name without phase and hosts."""
         return self.probe_id.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
 class StoredVerdict:
     """
-    A run as its verdict tells it; outcomes in one word, ``pass``.
+    A run as read from its verdict; outcomes in one word, such as ``pass``.
 
-    *outcome_of*: of each component; *not_passed*: the probes that did not pass. *hosts*: those that it asked for, where
-    they were looked up.
+    *outcome_of*: the outcome of each component. *not_passed*: the probes that did not pass. *hosts*: those that it
+    asked for, where they were looked up.
     """
 
     path: Path
@@ -72,9 +69,9 @@ _SUSPECTS = TypeAdapter(tuple[Suspect, ...])
 
 def stored_verdict(run: Path) -> StoredVerdict | None:
     """
-    None where there is none, or one older than what was measured, as after a crash between the two.
+    Return the stored verdict; None without one, or if it is older than the history, as after a crash between the two.
 
-    Raises StoreError for one that is not as it is written here; what stands in it is not quoted.
+    Raises StoreError for a file in another format than this version writes; the message does not quote its content.
     """
     file = run / VERDICT
     try:
@@ -97,7 +94,7 @@ def stored_verdict(run: Path) -> StoredVerdict | None:
 
 
 def history_bytes(run: Path) -> int:
-    """The size of a run's events.jsonl (bytes), 0 where there is none; StoreError when that cannot be seen."""
+    """Return the size of a run's events.jsonl (bytes), 0 without one; StoreError when that cannot be seen."""
     with storing(run / EVENTS, "cannot read"), suppress(FileNotFoundError, NotADirectoryError):
         return (run / EVENTS).lstat().st_size
     return 0
@@ -105,16 +102,16 @@ def history_bytes(run: Path) -> int:
 
 def is_of_all(run: Path, judged_bytes: int | None) -> bool:
     """
-    Whether a verdict that rests on so much of the history (bytes) rests on all of it.
+    Return whether a verdict that rests on *judged_bytes* of the history rests on all of it.
 
-    Of a verdict that does not say so (None), and where no history is kept, it is believed.
+    True for a verdict that does not say so (None), and where no history is kept.
     """
     now = history_bytes(run)
     return judged_bytes is None or now in (0, judged_bytes)
 
 
 def is_judged(run: Path) -> bool:
-    """Whether verdict.json speaks of all that was measured; what cannot be read does not."""
+    """Return whether verdict.json covers all that was measured; an unreadable one does not."""
     try:
         return stored_verdict(run) is not None
     except StoreError:
@@ -122,7 +119,9 @@ def is_judged(run: Path) -> bool:
 
 
 def _probe(entry: Mapping[str, Any]) -> StoredProbe:
-    """The id of a probe is <phase>/<who>/<name>; who is a host, two joined by +, or words such as 64-hosts."""
+    """
+    Make a StoredProbe. A probe id is <phase>/<who>/<name>; who is a host, two joined by +, or words such as 64-hosts.
+    """
     value, limit = entry["value_gbps"], entry["limit_gbps"]
     missed = entry["outcome"] == "fail" and value is not None and limit is not None and value < limit
     hosts = tuple(entry["probe_id"].split("/", 2)[1].split("+"))
@@ -131,15 +130,15 @@ def _probe(entry: Mapping[str, Any]) -> StoredProbe:
 
 DECISION = "acceptance.json"
 MOST_DECISION_BYTES = 32 * MIB
-"""Of acceptance.json (a choice: it takes some KB a repaired host)."""
+"""Limit of acceptance.json (a choice: it takes some KB a repaired host)."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredDecision:
     """
-    What acceptance.json says: of all hosts or links that were repaired, and of *each*.
+    The content of acceptance.json: the decision on all repaired hosts or links, and on *each*.
 
-    *notes* are what does not change it, and whoever puts the host back must know: that nothing was replaced.
+    *notes* do not change the decision, but whoever puts the host back must know them: that nothing was replaced.
     """
 
     decision: Decision
@@ -152,7 +151,7 @@ _DECISION = TypeAdapter(StoredDecision)
 
 
 def stored_decision(directory: Path) -> StoredDecision | None:
-    """None where the run has no acceptance.json; StoreError where it cannot be read."""
+    """Return the decision; None where the run has no acceptance.json; StoreError when it cannot be read."""
     try:
         return _DECISION.validate_json(read_plain(directory / DECISION, MOST_DECISION_BYTES))
     except FileNotFoundError:
@@ -162,7 +161,7 @@ def stored_decision(directory: Path) -> StoredDecision | None:
 
 
 def decision_in(directory: Path) -> Decision | None:
-    """What acceptance.json of a run says; None where there is none that can be read."""
+    """Return the decision in a run's acceptance.json; None where there is none that can be read."""
     with suppress(StoreError):
         return found.decision if (found := stored_decision(directory)) else None
     return None

@@ -1,10 +1,9 @@
-"""
-The tables of a run, each a Parquet file beside it and a frame of ``fabric.load``: columns, types and units; written
-whole, read with care. Those of counters and changes are made in one pass from what was written while the run went on.
+"""The tables of a run: a Parquet file each, and a frame of ``fabric.load``; their columns, types and units.
 
-A type is that of pandas: ``category`` is text of which few differ, ``Int64`` a whole number or none. What is missing is
-NA. docs/data.md says what each column means. All are derived: they may be deleted, and are made again. Samples, parts
-and suspects rest on the verdict, too (``fabric.app.measured``).
+Tables are written whole and read with care. Those of counters and changes are made here in one pass, from what was
+written during the run. A type is that of pandas: ``category`` is text with few different values, ``Int64`` a whole
+number or none. Missing values are NA. docs/data.md says what each column means. All tables are derived: they may be
+deleted, and are made again. Samples, parts and suspects depend on the verdict, too (``fabric.app.measured``).
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ if TYPE_CHECKING:
 TEXT, NUMBER, WHOLE, TIME = "category", "float64", "Int64", "datetime64[us, UTC]"
 
 _MEASURED = {"s": "s", "gbps": "Gb/s", "us": "us", "dbm": "dBm", "c": "C"}
-"""The unit of a number by the last word of its column's name, as everywhere."""
+"""Last word of a column's name to its unit, as everywhere."""
 
 _COUNTS = (
     *("symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors", "port_xmit_discards"),
     *("local_link_integrity_errors", "excessive_buffer_overrun_errors", "port_xmit_wait", "rx_crc_errors"),
 )
-"""What a port counts, as the kernel calls it."""
+"""The counters of a port, as the kernel calls them."""
 
 _OTHERS = {
     "at": (TIME, "UTC"),
@@ -61,14 +60,14 @@ _OTHERS = {
 
 @dataclass(frozen=True, slots=True)
 class TableKind:
-    """One table: the *file* that it is written to, in a run's directory, and the *names* of its columns in order."""
+    """One table: its *file* in a run's directory, and the *names* of its columns in order."""
 
     file: str
     names: tuple[str, ...]
 
     @property
     def columns(self) -> Mapping[str, tuple[str, str]]:
-        """By name: the type, and the unit ("" where it has none)."""
+        """Column name to its type and unit ("" without a unit)."""
         return {name: _column(name) for name in self.names}
 
 
@@ -106,17 +105,17 @@ TABLES: Mapping[str, TableKind] = {
 
 
 MOST_BYTES = 4 * GIB
-"""Of one file, and of what is in it (a choice: 300,000 samples are 10 MB)."""
+"""Limit of one file, and of its uncompressed content (a choice: 300,000 samples are 10 MB)."""
 
 MOST_ROWS = 100_000_000
-"""Of one table (a choice: what two days of 2,048 hosts pass through)."""
+"""Limit of one table (a choice: what two days of 2,048 hosts pass through)."""
 
 GROUP_ROWS = 500_000
-"""Counters are made and written so many rows at a time: a bound on memory."""
+"""Rows of counters that are made and written at a time: a bound on memory."""
 
 
 def schema_of(name: str) -> pa.Schema:
-    """The columns of a table as Arrow has them."""
+    """Return the columns of a table as an Arrow schema."""
     import pyarrow as pa
 
     kinds = {
@@ -129,7 +128,7 @@ def schema_of(name: str) -> pa.Schema:
 
 
 def table_of(name: str, columns: Mapping[str, Any]) -> pa.Table:
-    """A table of lists, numpy or Arrow arrays, one for each of its columns; None and NaN are what is missing."""
+    """Make a table of lists, numpy or Arrow arrays, one for each column; None and NaN become missing values."""
     import pyarrow as pa
 
     schema = schema_of(name)
@@ -143,7 +142,7 @@ def table_of(name: str, columns: Mapping[str, Any]) -> pa.Table:
 
 
 def write_table(run: Path, name: str, groups: Iterable[pa.Table]) -> None:
-    """Whole or not at all; raises OSError when the disk says no."""
+    """Write a table whole or not at all; raises OSError when the disk fails."""
     import pyarrow.parquet as pq
 
     path = run / TABLES[name].file
@@ -156,9 +155,9 @@ def write_table(run: Path, name: str, groups: Iterable[pa.Table]) -> None:
 
 def read_table(run: Path, name: str, only: Sequence[str] | None = None) -> pa.Table:
     """
-    A table of a run, with *only* these columns.
+    Read a table of a run, with *only* these columns.
 
-    Raises StoreError where there is none, or one that is not as this version writes it.
+    Raises StoreError when it is missing, or not as this version writes it.
     """
     import pyarrow as pa
 
@@ -170,7 +169,7 @@ def read_table(run: Path, name: str, only: Sequence[str] | None = None) -> pa.Ta
 
 
 def have_tables(run: Path) -> bool:
-    """Whether all tables of a run are there, as this version writes them."""
+    """Return whether all tables of a run are there, as this version writes them."""
     import pyarrow as pa
 
     try:
@@ -182,7 +181,7 @@ def have_tables(run: Path) -> bool:
 
 
 def _opened(path: Path, name: str) -> pq.ParquetFile:
-    """ValueError where its columns are others, or it holds more than any run writes: what it tells is not believed."""
+    """Open a table without trusting it; ValueError if its columns differ or it holds more than any run writes."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -195,7 +194,9 @@ def _opened(path: Path, name: str) -> pq.ParquetFile:
 
 
 class WallClock:
-    """Seconds of a run's clock as UTC: it ran from when its id says, and anew from each time that it went on."""
+    """
+    Converts seconds of a run's clock to UTC: from the start that its id states, and from each time it was resumed.
+    """
 
     def __init__(self, events: Iterable[Event], run_id: str) -> None:
         self._since_s, self._utc_s = [0.0], [float("nan")]
@@ -206,7 +207,7 @@ class WallClock:
                 self._utc_s.append(float(began_utc_s) if isinstance(began_utc_s, int | float) else float("nan"))
 
     def at(self, seconds: Any) -> np.ndarray[Any, np.dtype[np.datetime64]]:
-        """When that was (numbers or NaN); NaT where it is not known."""
+        """Return the time for each number of seconds; NaT where it is NaN or not known."""
         asked = np.asarray(seconds, float)
         place = np.maximum(np.searchsorted(self._since_s, np.nan_to_num(asked), side="right") - 1, 0)
         utc_s = np.array(self._utc_s)[place] + asked - np.array(self._since_s)[place]
@@ -216,12 +217,12 @@ class WallClock:
         return found
 
 
-_MOST_UTC_S = 1e11  # the year 5138: a number that was damaged must not overflow
+_MOST_UTC_S = 1e11  # the year 5138: a damaged number must not overflow
 _STAMP = re.compile(r"[0-9]{8}-[0-9]{6}")
 
 
 def _began(run_id: str) -> float | None:
-    """The time that a run's id says, seconds since 1970; None where it says none."""
+    """Return the start time in a run's id, seconds since 1970; None without one."""
     found = _STAMP.match(run_id)
     try:
         return datetime.strptime(found[0], "%Y%m%d-%H%M%S").replace(tzinfo=UTC).timestamp() if found else None
@@ -230,7 +231,7 @@ def _began(run_id: str) -> float | None:
 
 
 def counters(run: Path, clock: WallClock) -> Iterator[pa.Table]:
-    """Every reading that was another than the one before of the same counter or sensor, and by how much it was more."""
+    """Yield every reading that differs from the one before of the same counter or sensor, and its increase."""
     rows = _readings(run)
     while group := list(islice(rows, GROUP_ROWS)):
         readings, at_s, values, deltas = zip(*group, strict=True)
@@ -240,7 +241,7 @@ def counters(run: Path, clock: WallClock) -> Iterator[pa.Table]:
             "host": [one.host for one in readings],
             "part": [f"{one.host}/{one.part}" for one in readings],
             "name": [one.name for one in readings],
-            "value": [None if value is None else float(value) for value in values],  # a counter may be beyond 2^53
+            "value": [None if value is None else float(value) for value in values],  # a counter may exceed 2^53
             "unit": [unit_of(one.name) for one in readings],
             "delta": [None if delta is None else float(delta) for delta in deltas],
         }
@@ -257,12 +258,12 @@ def _readings(run: Path) -> Iterator[tuple[CounterReading, float, Value, Value]]
 
 
 def _more(name: str, before: int | float, value: int | float) -> int | float:
-    """By how much; a counter that wrapped around or was reset has grown all the same."""
+    """Return by how much a reading grew; a counter that wrapped around or was reset has grown all the same."""
     return value - before if unit_of(name) in LEVELS else growth(name, int(before), int(value)).by
 
 
 def changes(events: Iterable[Event], planned: Sequence[Change], clock: WallClock) -> pa.Table:
-    """Every state that a planned change came to, in order of time."""
+    """Return every state that a planned change entered, in order of time."""
     known = {one.change_id: one for one in planned}
     recorded = [event for event in events if event["event"] == "change" and event["change"] in known]
     rows = [(known[event["change"]], event["state"], event["at_s"]) for event in recorded]

@@ -1,9 +1,10 @@
-# How one RoCE port of a host treats congestion: read (`show`) and set, each value by a name of ours.
+# How one RoCE port of a host treats congestion: `show` reads values and `set` writes them, by names of ours.
 #
-# `sh -c TEXT fabric-rnic show|set DEVICE PORT NAME[=VALUE]...`, in one line, as a guard keeps one command a line: every
-# command ends with a ;. Names: `pfc/3` (PFC of a priority, by dcb: 0 or 1), `np/3` and `rp/3` (who answers marks, who
-# slows down: files of the driver of OFED or DOCA), anything else is a file of debugfs (cc_params of mlx5). `show` prints
-# NAME=VALUE for each that is there. `set` writes what is otherwise, and fails where it does not read back. May be run twice.
+# `sh -c TEXT fabric-rnic show|set DEVICE PORT NAME[=VALUE]...`, in one line, because a guard keeps one command a line:
+# every command ends with a ;. Names: `pfc/3` (PFC of a priority, by dcb: 0 or 1), `np/3` and `rp/3` (who answers marks,
+# who slows down: files of the driver of OFED or DOCA), anything else is a file of debugfs (cc_params of mlx5). `show`
+# prints NAME=VALUE for each value that exists. `set` writes values that differ, and fails if they do not read back. May
+# be run twice.
 
 LC_ALL=C; export LC_ALL; set -f;
 fail() { printf 'fabric-rnic: %s\n' "$*" >&2; exit 1; };

@@ -1,20 +1,20 @@
 # The constant sh text of a guard: a detached process on the target that undoes one change when its lease runs out.
 #
-# A call is `sh -c GUARD fabric-guard DIRECTORY VERB ARGS...`; no value is ever spliced into the text. It needs of the
-# host only POSIX sh, /proc and flock, setsid, timeout, grep, sed, sleep, cat, mkfifo, find, ls, id, ip, readlink
-# (util-linux or busybox).
+# A call is `sh -c GUARD fabric-guard DIRECTORY VERB ARGS...`; no value is ever spliced into the text. The host needs
+# only POSIX sh, /proc and flock, setsid, timeout, grep, sed, sleep, cat, mkfifo, find, ls, id, ip, readlink (util-linux
+# or busybox).
 #
-# Whoever can write below the directory could have anything run as the guard's user. So no verb does anything unless the
-# directory, all that is in it and all directories that it is in can be written by root and that user alone.
+# Whoever can write below the directory could have anything run as the guard's user. So no verb does anything unless
+# only root and that user can write to the directory, to everything in it and to all directories above it.
 #
 # One folder holds one change. A folder is made under a hidden name and renamed, so it is there whole or not at all. The
 # state is the name of an empty file and changes by rename, which needs no space on a full disk. A lease that is missing
-# or no number has run out. A guard ends when its change is reverted, or when `pid` holds the number of another one, and
-# never because something cannot be read; when its folder is gone, or on SIGTERM, it undoes at once. Locks: `lock` is
-# held by whoever acts on the change, `alive` by the guard for its life, `applying` by the steps of an apply
-# themselves, so that one that outlives its caller is seen.
+# or not a number has run out. A guard ends when its change is reverted, or when `pid` holds the number of another one,
+# and never because something cannot be read. When its folder is gone, or on SIGTERM, it undoes at once. Locks: `lock`
+# is held by whoever acts on the change, `alive` by the guard for its life, `applying` by the steps of an apply
+# themselves, so that a step that outlives its caller is seen.
 
-# Times are hundredths of a second of /proc/uptime. 40 s: a tool is killed after 35 s.
+# Times are hundredths of a second of /proc/uptime. The limit of 40 s is there because a tool is killed after 35 s.
 umask 077; LC_ALL=C; export LC_ALL; cd /
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; export PATH
 newline='
@@ -131,15 +131,16 @@ apply_step() {
   failed=$?; echo; answer 71 failed "$failed" "$(shown)"
 }
 
-# The guard goes on without the lock after 2 s (a caller that hangs must not keep the change alive), but it says
-# "reverted" only after an undo under the lock, with no step of an apply running when it began: one that ended meanwhile
-# may have acted after the undo was checked.
+# The guard goes on without the lock after 2 s (a caller that hangs must not keep the change alive). But it says
+# "reverted" only after an undo under the lock during which no step of an apply ran: one that ended meanwhile may have
+# acted after the undo was checked.
 #
-# While it waits it forks nothing: it reads from a pipe in which nothing ever comes (fd 3), with a limit, and so runs in
-# a shell whose read has one. What cannot be read now is as it was. An error that ends a script (no process, no file
-# descriptor is left) ends one look, because `command eval` catches it; bash, which ends all the same when its forks
-# fail for 15 s, begins anew in its place, with its locks and all that it knows, because an exec needs no fork. fd 6 is
-# `applying` and fd 8 `alive`, also when the folder is gone. dash, which could lose them, closes them in a child.
+# While it waits it forks nothing: it reads, with a time limit, from a pipe in which nothing ever comes (fd 3), and so
+# runs in a shell whose read has one. What cannot be read now counts as unchanged. An error that ends a script (no
+# process or file descriptor is left) ends only one look, because `command eval` catches it. bash exits all the same
+# when its forks fail for 15 s; it then starts anew in its own place, with its locks and all that it knows, because an
+# exec needs no fork. fd 6 is `applying` and fd 8 `alive`, also when the folder is gone. dash, which could lose them,
+# closes them in a child.
 log_lines() {
   while IFS= read -r line || [ -n "$line" ]; do
     [ "$(cat "$f/log" | wc -c)" -gt 262144 ] || printf '%s %s\n' "$(seconds "$(now)")" "$line" >>"$f/log"
@@ -228,8 +229,8 @@ guard() {
   while :; do command eval keep; pause; done
 } 2>/dev/null
 
-# What arm leaves when it is killed before its guard runs is swept by the next arm: nothing was ever applied under it.
-# From the rename on arm ignores all but SIGKILL, because whoever loses its session is sent SIGTERM first.
+# If arm is killed before its guard runs, the next arm sweeps what it left: nothing was ever applied under it. From the
+# rename on, arm ignores all signals but SIGKILL, because a caller that loses its session is sent SIGTERM first.
 sweep() {
   for f in "$dir"/.new.* "$dir"/.old.*; do [ ! -d "$f" ] || rm -rf "$f"; done
   all_raised

@@ -1,12 +1,13 @@
-# The part of a guard's sh text that keeps, on disk, what a restart of the target does not undo.
+# The part of a guard's sh text that keeps, on disk, changes that a restart of the target does not undo.
 #
-# A change of another device, or of a file, outlives the target's /run and with it the guard. Its folder is therefore
-# kept once more: below /var/lib for a directory below /run, else beside it. Where systemd is, a unit begins its guard
-# anew when the machine starts; elsewhere `list` tells it and `revert` undoes it. `FABRIC_UNITS` and
-# `FABRIC_SYSTEMD` are where tests keep a systemd of their own.
+# A change of another device, or of a file, outlives the target's /run, and so also the guard. So its folder is kept a
+# second time: below /var/lib for a directory below /run, else beside it. With systemd, a unit starts its guard anew
+# when the machine starts; without it, `list` shows the change and `revert` undoes it. Tests set `FABRIC_UNITS` and
+# `FABRIC_SYSTEMD` to use a systemd of their own.
 #
-# In a kept folder the file `is-applied` says that something was altered, `is-reverted` that it is undone; one without
-# the first, or with the second, is thrown away: by who wrote that, at the next start, or by the next arm.
+# In a kept folder the file `is-applied` says that something was altered, `is-reverted` that it is undone. A folder
+# without the first, or with the second, is thrown away: by the call that wrote it, at the next start, or by the next
+# arm.
 #
 # Needs *kept* beside *dir*; arm, apply, revert and the guard itself call it where a change is kept.
 

@@ -1,16 +1,17 @@
-# What the guard's steps of an nvue commit do: one key of one switch, told by its own system.
+# The guard's steps of an nvue commit: each sets one key of one switch, by the switch's own system.
 #
-# `sh -c TEXT fabric-nvue VERB PATH ...`, in one line, as a guard keeps one command a line: every command ends with a ;.
-# PATH is where the key is in NVUE's tree, words with a blank between them; HOW is set or unset (left to its default).
+# `sh -c TEXT fabric-nvue VERB PATH ...`, in one line, because a guard keeps one command a line: every command ends with
+# a ;. PATH is the key's place in NVUE's tree, words with a blank between them; HOW is set or unset (left to its
+# default).
 #
-# All but `seen` refuse (1, and a reason on stderr) when this account has other edits that it has not applied: a commit
-# would carry them along. An undo is done all the same where nothing of ours is staged or applied. `clean`: no edit at
-# all waits. `seen KEY VALUE HOW`: it is so. `stage KEY VALUE HOW`, unless it is so: stage it, and keep what waits to be
-# confirmed; then no timer of ours takes back what somebody else commits from now on. `commit MESSAGE`: apply what is
-# staged, if anything is. All may be run twice.
+# All verbs but `seen` refuse (exit 1, and a reason on stderr) when this account has other edits that it has not
+# applied: a commit would carry them along. An undo still succeeds if nothing of ours is staged or applied. `clean`:
+# check that no edit at all waits. `seen KEY VALUE HOW`: check the key. `stage KEY VALUE HOW`: unless the key is so
+# already, stage it, and confirm a commit that waits to be confirmed; from then on no timer of ours rolls back what
+# somebody else commits. `commit MESSAGE`: apply what is staged, if anything is. All may be run twice.
 #
-# Adaptive routing is seen in what the switch shows; below qos, of which nothing public says how it is shown as JSON, in
-# the configuration that is applied, as commands.
+# Adaptive routing is checked in what the switch shows. Keys below qos, whose JSON form is documented nowhere in public,
+# are checked in the applied configuration, as commands.
 
 LC_ALL=C; export LC_ALL; set -f;
 fail() { printf 'fabric-nvue: %s\n' "$*" >&2; exit 1; };

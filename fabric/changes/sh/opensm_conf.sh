@@ -1,16 +1,16 @@
-# How a subnet manager's configuration file is edited on its own host.
+# Edits a subnet manager's configuration file on its own host.
 #
-# `sh -c TEXT fabric-conf VERB CONFIG BACKUP [key=value...]`, in one line, as a guard keeps one command a line: every
-# command ends with a ;. Values only ever arrive as positional parameters. The file is replaced by renaming a whole,
-# synced copy over it, so that whoever reads it, and whatever happens meanwhile (a full disk, a crash), finds the old one
-# or the new one. It says one line on stdout, or exits 1 with a reason on stderr.
+# `sh -c TEXT fabric-conf VERB CONFIG BACKUP [key=value...]`, in one line, because a guard keeps one command a line:
+# every command ends with a ;. Values only ever arrive as positional parameters. The file is replaced by renaming a
+# whole, synced copy over it, so that every reader, whatever happens meanwhile (a full disk, a crash), finds the old
+# file or the new one. The script prints one line on stdout, or exits 1 with a reason on stderr.
 #
-# `set` copies CONFIG to BACKUP if there is none yet and gives each key its value (mode and owner stay; a key that is
-# missing gets a line). `undo` gives the lines of the keys back as they are in BACKUP, byte for byte, and touches no
-# others: changes of other keys may come and go meanwhile, in any order. Without a BACKUP `key=value` says what was
-# there, `key` that nothing was. `absent` succeeds when no line has one of the keys. `show` prints the file and then
-# `# fabric-conf: whole`. `drop` removes BACKUP. Each may be run twice; two that run at the same time in one folder wait
-# for each other. Whether the last line ends with a line break stays as it was.
+# `set` copies CONFIG to BACKUP if there is none yet and gives each key its value (mode and owner stay; a missing key
+# gets a line). `undo` restores the lines of the keys byte for byte from BACKUP, and touches no others: changes of other
+# keys may come and go meanwhile, in any order. Without a BACKUP, `key=value` gives the old value, and `key` says that
+# there was none. `absent` succeeds when no line has one of the keys. `show` prints the file and then `# fabric-conf:
+# whole`. `drop` removes BACKUP. Each may be run twice; two calls that run at the same time in one folder wait for each
+# other. Whether the last line ends with a line break stays as it was.
 
 LC_ALL=C; export LC_ALL; umask 077; set -f;
 fail() { printf 'fabric-conf: %s\n' "$1" >&2; exit 1; };

@@ -1,11 +1,11 @@
 # The part of a guard's sh text that keeps changes off the interface which carries the session.
 #
-# Compared are the interface of the route to the caller and all that it is stacked on, and the devices of the change: by
-# name, and by slot. A slot is bus and device of a PCI address without the function: the ports of one card share it. A
-# virtual function counts as its physical one too. What cannot be told is forbidden. `FABRIC_SYSFS` is where tests keep
-# a /sys of their own.
+# It compares the devices of the change with the interface of the route to the caller and all interfaces below that: by
+# name, and by slot. A slot is bus and device of a PCI address without the function, which the ports of one card share.
+# A virtual function also counts as its physical one. What cannot be determined is forbidden. Tests set `FABRIC_SYSFS`
+# to use a /sys of their own.
 #
-# Defines `allowed PEER DEVICES`, which answers 77 and ends the call where one of the devices must not be touched.
+# Defines `allowed PEER DEVICES`, which answers 77 and ends the call if one of the devices must not be touched.
 
 sys=${FABRIC_SYSFS:-/sys}
 slot_of() {

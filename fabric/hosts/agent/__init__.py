@@ -1,7 +1,6 @@
-"""
-Hosts reached through an agent each: one stream per host for everything, one thread for all hosts.
+"""AgentExecutor: reaches each host through an agent, with one stream per host and one thread for all hosts.
 
-A host on which no agent can be started is served by plain commands instead: a stream for each, under the sh wrapper.
+A host on which no agent can be started gets plain commands instead: a stream for each, under the sh wrapper.
 """
 
 import random
@@ -22,7 +21,7 @@ from fabric.hosts.wrapped import WrappedCommand, environed, shell_argv
 from fabric.model.command import Command
 from fabric.ports import BATCH_S, Ended, Happening, Lost, Sampled, Source, Ticket
 
-_WORKERS = 96  # at once being connected to; a host that is down takes one for the connect timeout (choice)
+_WORKERS = 96  # most connects at once; a host that is down takes one for the connect timeout (choice)
 _TRIES = 2
 _IDLE_S = 5.0
 _CLOSING = "the testbench is closing"
@@ -31,10 +30,10 @@ _CLOSING = "the testbench is closing"
 @dataclass(slots=True, eq=False)
 class _Host:
     """
-    One host, as the dispatcher's thread sees it.
+    The state of one host; only the dispatcher's thread uses it.
 
-    *waiting* is what will be begun once there is a stream for it, *opening* whether one is being opened, and *plain*
-    the commands that have a stream of their own, or will have it once it is open.
+    *waiting*: orders that begin once there is a stream. *opening*: whether a stream is being opened. *plain*: commands
+    with a stream of their own, an Order until it is open.
     """
 
     name: str
@@ -47,12 +46,14 @@ class _Host:
     no_agent: str = ""  # why no agent can be started there
 
     def conversations(self) -> list[Conversation]:
-        """All that is under way."""
+        """Return all conversations under way."""
         known = [self.agent, *self.plain.values()]
         return [one for one in known if isinstance(one, Conversation)]
 
     def note_plain(self, happening: Ended | Lost) -> None:
-        """A plain command has ended: if the first cannot reach the host either, it was not for want of Python."""
+        """
+        Note the end of a plain command. If the first one cannot reach the host either, Python was not the problem.
+        """
         if not self.plain_works:
             self.plain_works = isinstance(happening, Ended)
             if isinstance(happening, Lost) and isinstance(happening.error, HostUnreachable):
@@ -61,7 +62,7 @@ class _Host:
 
 @dataclass(frozen=True, slots=True)
 class _Opening:
-    """What is to be started on a host, and who converses with it; *order* is the command that it is, if it is one."""
+    """What to start on a host and the conversation to hold with it; *order*: the command, if it is a plain one."""
 
     argv: tuple[str, ...]
     converse: Callable[[HostStream], AgentSession | WrappedCommand]
@@ -73,20 +74,20 @@ class _Opening:
 
 class AgentExecutor(ABC):
     """
-    An Executor over streams; subclasses say how one is opened.
+    An Executor over streams; subclasses implement how one is opened.
 
-    Which hosts have no agent is remembered as soon as plain commands work there; without *agents* none is ever tried.
+    That a host has no agent is remembered once plain commands work there; without *agents* none is ever tried.
     """
 
-    _final: type[HostUnreachable] = HostUnreachable  # after such an error reconnecting is not tried again
-    _plain = True  # whether a command can have a stream of its own, where no agent can be started
+    _final: type[HostUnreachable] = HostUnreachable  # after such an error connecting is not tried again
+    _plain = True  # whether a command may have its own stream where no agent can be started
 
     def __init__(self, *, agents: bool = True) -> None:
         self._agents = agents
         self._mailbox, self._workers = Mailbox(), Workers(_WORKERS)
         self._tickets, self._closed, self._later_s = 0, False, 0.0
         self._closing, self._drained = threading.Event(), threading.Event()
-        # All that follows belongs to the dispatcher's thread.
+        # Only the dispatcher's thread uses what follows.
         self._hosts: dict[str, _Host] = {}
         self._open: dict[Ticket, _Host] = {}
         self._fresh: list[Happening] = []
@@ -97,21 +98,21 @@ class AgentExecutor(ABC):
     @abstractmethod
     def _stream(self, host: str, argv: tuple[str, ...], stdin: bytes, limit_s: float | None) -> HostStream | None:
         """
-        Start *argv* on a host, feed it *stdin*, and return the stream; None while the host takes no more of them.
+        Start *argv* on a host, feed it *stdin*, and return the stream; None while the host takes no more streams.
 
-        May block for *limit_s* in each step, or a time of its own if that is shorter. Raises HostUnreachable.
+        May block for *limit_s* in each step, or for a shorter limit of its own. Raises HostUnreachable.
         """
 
     def _interrupt(self) -> None:
-        """Make every ``_stream`` that blocks fail soon; called by ``close``."""
+        """Make every blocked ``_stream`` fail soon; called by ``close``."""
         return
 
     def now(self) -> float:
-        """Seconds of the machine's monotonic clock, counted from where the run began."""
+        """Return seconds of the machine's monotonic clock, counted from where the run began."""
         return time.monotonic() + self._later_s
 
     def go_on(self, at_s: float) -> None:
-        """The clock reads *at_s* now; agents that wait for orders stay."""
+        """Set the clock to *at_s*; idle agents stay connected."""
         shifted = threading.Event()
         self._dispatcher.post(partial(self._shift, at_s - self.now(), shifted))
         shifted.wait(GRACE_S)
@@ -142,15 +143,15 @@ class AgentExecutor(ABC):
         return self._mailbox.wait(until_s - self._later_s)
 
     def samples(self) -> Sequence[Sampled]:
-        """All rows that have arrived since the last call, oldest first."""
+        """Return all rows that have arrived since the last call, oldest first."""
         return self._mailbox.samples()
 
     def wake(self) -> None:
-        """Let ``wait`` return; a signal handler may ask for it."""
+        """Let ``wait`` return; a signal handler may call this."""
         self._mailbox.wake()
 
     def close(self) -> None:
-        """End every command, wait until the hosts say so or their time is over, then let go of all connections."""
+        """End every command, wait until the hosts confirm it or time is up, then release all connections."""
         if self._closed:
             return
         self._closed = True
@@ -161,7 +162,7 @@ class AgentExecutor(ABC):
         self._dispatcher.post(self._let_go)
         self._workers.join(2 * GRACE_S)
         self._dispatcher.close(GRACE_S)
-        self._workers.join(GRACE_S)  # streams that were opened too late are closed too
+        self._workers.join(GRACE_S)  # close streams that were opened too late
 
     def _order(self, order: Order) -> Ticket:
         if self._closed:
@@ -181,7 +182,7 @@ class AgentExecutor(ABC):
         self._begin(host, order)
 
     def _begin(self, host: _Host, order: Order) -> None:
-        """Have the agent do it, or connect first; without an agent, a command gets a stream of its own."""
+        """Give an order to the agent, or connect first; without an agent a command gets a stream of its own."""
         session = host.agent
         if session is not None and session.hello is not None:
             if session.busy or session.stream.alive():
@@ -200,7 +201,7 @@ class AgentExecutor(ABC):
         self._connect(host)
 
     def _connect(self, host: _Host) -> None:
-        """Open a stream for what waits, one at a time: a dead host is not tried once for each command."""
+        """Open a stream for waiting orders, one at a time: a dead host is not tried once for each command."""
         if host.opening or host.agent is not None or not host.waiting:
             return
         if not host.no_agent:
@@ -213,20 +214,20 @@ class AgentExecutor(ABC):
         self._workers.submit(partial(self._open_stream, host, opening))
 
     def _agent(self, host: _Host) -> _Opening:
-        """A stream to an agent; tried once more if the last one had worked."""
+        """Describe a stream to an agent; it is tried once more if an earlier agent had worked."""
         nonce = secrets.token_hex(16)
         session = partial(AgentSession, host.name, nonce=nonce, tell=self._tell, now=self.now)
         return _Opening(receiving_argv(nonce, SILENCE_S), session, stdin=program(), again=host.connected_before)
 
     def _wrapped(self, order: Order) -> _Opening:
-        """A stream to one command."""
+        """Describe a stream to one plain command."""
         assert order.command is not None
         command, nonce = order.command, f"fabric-{secrets.token_hex(16)}"
         plain = partial(WrappedCommand, order, nonce=nonce, tell=self._tell, now=self.now)
         return _Opening(shell_argv(command, nonce), plain, order=order, limit_s=command.timeout_s + GRACE_S)
 
     def _open_stream(self, host: _Host, opening: _Opening) -> None:
-        """In a worker: whatever comes of it is posted."""
+        """Open a stream, in a worker; post the stream or the failure to the dispatcher."""
         start = partial(self._stream, host.name, opening.argv, opening.stdin, opening.limit_s)
         try:
             try:
@@ -237,7 +238,7 @@ class AgentExecutor(ABC):
                 stream = start()
         except HostUnreachable as exc:
             self._dispatcher.post(partial(self._failed, host, opening.order, exc))
-        except BaseException:  # a defect of ours; it is told, and its traceback goes to threading.excepthook
+        except BaseException:  # a defect of ours: reported as Lost, its traceback goes to threading.excepthook
             defect = HostUnreachable(host.name, "starting a program", "the testbench itself failed")
             self._dispatcher.post(partial(self._failed, host, opening.order, defect))
             raise
@@ -245,7 +246,7 @@ class AgentExecutor(ABC):
             self._dispatcher.post(partial(self._opened, host, opening, stream))
 
     def _failed(self, host: _Host, order: Order | None, error: HostUnreachable) -> None:
-        """No stream could be opened: so much for all that wait for one."""
+        """Lose all orders that waited for a stream which could not be opened."""
         host.opening = False
         orders, host.waiting = [*([order] if order is not None else []), *host.waiting.values()], {}
         for one in orders:
@@ -255,7 +256,7 @@ class AgentExecutor(ABC):
     def _opened(self, host: _Host, opening: _Opening, stream: HostStream | None) -> None:
         host.opening = False
         self._dispatcher.tick_within(TICK_S)
-        if stream is None:  # no room for one more; it is tried again with the next tick
+        if stream is None:  # no room for one more; tried again at the next tick
             if (order := opening.order) is not None:
                 del host.plain[order.ticket]
                 host.waiting = {order.ticket: order, **host.waiting}
@@ -282,7 +283,7 @@ class AgentExecutor(ABC):
             return
         try:
             more = conversation.arrived()
-        except BaseException:  # a defect of ours; the dispatcher tells it
+        except BaseException:  # a defect of ours; the dispatcher reports it
             conversation.abandon("the testbench itself failed")
             self._ended(host, conversation)
             raise
@@ -298,7 +299,7 @@ class AgentExecutor(ABC):
             self._dispatcher.post(partial(self._arrived, host, conversation))
 
     def _watch(self, conversation: Conversation, fds: tuple[int, ...]) -> None:
-        """Have ``_arrived`` called when one of *fds* is readable, and for no others."""
+        """Have ``_arrived`` called when one of *fds* is readable, and for no other descriptor."""
         watched, arrived = self._watched[conversation]
         for fd in set(watched) - set(fds):
             self._dispatcher.unwatch(fd, arrived)
@@ -307,7 +308,7 @@ class AgentExecutor(ABC):
         self._watched[conversation] = fds, arrived
 
     def _ended(self, host: _Host, conversation: Conversation) -> None:
-        """A conversation is over; what an agent was not sent is begun anew, once, or as plain commands."""
+        """Finish a conversation; orders that an agent was not sent begin anew, once, or as plain commands."""
         if conversation not in self._watched:
             return
         self._watch(conversation, ())
@@ -332,7 +333,7 @@ class AgentExecutor(ABC):
                 self._begin(host, order)
 
     def _let_go_of(self, host: _Host, stream: HostStream) -> None:
-        """In a worker."""
+        """Close a stream, in a worker."""
         stream.close()
         self._dispatcher.post(partial(self._connect, host))
 
@@ -344,7 +345,7 @@ class AgentExecutor(ABC):
         if (order := host.waiting.pop(ticket, None)) is not None:
             self._lose(order, HostUnreachable(host.name, f"starting {order.tool}", "cancelled before it began"))
         elif isinstance(plain := host.plain.get(ticket), Order):
-            plain.cancelled = True  # as soon as it has begun
+            plain.cancelled = True  # takes effect as soon as it has begun
         elif plain is not None:
             plain.cancel()
         elif host.agent is not None and host.agent.cancel(ticket):
@@ -364,7 +365,7 @@ class AgentExecutor(ABC):
                 self._ended(host, conversation)
 
     def _tick(self) -> float:
-        """Deadlines and heartbeats of all hosts; returns in how many seconds to look again."""
+        """Check deadlines and heartbeats of all hosts; return in how many seconds to do so again."""
         now_s, pause_s = self.now(), _IDLE_S
         for host in self._hosts.values():
             for conversation in host.conversations():
@@ -377,7 +378,7 @@ class AgentExecutor(ABC):
         return pause_s
 
     def _settle(self) -> None:
-        """At the end of a pass: send what was asked, together; tell what happened, together."""
+        """End a pass: send all new requests together, and report all happenings together."""
         while self._to_flush:
             host, session = self._to_flush.popitem()
             session.flush()

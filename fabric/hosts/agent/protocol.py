@@ -1,7 +1,6 @@
-"""
-The lines that go between us and the agent of a host: what may be said, encoded, decoded, and checked.
+"""The protocol between us and the agent of a host: messages as lines, encoded, decoded and checked.
 
-What a host says is not trusted: every line is bounded, every field has its type, and what does not fit is Garbled.
+A host is not trusted: every line is bounded, every field has a type, and anything that does not fit raises Garbled.
 """
 
 import json
@@ -17,31 +16,31 @@ from fabric.model.command import Command
 from fabric.ports import Source
 
 LINE_BYTES = 8 << 20
-"""No message of an agent is longer; the longest ones carry rows of samples."""
+"""Longest message of an agent; the longest ones carry rows of samples."""
 PREAMBLE_BYTES = 1 << 20
-"""A login shell may print so much before the agent's first word."""
+"""Most bytes that a login shell may print before the agent's first word."""
 _QUOTED_BYTES = 80
 MOST_NAMES = 100_000
 
 
 class Garbled(FabricError):
-    """The other side does not speak the protocol; the message says what came instead."""
+    """The other side does not speak the protocol; the message quotes what came instead."""
 
 
 Data = Annotated[bytes, BeforeValidator(lambda text: text.encode("latin-1") if isinstance(text, str) else text)]
-"""Bytes, each as the character of that number."""
+"""Bytes, each encoded as the character with that number."""
 Value = int | float | None
-"""What was sampled; None could not be read."""
+"""A sampled value; None if it could not be read."""
 
 
 class _Message(BaseModel):
-    """Something that an agent says; ``id`` is the ticket of what it is about."""
+    """A message of an agent; ``id`` is the ticket of the order it is about."""
 
     model_config = ConfigDict(strict=True)
 
 
 class Hello(_Message):
-    """The agent is there. *t* is what its host's monotonic clock reads."""
+    """The agent has started. *t* is the reading of its host's monotonic clock."""
 
     e: Literal["hello"]
     t: FiniteFloat
@@ -78,7 +77,7 @@ class Finished(_Message):
 
 
 class CannotDo(_Message):
-    """The agent cannot do what was asked."""
+    """The agent cannot carry out an order."""
 
     e: Literal["error"]
     id: NonNegativeInt
@@ -86,7 +85,7 @@ class CannotDo(_Message):
 
 
 class Clock(_Message):
-    """What the host's monotonic clock reads."""
+    """A reading of the host's monotonic clock."""
 
     e: Literal["clock"]
     id: NonNegativeInt
@@ -103,7 +102,7 @@ class SampledNames(_Message):
 
 
 class Rows(_Message):
-    """A value for each of the names of its series, at each of these times of the host's clock."""
+    """Rows of samples: one value for each name of its series, with their times by the host's clock."""
 
     e: Literal["rows"]
     id: NonNegativeInt
@@ -127,7 +126,7 @@ class Got(_Message):
 
 
 class Bye(_Message):
-    """The agent ends, and why."""
+    """The agent ends, with the cause."""
 
     e: Literal["bye"]
     cause: str
@@ -138,7 +137,7 @@ _MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discrimina
 
 
 class LineDecoder:
-    """Makes messages of an agent's bytes; what comes before its first word, led by the nonce, is set aside."""
+    """Turns the bytes of an agent into messages; bytes before its first word, which the nonce leads, are set aside."""
 
     def __init__(self, nonce: str) -> None:
         self._lead: bytes | None = f"fabric-agent-{nonce} ".encode("ascii")
@@ -146,11 +145,11 @@ class LineDecoder:
 
     @property
     def preamble(self) -> str:
-        """The beginning of what was said before the agent's first word, empty once that has come."""
+        """The beginning of what was printed before the agent's first word; empty once that has come."""
         return "" if self._lead is None else bytes(self._rest[:2000]).decode("utf-8", "replace")
 
     def feed(self, data: bytes) -> list[Message]:
-        """All messages that are complete now; raises Garbled."""
+        """Return all messages that are complete now; raises Garbled."""
         rest = self._rest
         rest += data
         if self._lead is not None and not self._found(self._lead):
@@ -176,7 +175,7 @@ class LineDecoder:
 
 
 def decoded(line: bytes) -> Message:
-    """One line as a message; raises Garbled."""
+    """Decode one line; raises Garbled."""
     try:
         return _MESSAGE.validate_python(orjson.loads(line))
     except Invalid as exc:
@@ -192,7 +191,7 @@ def _quoted(line: bytes) -> str:
 
 
 def start_request(key: int, command: Command) -> bytes:
-    """Ask for a command; what is usual is left out."""
+    """Encode a request to start a command; fields with their usual value are left out."""
     asked: dict[str, object] = {"v": "start", "id": key, "argv": command.argv, "timeout": command.timeout_s}
     asked["cap"] = command.output_cap_bytes
     if command.env:
@@ -203,7 +202,7 @@ def start_request(key: int, command: Command) -> bytes:
 
 
 def sample_request(key: int, sources: Sequence[Source], period_s: float, report_interval_s: float) -> bytes:
-    """Ask for samples, and for a report of them so often."""
+    """Encode a request for samples every *period_s*, reported every *report_interval_s* (seconds)."""
     tools = [{"argv": source.argv, "form": source.form} for source in sources if source.argv]
     files = [source.path for source in sources if source.path]
     return _line(
@@ -212,12 +211,12 @@ def sample_request(key: int, sources: Sequence[Source], period_s: float, report_
 
 
 def key_request(verb: str, key: int) -> bytes:
-    """Ask for one of: cancel, clock."""
+    """Encode a request that has no fields but an id: cancel or clock."""
     return _line({"v": verb, "id": key})
 
 
 def _line(fields: dict[str, object]) -> bytes:
-    """In ASCII; orjson is the quick way, and takes neither infinite times nor words that are not UTF-8."""
+    """Encode a line in ASCII. orjson is fast, but takes neither infinite times nor words that are not UTF-8."""
     try:
         line = orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:

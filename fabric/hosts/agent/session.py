@@ -1,4 +1,4 @@
-"""The conversation with the agent of one host: commands and samplings under way, deadlines, and how all that ends."""
+"""The conversation with the agent of one host: running commands and samplings, deadlines, and how they end."""
 
 import heapq
 from collections.abc import Callable
@@ -12,16 +12,16 @@ from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Ready, Sampled, Ticket
 
 HELLO_S = 20.0
-"""A host has so long to start Python; choice: many times what a busy file server takes."""
+"""Time for a host to start Python (seconds; choice: many times what a busy file server takes)."""
 BLOCKED_S = 0.05
-"""How soon it is tried again to send what could not be sent."""
+"""How soon to retry sending what could not be sent (seconds)."""
 SILENCE_S = 30.0
-"""An agent that has something to do and hears nothing for so long ends it all."""
-# Longer than TCP's keepalive takes (11 s): a word under way would put off its finding that a host has vanished.
+"""An agent with work that hears nothing for this long ends it all (seconds)."""
+# Longer than TCP's keepalive takes (11 s): data under way would delay its finding that a host has vanished.
 PING_S = 13.0
 _IDLE_PING_S = 75.0
-# So much may be on the way to an agent that has not confirmed it: it fits into the buffers of both kernels, so that
-# writing to a host that has frozen never blocks.
+# Most unconfirmed bytes on the way to an agent: they fit into the buffers of both kernels, so that writing to a frozen
+# host never blocks.
 _WINDOW_BYTES = 32 << 10
 _IDLE_S = 5.0
 _COMPLAINT_BYTES = 2000
@@ -30,30 +30,30 @@ _DRIFT = 1e-4  # quartz clocks differ by less than 100 parts in a million
 
 @dataclass(slots=True)
 class _Running:
-    """An order that was sent: its answer so far, and by when the end is due."""
+    """An order that was sent: its answer so far, and when its end is due."""
 
     order: Order
     sent_s: float
-    begins_at: int  # where its request begins in all that is sent
+    begins_at: int  # offset of its request in all that is sent
     stdout: bytearray = field(default_factory=bytearray)
     stderr: bytearray = field(default_factory=bytearray)
     due_s: float = 0.0
     cancelled: bool = False
-    names: dict[int, tuple[str, ...]] = field(default_factory=dict)  # of each series that is sampled
+    names: dict[int, tuple[str, ...]] = field(default_factory=dict)  # of each sampled series
 
 
 class AgentSession(Conversation):
     """
-    One agent, from its first word to the end of its stream.
+    The conversation with one agent, from its first word to the end of its stream.
 
-    When it is over, commands that had not been sent at all are in ``unsent``; all others have been told Lost.
+    When it is over, commands that were not sent at all are in ``unsent``; all others have been reported Lost.
     """
 
     def __init__(self, host: str, stream: HostStream, nonce: str, *, tell: Tell, now: Callable[[], float]) -> None:
         super().__init__(host, stream, tell=tell, now=now)
         self.hello: agent.Hello | None = None
         self.unsent: list[Order] = []
-        self._ahead_s, self._ahead_since_s = 0.0, -inf  # our clock minus the host's, at most, and when that was seen
+        self._ahead_s, self._ahead_since_s = 0.0, -inf  # our clock minus the host's, at most; and since when
         self.decoder = agent.LineDecoder(nonce)
         self._running: dict[Ticket, _Running] = {}
         self._due: list[tuple[float, Ticket]] = []
@@ -65,23 +65,23 @@ class AgentSession(Conversation):
 
     @property
     def busy(self) -> bool:
-        """True while anything is under way."""
+        """Whether anything is under way."""
         return bool(self._running)
 
     @property
     def blocked(self) -> bool:
-        """True when something waits to be sent."""
+        """Whether something waits to be sent."""
         return bool(self._outgoing)
 
     def shift(self, by_s: float) -> None:
-        """Our clock reads so much more from now on; nothing is under way."""
+        """Move our clock forward by *by_s*; nothing is under way."""
         self._ahead_s += by_s
         self._ahead_since_s += by_s
         self._begun_s += by_s
         self._spoke_s += by_s
 
     def begin(self, order: Order) -> None:
-        """Ask for a command or a sampling; ``flush`` sends it, with all else that was asked meanwhile."""
+        """Queue a command or a sampling; ``flush`` sends it together with everything else queued."""
         running = self._running[order.ticket] = _Running(order, self._now(), self._asked)
         if order.command is None:
             self._ask(agent.sample_request(order.ticket, order.sources, order.period_s, order.report_interval_s))
@@ -90,7 +90,7 @@ class AgentSession(Conversation):
             self._expect(running, running.sent_s + order.command.timeout_s + GRACE_S)
 
     def cancel(self, ticket: Ticket) -> bool:
-        """End a command or a sampling; True for a sampling, of which nothing but rows will be told any more."""
+        """Ask to end a command or sampling. Return True for a sampling, of which nothing but rows will be reported."""
         running = self._running.get(ticket)
         if running is None or running.cancelled:
             return False
@@ -101,7 +101,7 @@ class AgentSession(Conversation):
         return running.order.command is None
 
     def arrived(self) -> bool:
-        """Take in what the host has said."""
+        """Read what the host sent."""
         for _ in range(PIECES):
             if self.failure:
                 break
@@ -139,7 +139,7 @@ class AgentSession(Conversation):
             self._spoke_s = self._now()
 
     def tick(self, now_s: float) -> float:
-        """Keep the deadlines, that of the first word too, and the heartbeat."""
+        """Enforce the deadlines, including that of the first word, and send the heartbeat."""
         if self.hello is None and now_s >= self._begun_s + HELLO_S:
             self.give_up("its python3 said nothing in time")
         while self._due and self._due[0][0] <= now_s and not self.failure:
@@ -173,7 +173,7 @@ class AgentSession(Conversation):
         self._asked += len(request)
 
     def _expect(self, running: _Running, due_s: float) -> None:
-        """An answer is due; an earlier time stays."""
+        """Set when an answer is due; an earlier time stays."""
         if not running.due_s or due_s < running.due_s:
             running.due_s = due_s
             heapq.heappush(self._due, (due_s, running.order.ticket))
@@ -207,13 +207,13 @@ class AgentSession(Conversation):
         self._got = max(self._got, min(count, self._sent))
 
     def _heard(self, host_s: float) -> None:
-        """A reading of the host's clock has come: the quickest on its way says best how far ours is ahead."""
+        """Learn from a reading of the host's clock; the one that travelled fastest tells best how far ours is ahead."""
         now_s = self._now()
         if now_s - host_s < self._ahead_s + _DRIFT * (now_s - self._ahead_since_s):
             self._ahead_s, self._ahead_since_s = now_s - host_s, now_s
 
     def _here_s(self, host_s: float) -> float:
-        """What our clock read when the host's read *host_s*."""
+        """Return what our clock read when the host's read *host_s*."""
         return host_s + self._ahead_s
 
     def _answered(self, running: _Running, message: agent.Message) -> None:
@@ -240,7 +240,7 @@ class AgentSession(Conversation):
         if names is None or len(message.at) != len(message.rows) or not sizes <= {len(names)}:
             raise agent.Garbled("rows of samples that do not fit their names or times")
         if message.at:
-            self._heard(message.at[-1])  # no row is of a time still to come
+            self._heard(message.at[-1])  # no row is from the future
         at_s = tuple(map(self._here_s, message.at))
         self._tell(Sampled(running.order.ticket, names, at_s, tuple(map(tuple, message.rows))))
 
@@ -266,7 +266,7 @@ class AgentSession(Conversation):
         elif end.why == "deadline":
             self._lose(ticket, CommandTimeout(self.host, command.timeout_s, stdout, stderr))
         else:
-            # The host's own times, as far as they can be: it cannot have begun before it was asked, nor end later.
+            # Use the host's own times where possible: it cannot begin before it was asked, nor end later than now.
             ended_s = min(max(self._here_s(end.t1), running.sent_s), now_s)
             started_s = min(max(ended_s - (end.t1 - end.t0), running.sent_s), ended_s)
             self._tell(Ended(ticket, CommandResult(command, end.status, stdout, stderr, started_s, ended_s, end.cut)))

@@ -1,4 +1,4 @@
-"""Hosts reached over SSH: one connection and one channel each, with an agent at its end, or a channel a command."""
+"""Hosts reached over SSH: per host one connection and one channel to an agent, or a channel for each command."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _STATUS_S = 0.2
 
 class SshExecutor(AgentExecutor):
     """
-    Runs commands on hosts by SSH; *addresses* says where each host is, *logins* how each switch is reached.
+    Runs commands on hosts by SSH; *addresses*: where each host is; *logins*: how each switch is reached.
 
-    Host keys are checked, always. Authentication is never retried.
+    Host keys are always checked. Authentication is never retried.
     """
 
     _final = HostRefused
@@ -50,7 +50,7 @@ class SshExecutor(AgentExecutor):
         raise_file_limit()
 
     def close(self) -> None:
-        """End every command, then let go of all connections."""
+        """End every command, then close all connections."""
         super().close()
         for host in self._connections.values():
             host.close()
@@ -68,7 +68,7 @@ class SshExecutor(AgentExecutor):
         return stream
 
     def _session(self, name: str, limit_s: float) -> _SshStream | None:
-        """A channel on which nothing runs so far; None while the host takes no more of them."""
+        """Return a channel on which nothing runs yet; None while the host takes no more channels."""
         host = self._connections.get(name)
         if host is None:
             raise HostUnreachable(name, "connecting", "no address is known for it")
@@ -79,7 +79,7 @@ class SshExecutor(AgentExecutor):
                 host.release(connection)
                 if connection.given_up:
                     raise
-                continue  # it died idle, and nothing was started on it: the next one is a new connection, or an error
+                continue  # it died idle and nothing was started on it: the next one is a new connection, or an error
             if channel is not None:
                 return _SshStream(connection, channel, host.release)
             host.full(connection)
@@ -87,7 +87,7 @@ class SshExecutor(AgentExecutor):
 
 
 class _SshStream(HostStream):
-    """One channel of a connection; what arrives on it is announced by paramiko's thread."""
+    """One channel of a connection; paramiko's thread announces what arrives on it."""
 
     def __init__(
         self, connection: Connection, channel: paramiko.Channel, release: Callable[[Connection], None]
@@ -96,7 +96,7 @@ class _SshStream(HostStream):
         self._closed = False
 
     def begin(self, line: bytes, stdin: bytes, limit_s: float) -> None:
-        """Have the host execute *line*; one that has frozen is given up after *limit_s*. Raises HostUnreachable."""
+        """Have the host execute *line*; a frozen host is given up after *limit_s*. Raises HostUnreachable."""
         silent = f"the host did not execute anything within {limit_s:g} s"
         timer = threading.Timer(limit_s, self._connection.close, (silent,))
         timer.daemon = True
@@ -108,7 +108,7 @@ class _SshStream(HostStream):
             self._channel.sendall(stdin)
         except GONE as exc:
             begun = begun and self._connection.alive
-            if begun:  # it ended before it was sent all: what it said and how it ended is there to be read
+            if begun:  # it ended before it was sent everything: its output and status can still be read
                 return
             cause = self._connection.epitaph() or f"the server refuses to execute ({exc})"
             raise HostUnreachable(self._connection.host, "starting a program", cause) from exc
@@ -118,14 +118,14 @@ class _SshStream(HostStream):
                 self.close()
 
     def announce(self, arrived: Callable[[], None]) -> None:
-        """Have paramiko tell."""
+        """Have paramiko call *arrived*."""
         announcement = _Announcement(arrived)
         self._announcement = announcement
         self._channel.in_buffer.set_event(announcement)
         self._channel.in_stderr_buffer.set_event(announcement)
 
     def write(self, data: bytes) -> int:
-        """Send as much as the channel's window takes, unless keys are being exchanged anew."""
+        """Send as much as the channel's window takes; nothing while keys are being exchanged anew."""
         if self._channel.closed or not self._connection.alive:
             raise EOFError
         if not self._channel.send_ready() or self._connection.rekeying:
@@ -136,7 +136,7 @@ class _SshStream(HostStream):
             raise OSError(str(exc)) from exc
 
     def read(self) -> tuple[bytes, bytes] | None:
-        """Everything that has arrived, up to a megabyte of each."""
+        """Return everything that has arrived, up to a megabyte of each."""
         channel = self._channel
         self._announcement.fresh = False
         over = channel.closed or channel.eof_received or not self._connection.alive
@@ -150,11 +150,11 @@ class _SshStream(HostStream):
             self._channel.shutdown_write()
 
     def alive(self) -> bool:
-        """Also looks at the socket: paramiko's thread may not have had its turn."""
+        """Return whether the channel lives; also asks the socket, since paramiko's thread may not have run yet."""
         return not self._channel.closed and self._connection.alive and not self._connection.hung_up
 
     def epitaph(self, program: str) -> str:
-        """Why the connection was lost, or with what the program ended."""
+        """Return why the connection was lost, or with what status the program ended."""
         lost = self._connection.epitaph()
         if lost:
             return lost
@@ -165,7 +165,7 @@ class _SshStream(HostStream):
         return f"{program} on the host ended with {status}"
 
     def abandon(self, why: str) -> None:
-        """Cut the whole connection: what hangs is the host, or the way to it."""
+        """Cut the whole connection, because the host or the way to it hangs."""
         self._connection.cut(why)
 
     def close(self) -> None:
@@ -180,7 +180,7 @@ class _SshStream(HostStream):
 
 
 class _Announcement(threading.Event):
-    """What paramiko sets when data or the end has arrived; told once until the channel is looked at."""
+    """The event that paramiko sets when data or the end has arrived; calls *arrived* once per look at the channel."""
 
     def __init__(self, arrived: Callable[[], None]) -> None:
         super().__init__()
@@ -188,10 +188,10 @@ class _Announcement(threading.Event):
         self.fresh = False
 
     def set(self) -> None:
-        """Tell whom it concerns."""
+        """Call *arrived*, unless that was done since the last look."""
         if not self.fresh:
             self.fresh = True
             self._arrived()
 
     def clear(self) -> None:
-        """Nothing waits for this event."""
+        """Do nothing: nobody waits for this event."""

@@ -1,4 +1,4 @@
-"""SSH sessions: opened through jump hosts, one at a time, kept for the run, shared by the commands of a host."""
+"""SSH connections: opened through jump hosts, one at a time per host, kept for the run, shared by its commands."""
 
 import contextlib
 import logging
@@ -41,9 +41,9 @@ _WEAK = re.compile(
     r"|ssh-(rsa|dss)(-cert-.+)?",
     re.ASCII,
 )
-"""Ciphers, MACs, key exchanges and host keys that OpenSSH 9's client refuses unless it is told otherwise."""
+"""Ciphers, MACs, key exchanges and host keys that OpenSSH 9's client refuses by default."""
 
-# What goes wrong comes to us as exceptions; without this paramiko also writes tracebacks to stderr.
+# Failures reach us as exceptions; without this paramiko also writes tracebacks to stderr.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 logging.getLogger("paramiko").propagate = False
 logging.getLogger("paramiko").setLevel(logging.WARNING)  # about 36 messages a connection, which nobody reads
@@ -54,7 +54,7 @@ GONE = (paramiko.SSHException, OSError, EOFError)
 
 
 class NoBanner(HostUnreachable):
-    """TCP connected, but the server hung up before it named itself: sshd's MaxStartups; worth another try."""
+    """TCP connected, but the server hung up before its banner: sshd's MaxStartups; worth another try."""
 
 
 class Connection:
@@ -90,10 +90,10 @@ class Connection:
         return bool(poll.poll(0))
 
     def exchange_keys(self, known: Sequence[HostKey], *, timeout_s: float) -> paramiko.PKey:
-        """Negotiate, prefer host keys of a *known* type; returns the key that the server proved to have."""
+        """Negotiate, preferring host keys of a *known* type; return the key that the server proved to have."""
         transport, step = self._transport, "exchanging keys"
         transport.handshake_timeout = transport.auth_timeout = timeout_s
-        # start_client's own limit comes first, and can be told from hanging up.
+        # Longer, so that start_client's limit comes first and can be told from a hang-up.
         transport.banner_timeout = timeout_s + 5
         _tune(transport.get_security_options(), {key.key_type for key in known})
         try:
@@ -132,7 +132,7 @@ class Connection:
         raise HostRefused(self.host, step, f"authentication failed for user {user} with key {names}")
 
     def session(self, *, timeout_s: float) -> paramiko.Channel | None:
-        """A channel, of which only one may be asked for at a time; None when the server refuses another one."""
+        """Open a channel; None when the server refuses another one. Only one may be asked for at a time."""
         try:
             channel = self._transport.open_session(timeout=timeout_s)
         except GONE as exc:
@@ -146,10 +146,10 @@ class Connection:
 
     def forward(self, address: str, port: int, *, timeout_s: float) -> paramiko.Channel:
         """
-        A TCP connection from this host on to another.
+        Open a TCP connection from this host to another.
 
-        Many may be opened at once, or each host that is down would hold up all others for its time-out. paramiko then
-        gives the server's reason to any one of those that fail; it is no more than a word, and the same for most.
+        Many may be opened at once; otherwise each host that is down would hold up all others for its time-out. paramiko
+        may then give the server's reason to another one of the failing calls; the reason is one word, mostly the same.
         """
         try:
             return self._transport.open_channel("direct-tcpip", (address, port), ("127.0.0.1", 0), timeout=timeout_s)
@@ -158,12 +158,12 @@ class Connection:
             raise HostUnreachable(self.host, "connecting", cause) from exc
 
     def epitaph(self) -> str:
-        """Why the session ended, as far as it can be told; empty while it lives."""
+        """Return why the session ended, as far as is known; empty while it lives."""
         if self.given_up:
             return self.given_up
         if self._transport.is_active():
             return ""
-        exc = self._transport.get_exception()  # given out once
+        exc = self._transport.get_exception()  # returned only once
         if exc is not None and self._loss is None:
             self._loss = f"connection lost ({_reason(exc)})"
         return self._loss or "connection lost"
@@ -173,10 +173,10 @@ class Connection:
         if self._transport.is_active():
             self.given_up = self.given_up or why
         with contextlib.suppress(*GONE):
-            self._sock.shutdown(socket.SHUT_RDWR)  # wakes the transport's thread, which else looks up after 2 s
+            self._sock.shutdown(socket.SHUT_RDWR)  # wakes the transport's thread, which otherwise looks up after 2 s
 
     def close(self, why: str = "closed") -> None:
-        """End the session and its thread; *why* is told to all commands on it, unless it had ended by itself."""
+        """End the session and its thread; all commands on it get *why*, unless the session had ended by itself."""
         self.cut(why)
         with contextlib.suppress(*GONE):  # a channel of a jump host may be gone
             self._transport.close()
@@ -186,15 +186,16 @@ class Connection:
 
 
 def strong(names: Iterable[str]) -> tuple[str, ...]:
-    """Those of the algorithms that OpenSSH 9's client would take."""
+    """Return the algorithms that OpenSSH 9's client would take."""
     return tuple(name for name in names if not _WEAK.fullmatch(name))
 
 
 def _tune(options: paramiko.transport.SecurityOptions, known_types: set[str]) -> None:
     """
-    AES-GCM first (cheaper); no DH groups (16-78 ms of Python that stalls all threads); host keys we can check.
+    Restrict and order the algorithms.
 
-    Nothing weak, which paramiko would agree to with a server, or with somebody in between, that has nothing else.
+    AES-GCM first (cheaper); no DH groups (16-78 ms of Python that stalls all threads); host key types on record first.
+    Nothing weak: paramiko would agree to it with a server, or somebody in between, that offers nothing else.
     """
     options.ciphers = tuple(sorted(strong(options.ciphers), key=lambda name: "gcm" not in name))
     options.digests = strong(options.digests)
@@ -207,16 +208,14 @@ def _reason(exc: BaseException) -> str:
     return str(exc).strip().rstrip(".") or type(exc).__name__
 
 
-# At once; 32 was best or equal of 32, 64, 128 on two cores with 512 hosts. More connections than that may be waiting
-# for TCP. sshd's MaxStartups (10:30:100) counts for each server, and none sees two of ours at a time: a host's
-# connections are opened one after the other, and all that goes through a jump host is carried by one connection.
+# Handshakes at once; 32 was best or equal of 32, 64, 128 on two cores with 512 hosts. More connections than that may be
+# waiting for TCP. sshd's MaxStartups (10:30:100) counts for each server, and none sees two of ours at a time: a host's
+# connections are opened one after the other, and one connection carries all that goes through a jump host.
 _HANDSHAKES = 32
 _TRIES = 3
 _UNLIMITED = 1 << 30  # MaxSessions does not count forwarded connections
 CONNECTIONS = 4  # of 8 channels each: a host may need 24 commands at once
-_REFUSALS = (
-    150  # of a channel although none is open, one after another; a server counts what we have closed for a while
-)
+_REFUSALS = 150  # refusals in a row with no channel open; a server still counts closed channels for a while
 _STEP = "opening a session"
 
 
@@ -224,21 +223,21 @@ class HostConnections:
     """
     Hands out room on connections to one host.
 
-    Only one connection is being opened at a time, and who waited for one that failed shares its failure: a dead host
-    is not tried once for each command. A HostRefused is remembered: asking again would get us blocked.
+    Only one connection is opened at a time, and all who wait for it share its failure: a dead host is not tried once
+    for each command. A HostRefused is remembered: asking again would get us blocked.
     """
 
     def __init__(self, host: str, opener: Callable[[], Connection], *, most: int = CONNECTIONS) -> None:
         self._host, self._opener, self._most = host, opener, most
         self._lock = threading.Lock()
         self._connections: list[Connection] = []
-        self._attempt: Future[HostUnreachable | None] | None = None  # to open one more
+        self._attempt: Future[HostUnreachable | None] | None = None  # to open one more connection
         self._refused: HostUnreachable | None = None
         self._refusals = 0
         self._closed = False
 
     def acquire(self) -> Connection | None:
-        """A live connection with room for one more channel, to be released; None while there is none."""
+        """Return a live connection with room for one more channel, to be released; None while there is none."""
         while True:
             with self._lock:
                 self._raise(self._refused)
@@ -264,7 +263,11 @@ class HostConnections:
             connection.used -= 1
 
     def full(self, connection: Connection) -> None:
-        """The server takes no more channels on *connection* than are open; gives back the room of the refused one."""
+        """
+        Lower the limit of *connection* after a refused channel, and give back that channel's room.
+
+        Raises HostUnreachable when the server refuses every command, or has refused too often in a row.
+        """
         with self._lock:
             connection.used -= 1
             connection.limit = max(1, min(connection.limit, connection.used))
@@ -291,14 +294,14 @@ class HostConnections:
             connection.close("the testbench closed the connection")
 
     def _live(self) -> list[Connection]:
-        """Connections that still work; the others are let go of."""
+        """Return the connections that still work; close and forget the others."""
         for connection in [one for one in self._connections if not one.alive]:
             self._connections.remove(connection)
             connection.close("connection lost")
         return self._connections
 
     def _open(self, attempt: Future[HostUnreachable | None]) -> None:
-        """Open one connection, and tell all who wait for it what came of that."""
+        """Open one connection, and report the result to all who wait for it."""
         connection: Connection | None = None
         failure: HostUnreachable | None = HostUnreachable(self._host, "connecting", "the testbench itself failed")
         try:
@@ -312,7 +315,7 @@ class HostConnections:
                 if connection is not None and not closed:
                     self._connections.append(connection)
                 elif self._live():
-                    self._most, failure = len(self._connections), None  # no more of them while some work
+                    self._most, failure = len(self._connections), None  # open no more of them while some work
                 elif isinstance(failure, HostRefused):
                     self._refused = failure
             if connection is not None and closed:
@@ -339,7 +342,7 @@ class SshConnector:
         ]
 
     def connect(self, host: str, address: str, login: Login | None = None) -> Connection:
-        """A connection to an inventory host, or a switch with its own *login*, through all jump hosts."""
+        """Return a connection to an inventory host, or a switch with its own *login*, through all jump hosts."""
         settings = self._settings
         user, port = (login.user, login.port) if login is not None else (None, None)
         target = JumpHost(address=address, user=user or user_name(settings), port=port or settings.port)
@@ -365,7 +368,7 @@ class SshConnector:
         return connection
 
     def _through(self, host: str, target: JumpHost, *, hops: int) -> Connection:
-        """Connect over the first *hops* jump hosts; a server that hangs up before its banner is tried again."""
+        """Connect over the first *hops* jump hosts; retry when a server hangs up before its banner."""
         keys, known = self._secrets(host)
         for tries_left in reversed(range(_TRIES)):
             sock = self._socket(host, target, hops)
@@ -375,7 +378,7 @@ class SshConnector:
                     connection = Connection(host, sock)
                     self._log_in(connection, target, keys, known, via=self._via(hops))
                 return connection
-            except BaseException as exc:  # a session that failed would keep its thread for ever
+            except BaseException as exc:  # a failed session would keep its thread for ever
                 (connection or sock).close()
                 if not isinstance(exc, NoBanner) or not tries_left or self._closing.wait(random.uniform(0.2, 1.0)):
                     raise
@@ -401,7 +404,7 @@ class SshConnector:
             hop.release(bastion)
 
     def _log_in(self, connection: Connection, target: JumpHost, keys: Keys, known: KnownHosts, *, via: str) -> None:
-        """Exchange keys, check the host's, authenticate."""
+        """Exchange keys, check the host's key, authenticate."""
         address, port, timeout_s = target.address, target.port, self._settings.connect_timeout_s
         shown = connection.exchange_keys(known.keys(address, port), timeout_s=timeout_s)
         file = next(iter(self._settings.known_hosts), "~/.ssh/known_hosts")
@@ -410,7 +413,7 @@ class SshConnector:
         connection.authenticate(target.user, keys)
 
     def _secrets(self, host: str) -> tuple[Keys, KnownHosts]:
-        """Keys and known_hosts; a failure to read them is remembered as well."""
+        """Return keys and known_hosts; a failure to read them is remembered as well."""
         with self._lock:
             if self._loaded is None:
                 try:
@@ -443,7 +446,7 @@ def connected(
     host: str, address: str, *, port: int, timeout_s: float, opened: Callable[[socket.socket], None]
 ) -> socket.socket:
     """
-    A connected socket; *opened* sees each socket before it connects, so that others can shut it down.
+    Return a connected socket; *opened* gets each socket before it connects, so that others can shut it down.
 
     Raises HostUnreachable in words that a person understands.
     """

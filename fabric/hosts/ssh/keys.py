@@ -1,7 +1,6 @@
-"""
-Keys: those that the user offers for authentication, and those that hosts show, looked up in known_hosts files.
+"""SSH keys: the user's keys for authentication, and the host keys on record in known_hosts files.
 
-Both are read once for the run. Of known_hosts plain names, hashed ones, wildcards and @revoked are understood.
+Both are read once per run. Of known_hosts, plain names, hashed names, wildcards and @revoked are understood.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class HostRefused(HostUnreachable):
-    """The host answered, and asking again will not change it: host key or authentication; never retried."""
+    """The host answered, but refused for good (host key or authentication); never retried."""
 
 
 KeyStanding = Literal["known", "unknown", "changed", "revoked"]
@@ -42,7 +41,7 @@ class HostKey:
 
 
 _Line = tuple[Callable[[str], bool], HostKey]
-"""Whether a line is about a name, and its key."""
+"""A predicate that tells whether a line is about a name, and the line's key."""
 
 
 class KnownHosts:
@@ -56,9 +55,9 @@ class KnownHosts:
     @classmethod
     def load(cls, files: Iterable[str]) -> KnownHosts:
         """
-        Index all *files*; one that does not exist holds nothing, as with OpenSSH.
+        Index all *files*; a missing file holds nothing, as with OpenSSH.
 
-        Raises HostUnreachable (for no host in particular) when one exists and cannot be read.
+        Raises HostUnreachable (for no host in particular) when a file exists and cannot be read.
         """
         known = cls(())
         for name in files:
@@ -71,13 +70,13 @@ class KnownHosts:
         return known
 
     def keys(self, address: str, port: int) -> tuple[HostKey, ...]:
-        """The keys on record for an address and port, revoked ones not counted."""
+        """Return the keys on record for an address and port, without revoked ones."""
         name = _name(address, port)
         found = [key for covers, key in self._marked[""] if covers(name)]
         return tuple(dict.fromkeys([*self._plain.get(name, ()), *found]))
 
     def standing(self, address: str, port: int, key: HostKey) -> KeyStanding:
-        """What is to be thought of *key*, shown by the server at *address* and *port*."""
+        """Return how *key*, shown by the server at *address* and *port*, compares with the files."""
         name = _name(address, port)
         if any(one.blob == key.blob and covers(name) for covers, one in self._marked["@revoked"]):
             return "revoked"
@@ -89,7 +88,7 @@ class KnownHosts:
         return "unknown"
 
     def _add(self, lines: Iterable[str]) -> None:
-        """Index lines; what cannot be read is passed over, and so vouches for nobody."""
+        """Index lines; unreadable ones are skipped, and so vouch for nobody."""
         for line in lines:
             words = line.split()
             marker = words.pop(0) if words and words[0].startswith("@") else ""
@@ -112,7 +111,7 @@ def _name(address: str, port: int) -> str:
 
 
 def _covering(names: str) -> Callable[[str], bool]:
-    """Whether a name is meant by the hashed one, or by patterns of which none that is negated may match."""
+    """Return a predicate that matches a name against the hashed one, or against patterns (``!`` excludes)."""
     if names.startswith("|1|"):
         salt, digest = map(base64.b64decode, names[3:].split("|"))
         return lambda name: hmac.compare_digest(hmac.digest(salt, name.encode("utf-8"), "sha1"), digest)
@@ -123,7 +122,7 @@ def _covering(names: str) -> Callable[[str], bool]:
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    """``*`` and ``?`` are wildcards, nothing else is; brackets stand for themselves, as in ``[host]:port``."""
+    """Compile a pattern in which only ``*`` and ``?`` are special; brackets are literal, as in ``[host]:port``."""
     return re.compile("".join({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in text))
 
 
@@ -133,7 +132,7 @@ def check_host_key(
     """
     Raise HostRefused unless the files vouch for the key that *host* has shown at *target*.
 
-    The cause says what is wrong, and what the operator can do: ssh-keyscan, *via* a jump host if that is not empty, for
+    The cause says what is wrong and what the operator can do: ssh-keyscan, *via* a jump host if that is not empty, for
     *file*.
     """
     address, port, key = target.address, target.port, HostKey(shown.get_name(), shown.asbytes())
@@ -163,12 +162,12 @@ Keys = tuple[tuple[str, paramiko.PKey], ...]
 
 
 def user_name(settings: SshSettings) -> str:
-    """Whom to log in as."""
+    """Return the user to log in as."""
     return settings.user or getpass.getuser()
 
 
 def user_keys(settings: SshSettings) -> Keys:
-    """Raises HostUnreachable (for no host in particular) when there is none, or the one asked for is of no use."""
+    """Return the keys to offer; raises HostUnreachable (for no host in particular) when there is no usable key."""
     if settings.key_file is not None:
         return ((settings.key_file, _loaded(settings.key_file)),)
     found: list[tuple[str, paramiko.PKey]] = []
@@ -184,7 +183,9 @@ def user_keys(settings: SshSettings) -> Keys:
 
 
 def key_problem(settings: SshSettings) -> str | None:
-    """Why nobody could log in with these settings, before any host is asked; None when there is a key to offer."""
+    """
+    Return why nobody could log in with these settings, without asking any host; None when there is a key to offer.
+    """
     try:
         close_agent(user_keys(settings))
     except HostUnreachable as exc:
@@ -193,14 +194,14 @@ def key_problem(settings: SshSettings) -> str | None:
 
 
 def close_agent(keys: Keys) -> None:
-    """Let go of the agent's socket."""
+    """Close the agent's socket."""
     for _, key in keys:
         if isinstance(key, _AgentKey) and isinstance(key.agent, paramiko.Agent):
             key.agent.close()
 
 
 class _AgentKey(paramiko.AgentKey):
-    """A key in the agent; one signature at a time, because paramiko shares one unlocked socket among all threads."""
+    """A key in the agent; signs one at a time, because paramiko shares one unlocked socket among all threads."""
 
     lock = threading.Lock()
 
