@@ -26,16 +26,16 @@ import errno
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_LAST_WORDS = 200  # characters of what a command said last; a choice
+_LAST_WORDS = 200  # characters of a command's last output in a message; a choice
 
 
 class FabricError(Exception):
-    """The root: anything we raise on purpose."""
+    """The root of every error that we raise on purpose."""
 
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One thing wrong with a file: where, and what was expected instead."""
+    """One thing wrong with a file: where it is, and what was expected instead."""
 
     file: str
     line: int  # 1-based; 0 when the whole file (or the command line) is meant
@@ -54,7 +54,7 @@ class ConfigError(FabricError):
 
     @classmethod
     def at(cls, where: object, text: str, *, line: int = 0) -> ConfigError:
-        """The one problem of a file or an option."""
+        """Return the error for the one problem of a file or an option."""
         return cls([Problem(str(where), line, text)])
 
 
@@ -63,7 +63,7 @@ class ExecutorError(FabricError):
 
 
 class HostUnreachable(ExecutorError):
-    """No session with the host, or the session was lost; *step* says doing what."""
+    """No session with the host, or the session was lost; *step* says during what."""
 
     def __init__(self, host: str, step: str, cause: str) -> None:
         self.host, self.step, self.cause = host, step, cause
@@ -71,11 +71,11 @@ class HostUnreachable(ExecutorError):
 
 
 class SessionLost(HostUnreachable):
-    """The session was lost while a command ran in it; another may be had, so this one time proves little."""
+    """The session was lost while a command ran in it; a new one may work, so one such loss proves little."""
 
 
 class CommandTimeout(ExecutorError):
-    """The deadline passed; the command and all it started were ended. What it said last on stderr often tells why."""
+    """The deadline passed; the command and all it started were ended. Its last line on stderr often tells why."""
 
     def __init__(self, host: str, timeout_s: float, stdout: str = "", stderr: str = "") -> None:
         self.host, self.timeout_s, self.stdout, self.stderr = host, timeout_s, stdout, stderr
@@ -85,7 +85,7 @@ class CommandTimeout(ExecutorError):
 
 
 class ToolError(FabricError):
-    """The tool ran and we cannot use what it said."""
+    """The tool ran, but we cannot use its output."""
 
 
 class UnreadableOutput(ToolError):
@@ -97,7 +97,9 @@ class ChangeError(FabricError):
 
 
 class Refused(ChangeError):
-    """A guard rail says no, before anything is altered; *allow* is the word that would allow it, None: nothing does."""
+    """
+    A guard rail refused, before anything was altered; *allow* is the word that would allow it, None if nothing does.
+    """
 
     def __init__(self, reason: str, *, allow: str | None = None) -> None:
         self.reason, self.allow = reason, allow
@@ -105,7 +107,7 @@ class Refused(ChangeError):
 
 
 class NotInForce(ChangeError):
-    """A change was applied and cannot be seen in force; the message says what was seen instead."""
+    """A change was applied but cannot be seen in force; the message says what was seen instead."""
 
 
 class MayBeLive(ChangeError):
@@ -117,7 +119,7 @@ class StoreError(FabricError):
 
 
 class Interrupted(FabricError):
-    """Somebody stopped the run; the message says where what was measured until then is kept."""
+    """Somebody stopped the run; the message says where the measurements until then are."""
 
 
 class OutOfMemory(FabricError):
@@ -125,11 +127,11 @@ class OutOfMemory(FabricError):
 
 
 _NO_SEGMENT = ("failed to map segment", "cannot allocate memory")
-"""As the dynamic linker says that a library does not fit any more."""
+"""Messages of the dynamic linker when a library no longer fits into memory."""
 
 
 def out_of_memory(exc: BaseException) -> str:
-    """What to say of an error that comes of having no memory left, whoever raised it; empty for every other one."""
+    """Return a message if an error comes from a lack of memory, whoever raised it; empty for every other error."""
     seen: list[BaseException] = []
     one: BaseException | None = exc
     while one is not None and one not in seen:

@@ -1,4 +1,4 @@
-"""What the engine needs from the outside world, as protocols; the adapters are in hosts/ and runs/."""
+"""Protocols of the outside world that the engine needs; the adapters are in hosts/ and runs/."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from fabric.model.inventory import Inventory
 
 BATCH_S = 0.5
-"""Rows of samples that were read in so many seconds arrive together, unless something else is asked for."""
+"""Default of *batch_s*: rows of samples that were read within so many seconds arrive together."""
 
 Ticket = int
-"""Stands for one started command until it ends."""
+"""Identifies one started command until it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Sampled:
     """
     Some rows of samples: at each of *at_s* (seconds of the executor's clock) the value of each of *names*.
 
-    A value that could not be read is None; rows are missing where too many waited to be told.
+    A value that could not be read is None; rows are missing if too many were waiting to be sent.
     """
 
     ticket: Ticket
@@ -86,55 +86,55 @@ class Executor(Protocol):
     """
 
     def now(self) -> float:
-        """Seconds of this executor's clock, real or simulated; never goes back."""
+        """Return this executor's clock in seconds, real or simulated; it never goes back."""
 
     def go_on(self, at_s: float) -> None:
         """
-        The clock reads *at_s* now, where an interrupted run stopped; to be called while nothing is under way.
+        Set the clock to *at_s*, where an interrupted run stopped; call it only while no command is running.
 
-        A simulated rack lives on until then; it takes no time.
+        A simulated rack lives on until then; the call itself takes no time.
         """
 
     def start(self, command: Command) -> Ticket:
-        """Begin a command; what becomes of it arrives through ``wait``."""
+        """Start a command; ``wait`` returns what becomes of it."""
 
     def cancel(self, ticket: Ticket) -> None:
         """
         End a command and everything it started; its Ended or Lost still arrives. Unknown tickets are ignored.
 
-        Of a sampling what was read before still arrives, then nothing more.
+        For a sampling, rows that were read before still arrive, then nothing more.
         """
 
     def wait(self, until_s: float) -> Sequence[Happening]:
-        """Block until something happened or the clock reads *until_s*; return all that happened, oldest first."""
+        """Block until something happens or the clock reads *until_s*; return all that happened, oldest first."""
 
     def start_sampling(self, host: str, sources: Sequence[Source], period_s: float, batch_s: float = BATCH_S) -> Ticket:
         """
-        Begin to sample, not oftener than every 0.01 s; rows arrive those of *batch_s* at once.
+        Start to sample, at most once per 0.01 s; the rows of *batch_s* seconds arrive together.
 
-        Never blocks and never raises for a host; sampling that cannot go on is Lost, which ``wait`` tells.
+        Never blocks and never raises for a host; a sampling that cannot go on is Lost, which ``wait`` returns.
         """
 
     def samples(self) -> Sequence[Sampled]:
-        """All rows that have arrived since the last call, oldest first; ``wait`` returns when some have."""
+        """Return all rows that have arrived since the last call, oldest first; ``wait`` returns when there are some."""
 
     def wake(self) -> None:
-        """Make a ``wait`` that blocks return, now or when it is next called; may be called by a signal handler."""
+        """Make a ``wait`` that blocks return, now or when it is next called; a signal handler may call this."""
 
     def close(self) -> None:
-        """End everything that was started and let go of every connection; safe to call twice."""
+        """End everything that was started and close every connection; safe to call twice."""
 
 
 class MakeExecutor(Protocol):
-    """Builds executors (``wiring.make_executor``)."""
+    """A function that builds executors (``wiring.make_executor``)."""
 
     def __call__(self, backend: str, inventory: Inventory, seed: int = 0) -> Executor:
-        """The executor of a backend, by its name; raises ConfigError for one that is none."""
+        """Return the executor of a backend, by name; raise ConfigError for an unknown name."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerNode:
-    """How a node of a scheduler stands: no job begins on a drained one; its *reason*, and *by* whom."""
+    """The state of a scheduler's node: no job begins on a drained one; *reason* and *by* say why and who."""
 
     is_drained: bool
     reason: str = ""
@@ -143,31 +143,32 @@ class SchedulerNode:
 
 class Nodes(Protocol):
     """
-    The nodes of a scheduler, called *name*; the ledger has them with *lead* before their names.
+    The nodes of a scheduler called *name*; the ledger writes *lead* before the names of its nodes.
 
-    Each may raise ToolError, and ValueError for a word that cannot be said to it: then nothing was.
+    Each method may raise ToolError, and ValueError for a word that cannot be sent to the scheduler; then nothing was
+    sent.
     """
 
     name: str
     lead: str
 
     def node(self, host: str) -> SchedulerNode | None:
-        """How it stands; None where there is no such node."""
+        """Return the state of a host's node; None if there is no such node."""
 
     def drain(self, host: str, reason: str) -> str:
-        """No further job begins there; what was complained of, empty where nothing was."""
+        """Let no further job begin there; return the scheduler's complaint, empty if there was none."""
 
     def undrain(self, host: str) -> str:
-        """The end of that, and of nothing else."""
+        """End the drain, and nothing else; return the scheduler's complaint."""
 
 
-# Every executor answers by the deadline plus connecting (15 s by default, per hop) and its grace; this is beyond all.
+# An executor answers by the deadline plus connecting (15 s by default, per hop) and its grace; this is longer than all.
 _PATIENCE_S = 300.0
 
 
 def run_once(executor: Executor, command: Command) -> CommandResult:
     """
-    Start *command*, wait for its answer and return it; raises the ExecutorError it was lost with.
+    Start *command*, wait for its answer and return it; raise the ExecutorError it was lost with.
 
     Happenings of other commands are dropped: the executor must have none running.
     """

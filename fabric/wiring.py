@@ -1,4 +1,4 @@
-"""The only place that names concrete classes: backend name to executor, imported when it is asked for."""
+"""Map backend names to executors: the only place that names the concrete classes, each imported only when needed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _process(inventory: Inventory, _seed: int) -> Executor:
 
 
 def _slurm(inventory: Inventory, _seed: int) -> Executor:
-    """The hosts of the job that this runs in, or that ``SLURM_JOB_ID`` names."""
+    """Reach the hosts of the job that this runs in, or that ``SLURM_JOB_ID`` names."""
     import os
 
     from fabric.errors import ConfigError
@@ -68,7 +68,7 @@ BACKENDS: Mapping[str, Callable[[Inventory, int], Executor]] = {
 
 
 def make_executor(backend: str, inventory: Inventory, seed: int = 0) -> Executor:
-    """The executor of a backend, by its name; ConfigError for one that there is not."""
+    """Return the executor of a backend, by name; raise ConfigError for an unknown name."""
     from fabric.errors import ConfigError
 
     if backend not in BACKENDS:

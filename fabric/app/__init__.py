@@ -1,1 +1,1 @@
-"""What a person can ask for, one file a question; the command line only parses, calls and prints."""
+"""The questions that a person can ask, one file each; the command line only parses, calls and prints."""

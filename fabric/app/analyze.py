@@ -1,7 +1,8 @@
 """
-Judges a run from what is written down, and makes what is derived from that: verdict.json, tables, reports.
+Judge a run from its run directory, and write what is derived from it: verdict.json, tables, reports.
 
-report.html, junit.xml, metrics.prom, summary.md and tickets/ are made again and sent on from run directories alone.
+report.html, junit.xml, metrics.prom, summary.md and tickets/ need nothing but the run directory: they can be made again
+at any time.
 """
 
 from __future__ import annotations
@@ -51,7 +52,11 @@ if TYPE_CHECKING:
 
 
 def report_makers() -> Mapping[str, Callable[[ShownRun], str]]:
-    """File name and what makes it, from the run alone; the libraries that these take are imported only now."""
+    """
+    Return for each report its file name and the function that makes it from a run.
+
+    Their libraries are imported only now.
+    """
     from fabric.report.exports import junit_xml, metrics_text
     from fabric.report.page import page
     from fabric.report.verdict_text import summary
@@ -60,7 +65,7 @@ def report_makers() -> Mapping[str, Callable[[ShownRun], str]]:
 
 
 def _write_reports(run: ShownRun, directory: Path) -> None:
-    """All of them, each whole or not at all; raises OSError when the disk says no."""
+    """Write every report, each whole or not at all; raise OSError when the disk refuses."""
     for name, make in report_makers().items():
         with _reporting_defects(name, but=OSError):
             write_durably(directory / name, make(run).encode())
@@ -68,7 +73,7 @@ def _write_reports(run: ShownRun, directory: Path) -> None:
 
 
 def write_tickets(run: ShownRun, directory: Path) -> None:
-    """A ticket for each suspect; those of an older verdict go. Raises OSError when the disk says no."""
+    """Write a ticket for each suspect and remove tickets of an older verdict; raise OSError when the disk refuses."""
     from fabric.report.verdict_text import tickets
 
     found: Mapping[str, str] = {}
@@ -86,7 +91,11 @@ def write_tickets(run: ShownRun, directory: Path) -> None:
 
 @contextmanager
 def _reporting_defects(what: str, *, but: type[Exception] | tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """Say a defect on standard error, and go on without *what* is derived: a picture must not cost a verdict."""
+    """
+    Warn of an exception on standard error and go on without *what*: a picture must not cost a verdict.
+
+    Exceptions of the types in *but* are raised.
+    """
     try:
         yield
     except but:
@@ -99,9 +108,9 @@ def analyze(path: Path, *, baseline_path: Path | None = None, rewrite: bool = Fa
     """
     Judge a run again from its directory alone, with today's code and, if given, another baseline.
 
-    With *rewrite* what is derived is made again; without, only where there is no verdict.json, or one older than what
-    was measured, or no decision of a post-repair validation. While somebody is at work on the run that would be out of
-    date with its next probe, and nothing is written.
+    With *rewrite* all derived files are made again. Without it, only if verdict.json is missing or older than what was
+    measured, or if the decision of a post-repair validation is missing. While the run is still going on, nothing is
+    written then: the next probe would make it out of date.
     """
     run = reopened(path, baseline_path=baseline_path)
     if rewrite:
@@ -113,15 +122,15 @@ def analyze(path: Path, *, baseline_path: Path | None = None, rewrite: bool = Fa
 
 
 def _is_kept(run: ShownRun) -> bool:
-    """Whether what a verdict is read from is there, and speaks of all that was measured."""
+    """Return whether the stored verdict (and decision, where one is due) exists and covers all that was measured."""
     path = run.past.path
     return is_judged(path) and (because_of(run.past.scenario) is None or decision_in(path) is not None)
 
 
 def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
-    """A run read back from its directory alone and judged again; writes nothing."""
+    """Read a run back from its directory alone and judge it again; write nothing."""
     path = path.parent / path.readlink() if path.is_symlink() else path
-    at_work, read_bytes = running(path) is not None, history_bytes(path)  # before it is read: it may grow meanwhile
+    at_work, read_bytes = running(path) is not None, history_bytes(path)  # read first: the history may grow meanwhile
     past = to_judge(path, baseline_path)
     again = "" if baseline_path is None else f"fabric analyze {path} --baseline {baseline_path}"
     verdict, complete = concluded(past), past.ended
@@ -133,7 +142,7 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
 
 
 def to_judge(path: Path, baseline_path: Path | None = None) -> PastRun:
-    """A run read back, with another baseline where one is given, without the rounds that nobody asked for any more."""
+    """Read a run back, with another baseline if one is given, and drop rounds that were planned but never asked for."""
     past = read_past_run(path)
     if baseline_path is not None:
         other = load_baseline(baseline_path)
@@ -153,9 +162,10 @@ def shown_run(
     parts: Sequence[Path] = (),
 ) -> ShownRun:
     """
-    A run with its verdict, as every report shows it; *read_bytes* of its history were read, all when not said.
+    Return a run with its verdict, as every report shows it.
 
-    *parts*: the directories that it was read from, where they are several.
+    *read_bytes*: how much of its history was read; None: all of it. *parts*: the directories that it was read from, if
+    there are several.
     """
     path, document, first = past.path, past.document, past.history.first
     baselines = {id(one): one for one in past.baselines.values()}.values()
@@ -179,7 +189,7 @@ def shown_run(
 
 
 def seen_of(past: PastRun) -> SeenCounters:
-    """What was read of ports and cables beside the probes of a run."""
+    """Return the counters of ports and cables that were sampled beside the probes of a run."""
     scenario = past.scenario
     return SeenCounters(
         read_samples(past.path, wanted_for(scenario.judge.growth)),
@@ -191,7 +201,7 @@ def seen_of(past: PastRun) -> SeenCounters:
 
 
 def concluded(past: PastRun, seen: SeenCounters | None = None) -> Verdict:
-    """Judge what was measured and *seen*, and what was altered meanwhile as the run's history tells it."""
+    """Judge what was measured and *seen*, with the changes that were in force by the run's history."""
     scenario, topology, probes = past.scenario, past.inventory.topology, past.probes
     by_id = read_elsewhere(probes, past.results)
     return conclude(
@@ -208,7 +218,7 @@ def concluded(past: PastRun, seen: SeenCounters | None = None) -> Verdict:
 
 
 def decided(run: ShownRun) -> Acceptance | None:
-    """The decision of a post-repair validation; None for any other run."""
+    """Return the decision of a post-repair validation; None for any other run."""
     scenario, verdict = run.judged.scenario, run.judged.verdict
     because = because_of(scenario)
     if because is None:
@@ -236,7 +246,7 @@ def decided(run: ShownRun) -> Acceptance | None:
 
 
 def write_derived(run: ShownRun, *, reports: bool) -> None:
-    """Write everything that can be deleted and made again; raises StoreError when the disk says no."""
+    """Write everything that can be deleted and made again; raise StoreError when the disk refuses."""
     path = run.past.path
     with storing(path):
         with _reporting_defects("tables", but=(OSError, MemoryError, StoreError)):
@@ -249,7 +259,7 @@ def write_derived(run: ShownRun, *, reports: bool) -> None:
 
 
 def write_decision(run: ShownRun, path: Path) -> None:
-    """The decision of a post-repair validation, into its acceptance.json; raises OSError when the disk says no."""
+    """Write the decision of a post-repair validation to acceptance.json; raise OSError when the disk refuses."""
     decision = decided(run)
     if decision is not None:
         text = orjson.dumps(acceptance_document(decision), option=orjson.OPT_INDENT_2)
@@ -257,7 +267,7 @@ def write_decision(run: ShownRun, path: Path) -> None:
 
 
 def make_reports(run: ShownRun) -> Path:
-    """Make every report of a run again; the path of report.html. Raises StoreError when it cannot be written."""
+    """Make every report of a run again and return the path of report.html; raise StoreError if it cannot be written."""
     directory = run.past.path
     with storing(directory):
         if running(directory) is None:
@@ -268,9 +278,10 @@ def make_reports(run: ShownRun) -> Path:
 
 def draw_figures(run: ShownRun, folder: Path) -> list[Path]:
     """
-    Every figure of a run as PNG and SVG; raises StoreError when the folder cannot be written.
+    Write every figure of a run as PNG and SVG, and return the files.
 
-    ConfigError for one within the run's own where they would be no derived files: a certificate would miss them.
+    Raises StoreError when the folder cannot be written, and ConfigError for a folder within the run's own other than
+    its figures/: files there are not known as derived, so a certificate would miss them.
     """
     from fabric.report import figures
     from fabric.report.page import pictures
@@ -285,7 +296,9 @@ def draw_figures(run: ShownRun, folder: Path) -> list[Path]:
 
 
 def raw_output(path: Path, probe_id: str) -> str:
-    """What the commands of one probe printed; raises ConfigError naming the nearest probe that there is."""
+    """
+    Return what the commands of one probe printed; raise ConfigError with the nearest known probe if there is nothing.
+    """
     text = raw_entries(path, probe_id)
     if not text:
         known = history_of(read_events(path / EVENTS, "finished")).results
@@ -294,7 +307,11 @@ def raw_output(path: Path, probe_id: str) -> str:
 
 
 def frames_of(run: ShownRun) -> Run:
-    """The frames of a judged run as it was judged; its files are read where they are of this very verdict."""
+    """
+    Return the frames of a judged run.
+
+    Its table files are read if they belong to this very verdict, otherwise made anew.
+    """
     path = run.past.path
     with suppress(OSError):
         if read_plain(path / VERDICT, MOST_VERDICT_BYTES) == verdict_bytes(run.judged) and have_tables(path):
@@ -304,7 +321,7 @@ def frames_of(run: ShownRun) -> Run:
 
 
 def whole_table(name: str, groups: Iterable[pa.Table]) -> pa.Table:
-    """All groups of rows of a table as one."""
+    """Concatenate all groups of rows of a table."""
     import pyarrow as pa
 
     return pa.concat_tables([schema_of(name).empty_table(), *groups]).unify_dictionaries()
@@ -312,10 +329,11 @@ def whole_table(name: str, groups: Iterable[pa.Table]) -> pa.Table:
 
 def load(run_directory: Path | str) -> Run:
     """
-    The run in a directory, or the newest of a scenario's folder.
+    Return the run in a directory, or the newest run in a scenario's folder.
 
-    Raises ConfigError where there is none, StoreError for a history that is not as it was written. What goes on is read
-    as far as it came. Tables that another version wrote, or nobody, are made again, and kept where that may be written.
+    Raises ConfigError where there is none, StoreError for a history that is not as it was written. A run that still
+    goes on is read as far as it has come. Tables that are missing, or that another version wrote, are made again, and
+    stored if the directory can be written.
     """
     path = run_path(Path(run_directory))
     read_run(path)
@@ -323,7 +341,9 @@ def load(run_directory: Path | str) -> Run:
 
 
 def made_again(path: Path) -> dict[str, pa.Table]:
-    """The tables of a run from its history, judged with today's code; kept where that may be written."""
+    """
+    Make the tables of a run from its history, judged with today's code; store them if the directory can be written.
+    """
     found = {name: whole_table(name, groups) for name, groups in tables_of(reopened(path)).items()}
     if is_judged(path):
         with suppress(StoreError), storing(path):  # an archive may be read-only

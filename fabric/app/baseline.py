@@ -23,7 +23,7 @@ from fabric.runs.plain_file import storing, write_durably
 from fabric.runs.run_document import PastRun, read_past_run
 
 CANDIDATE = ".candidate.yaml"
-"""How the name of a candidate file ends."""
+"""The ending of a candidate file's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ def record_runs(paths: Sequence[Path], *, name: str | None, out: Path | None) ->
     """
     Make a candidate file from runs that passed.
 
-    *name* picks one hardware class of several, or renames the only one. ConfigError with everything that speaks
-    against it: a run that did not PASS, was interrupted or had changes in force; two classes in one key.
+    *name* picks one hardware class of several, or renames the only one. Raises ConfigError with everything that forbids
+    it: a run that did not PASS, was interrupted or had changes in force; two classes in one key.
     """
     runs = [read_past_run(path) for path in paths]
     problems = [problem for run in runs for problem in _unfit(run)]
@@ -89,7 +89,7 @@ def _candidate(name: str, backend: str, samples: dict[Key, list[RecordedNumber]]
 
 
 def _unfit(run: PastRun) -> Iterator[Problem]:
-    """Why a run is no example of what is normal."""
+    """Yield the reasons why a run is no example of what is normal."""
     if not run.ended:
         yield Problem(str(run.path), 0, "was interrupted: what it did not reach is not known")
         return
@@ -120,7 +120,7 @@ def _samples(run: PastRun, wanted: str) -> Iterator[tuple[Key, RecordedNumber]]:
 
 
 def _parts(probe: Probe, topology: Topology) -> tuple[str, ...]:
-    """What of its host a sample went through, as far as it tells one class from another."""
+    """Return the RNICs, endpoint and platform that a sample went through: what tells two hardware classes apart."""
     named = [str(probe.params[end]) for end in ("rnic", "peer_rnic", "endpoint") if end in probe.params]
     platform = topology.hosts[probe.hosts[0]].platform.name
     return (*named, platform)
@@ -128,11 +128,11 @@ def _parts(probe: Probe, topology: Topology) -> tuple[str, ...]:
 
 def load_acceptance(path: Path, *, baselines: Path, lower: bool, simulated: bool) -> BaselineUpdate:
     """
-    What accepting a candidate would write; nothing is written yet.
+    Return what accepting a candidate would write; write nothing yet.
 
-    Keys of the candidate replace those of the file, other keys stay. ConfigError: the candidate is no candidate, there
-    is no such baseline, a median would sink by more than what matters (*lower* allows it: a baseline that follows a
-    fabric down hides its decay), simulated numbers (*simulated* allows them).
+    Keys of the candidate replace those of the file, other keys stay. Raises ConfigError if the candidate is not a
+    candidate, if there is no such baseline, if a median would sink by more than what matters (*lower* allows it: a
+    baseline that follows a fabric down hides its decay), or for simulated numbers (*simulated* allows them).
     """
     candidate = load_candidate(path)
     file = baselines / f"{candidate.name}.yaml"
@@ -156,11 +156,11 @@ def load_acceptance(path: Path, *, baselines: Path, lower: bool, simulated: bool
 
 
 def accept(acceptance: BaselineUpdate) -> None:
-    """Write it; the new file is read as a baseline, with the same limits, before it takes the place of the old one."""
+    """Write the new baseline file, after reading it as a baseline and checking that its limits are unchanged."""
     file = acceptance.file
     before = load_baseline(file)
     with storing(file), TemporaryDirectory(prefix=f".{file.stem}.", dir=file.parent) as folder:
-        trial = Path(folder) / file.name  # a baseline is called as its file
+        trial = Path(folder) / file.name  # a baseline has the name of its file
         trial.write_text(acceptance.text, encoding="utf-8")
         after = load_baseline(trial)
     if after.limits != before.limits:
@@ -170,7 +170,9 @@ def accept(acceptance: BaselineUpdate) -> None:
 
 
 def named_baseline(name: str, *, baselines: Path) -> Baseline:
-    """The baseline of a name, or in a file that is named by its path. ConfigError names those that are there."""
+    """
+    Return the baseline with this name, or in the file with this path; raise ConfigError that lists the known ones.
+    """
     path = Path(name)
     if path.suffix:
         return load_baseline(path)

@@ -1,4 +1,4 @@
-"""Look before you measure: is everything there that a run needs, are the cables right, and what is there."""
+"""Look before you measure: does everything that a run needs exist, are the cables right, and what hardware is there."""
 
 import json
 import re
@@ -34,12 +34,12 @@ from fabric.tools.infiniband import PortLine
 
 _UNKNOWN = Platform("unknown", (), (), 1, (), "infiniband", "")
 HOSTS_MOST = 20_000
-"""As many as one inventory may have; a longer list is a mistake in a range."""
+"""The most hosts that one inventory may have; a longer list is a mistake in a range."""
 
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """An inventory as text, what it was made of, and which hosts told nothing."""
+    """An inventory as text, what was found to make it, and the hosts that reported nothing."""
 
     text: str
     found: FoundFabric
@@ -47,7 +47,7 @@ class Discovered:
 
     @property
     def baselines(self) -> tuple[str, ...]:
-        """The baselines that it names: their files have to be beside it."""
+        """Return the baselines that the inventory names: their files have to be beside it."""
         return tuple(dict.fromkeys(re.findall(r"^    baseline: (\S+)", self.text, re.MULTILINE)))
 
 
@@ -65,10 +65,11 @@ def discovered(
     make_executor: MakeExecutor,
 ) -> Discovered:
     """
-    Ask *hosts*, as *inventory_path* reaches them or else over SSH at *address* (``{name}.mgmt``).
+    Ask *hosts* what hardware and cables they have, and return an inventory of it.
 
-    *links*: a file with what ``iblinkinfo -l`` or ``ibnetdiscover -p`` printed elsewhere, or with UFM's links, instead
-    of asking a host. Raises ConfigError for what is wrong with the words.
+    The hosts are reached as *inventory_path* says, or else over SSH at *address* (``{name}.mgmt``). *links*: a file
+    with what ``iblinkinfo -l`` or ``ibnetdiscover -p`` printed elsewhere, or with UFM's links, instead of asking a
+    host. Raises ConfigError for wrong arguments.
     """
     for option, shape, given in (("--name", SAFE_NAME, name), ("--user", USER, user)):
         if given is not None and re.fullmatch(shape.pattern, given) is None:
@@ -102,7 +103,7 @@ _LISTINGS = "what iblinkinfo -l or ibnetdiscover -p prints, or the links of UFM 
 
 
 def ports_listed(links: Path | None) -> tuple[PortLine, ...]:
-    """The ports in such a file, none without one; raises ConfigError where it is none."""
+    """Return the ports listed in a file of links; none without a file. Raise ConfigError if it is not such a file."""
     if links is None:
         return ()
     try:
@@ -129,7 +130,9 @@ def wiring_findings(
     listed: Sequence[PortLine] = (),
     blueprint: Blueprint | None = None,
 ) -> list[Finding]:
-    """What differs between the cables that are there (or *listed*) and those of the inventory, or of a blueprint."""
+    """
+    Compare the cables that are there (or *listed*) with those of the inventory or a blueprint; return the differences.
+    """
     found = _found(executor, inventory, hosts, listed)
     cables, left_out = (blueprint.cables, blueprint.left_out) if blueprint else ((), ())
     findings = [*wiring.wiring(found, inventory.topology, hosts, cables)]
@@ -140,7 +143,7 @@ def wiring_findings(
 
 
 def blueprint_at(path: Path | None) -> Blueprint | None:
-    """The blueprint in a file, None without one; raises ConfigError with everything that is wrong with it."""
+    """Return the blueprint in a file, or None without one; raise ConfigError with everything that is wrong with it."""
     if path is None:
         return None
     with reading(path):
@@ -148,7 +151,7 @@ def blueprint_at(path: Path | None) -> Blueprint | None:
 
 
 def _by_name(hosts: str | None, address: str, ssh: SshSettings, backend: str) -> Inventory:
-    """An inventory of nothing but names, to reach hosts by."""
+    """Return an inventory that has only names and addresses, to reach hosts by."""
     if hosts is None:
         raise ConfigError.at("fabric inventory discover", "expected hosts such as gpu[001-064], or --inventory FILE")
     try:
@@ -164,7 +167,7 @@ def _by_name(hosts: str | None, address: str, ssh: SshSettings, backend: str) ->
 
 
 def _template(inventory: Inventory, hosts: Sequence[str]) -> str:
-    """The address of the first host, with its name as a field where it is in it."""
+    """Return the address of the first host, with ``{name}`` in place of the host's name."""
     first = inventory.topology.hosts[hosts[0]]
     return first.address.replace(first.name, "{name}")
 
@@ -182,7 +185,7 @@ def check(
     blueprint: Path | None = None,
 ) -> Checked:
     """
-    Look at every host of a scenario, or of an inventory alone, and alter nothing; with *wiring* at every cable, too.
+    Check every host of a scenario, or of an inventory alone, and alter nothing; with *wiring*, every cable too.
 
     *links*: a file that lists all cables (``iblinkinfo -l``), instead of asking a host for them. *blueprint*: a file of
     all cables as they are planned, port by port.
@@ -217,7 +220,7 @@ def check(
 def _held(
     executor: Executor, inventory: Inventory, needs: Mapping[str, HostNeeds], found: Sequence[Finding]
 ) -> list[Finding]:
-    """What guards hold, of hosts that answer; the others were told already."""
+    """Return findings about what guards hold, on hosts that answer; hosts that are silent have a finding already."""
     silent = {
         name for one in found if one.check == REACH and one.severity is not Severity.WARNING for name in one.hosts
     }

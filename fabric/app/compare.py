@@ -1,4 +1,4 @@
-"""What a person can ask of two runs: what became better, what worse?"""
+"""Compare two runs: what became better, and what worse?"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,15 +10,15 @@ from fabric.model.comparison import Comparison
 from fabric.runs.run_document import PastRun, read_identity, read_past_run
 
 SETTINGS = ("queue_pairs", "iterations", "duration_s")
-"""Parameters of a probe that are no part of what it measures, and change how well it does."""
+"""Parameters of a probe that are not part of what it measures, but change its result."""
 
 
 def compare(first: Path, second: Path) -> tuple[Comparison, tuple[str, ...]]:
     """
-    Compare the second run with the first, and say what a reader should know before trusting it.
+    Compare the second run with the first; return the comparison and notes to read before trusting it.
 
-    ConfigError with every reason why they cannot be compared.
-    Runs that measured nothing in common are compared, and INCONCLUSIVE: the notes say why.
+    Raises ConfigError with every reason why they cannot be compared. Runs that measured nothing in common are compared,
+    with the outcome INCONCLUSIVE: the notes say why.
     """
     a, b = read_past_run(first), read_past_run(second)
     problems = [Problem(f"{first} and {second}", 0, text) for text in _unlike(a, b)]
@@ -29,7 +29,7 @@ def compare(first: Path, second: Path) -> tuple[Comparison, tuple[str, ...]]:
 
 
 def _in_both(a: PastRun, b: PastRun) -> list[str]:
-    """The hosts that both asked for."""
+    """Return the hosts that both runs asked for."""
     hosts = set(b.scenario.hosts)
     return [name for name in a.scenario.hosts if name in hosts]
 
@@ -52,7 +52,7 @@ def _unlike(a: PastRun, b: PastRun) -> Iterator[str]:
 
 
 def _other_settings(a: PastRun, b: PastRun) -> Iterator[str]:
-    """Each setting that differs, said once a kind."""
+    """Yield each setting that differs, once for each kind of probe."""
     before = {probe.probe_id: probe for probe in a.probes}
     reported: set[tuple[str, str]] = set()
     for probe in b.probes:
@@ -91,7 +91,7 @@ def _notes(a: PastRun, b: PastRun) -> Iterator[str]:
 
 
 def _nothing_in_common(a: PastRun, b: PastRun) -> Iterator[str]:
-    """Why no probe is in both, where none is."""
+    """If the runs share no probe, yield the reason."""
     ids = [{probe.probe_id for probe in run.probes} for run in (a, b)]
     if ids[0] & ids[1]:
         return

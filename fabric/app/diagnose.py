@@ -1,4 +1,4 @@
-"""What a person can ask of what other tools wrote down: pair results that any tool measured, and a job that hangs."""
+"""Judge what other tools wrote down: pair results that any tool measured, and the traces of a job that hangs."""
 
 import codecs
 import re
@@ -34,9 +34,9 @@ def diagnose_files(
     floor: float | None = None,
 ) -> tuple[Diagnosis, tuple[str, ...]]:
     """
-    The diagnosis of all files together, and what the readers left out. ConfigError with everything that is wrong.
+    Return the diagnosis of all files together, and notes of what the readers left out.
 
-    ``-`` is standard input.
+    ``-`` is standard input. Raises ConfigError with everything that is wrong.
     """
     from fabric.judge.locate.pairs.diagnose import diagnose  # numpy takes a while to import, and memory
     from fabric.judge.locate.pairs.samples import unknown_names
@@ -60,12 +60,14 @@ def diagnose_files(
 
 
 def _named(table: PairTable) -> list[PairRow]:
-    """Everything that names hosts: failed tests as rows as well."""
+    """Return every row that names hosts: failed tests become rows too."""
     return [*table.rows, *(PairRow(one.a, one.b, 0.0, one.line, rail=one.rail) for one in table.failures)]
 
 
 def read_input(file: Path, most_bytes: int) -> bytes:
-    """What a person names to be read, ``-`` for standard input; ConfigError where that cannot be, or is too large."""
+    """
+    Read a file that a person named, ``-`` for standard input; raise ConfigError if it cannot be read or is too large.
+    """
     name = shown(str(file))
     with reading(name), nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb") as stream:
         data = stream.read(most_bytes + 1)
@@ -75,7 +77,7 @@ def read_input(file: Path, most_bytes: int) -> bytes:
 
 
 def _decoded(data: bytes) -> str:
-    """UTF-8, or UTF-16 where a byte order mark says so (spreadsheets); what is neither shows as U+FFFD in messages."""
+    """Decode UTF-8, or UTF-16 if a byte order mark says so (spreadsheets); invalid bytes become U+FFFD."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return data.decode("utf-16", "replace")
     return data.decode("utf-8-sig", "replace")
@@ -85,7 +87,7 @@ MOST_BYTES = 64 << 20
 """A larger file is refused (a choice: a full ring of a flight recorder is 0.3 MB, RAS of 4,096 ranks 2 MB)."""
 
 MOST_FILES = 20_000
-"""Of one folder (a choice: a dump and a log of each of 8,192 ranks)."""
+"""The most files of one folder (a choice: a dump and a log of each of 8,192 ranks)."""
 
 _RANKS = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?\s+(\S{1,255})")
 _SLOTS = re.compile(r"(\S{1,255})(?:\s+slots=(\d{1,4}))?(?:\s+max_slots=\d+)?")
@@ -93,9 +95,9 @@ _SLOTS = re.compile(r"(\S{1,255})(?:\s+slots=(\d{1,4}))?(?:\s+max_slots=\d+)?")
 
 def hang_files(files: Sequence[Path], *, inventory: Path | None = None, ranks: Path | None = None) -> Hang:
     """
-    The verdict on all files and folders together; ConfigError with all that is wrong.
+    Return the verdict on all files and folders together; raise ConfigError with everything that is wrong.
 
-    A file that is named has to be one that can be read; of a folder's files those that are something else are left out.
+    A file that is named has to be readable evidence; in a folder, files that are something else are skipped.
     """
     topology = load_inventory(inventory).topology if inventory is not None else None
     placed = {} if ranks is None else _rank_hosts(ranks, topology)
@@ -125,7 +127,7 @@ def hang_files(files: Sequence[Path], *, inventory: Path | None = None, ranks: P
 
 
 def _each(files: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
-    """Each file, and whether it was named itself; in a folder regular files at any depth, no links."""
+    """Yield each file and whether it was named itself; a folder gives its regular files at any depth, no links."""
     for file in files:
         if not file.is_dir():
             yield file, True
@@ -137,7 +139,11 @@ def _each(files: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
 
 
 def _rank_hosts(path: Path, topology: Topology | None) -> dict[int, Place]:
-    """``0-7 gpu001`` a line, or a launcher's hostfile in the order of ranks (``gpu001 slots=8``)."""
+    """
+    Read which host each rank ran on.
+
+    The file has lines such as ``0-7 gpu001``, or is a launcher's hostfile in the order of ranks (``gpu001 slots=8``).
+    """
     places: dict[int, Place] = {}
     problems = []
     name = shown(str(path))
@@ -165,7 +171,7 @@ def _rank_hosts(path: Path, topology: Topology | None) -> dict[int, Place]:
 def _with_places(
     read: Sequence[tuple[str, JobEvidence]], placed: Mapping[int, Place], topology: Topology | None
 ) -> JobEvidence:
-    """All evidence as one, hosts and RNICs by the inventory's names."""
+    """Merge all evidence, with hosts and RNICs by the inventory's names."""
     addresses = {} if topology is None else {host.address: host.name for host in topology.hosts.values()}
     for _, one in read:
         addresses |= one.addresses
@@ -197,14 +203,18 @@ def _with_places(
 
 
 def _together(all_of: Sequence[JobEvidence]) -> JobEvidence:
-    """All that any of them tells; of a mapping's key what the last one says."""
+    """Merge all evidence into one; where two give the same key of a mapping, the last one wins."""
     names = [field.name for field in fields(JobEvidence)]
     columns = zip(*([getattr(one, name) for name in names] for one in all_of), strict=True)
     return JobEvidence(*(reduce(add if isinstance(column[0], tuple) else or_, column) for column in columns))
 
 
 def _latest(traces: Iterable[RankTrace]) -> Iterator[RankTrace]:
-    """Of each rank in each group the last dump; all answers of NCCL RAS. Of a group with dumps no calls of logs."""
+    """
+    Yield the last dump of each rank in each group, and every answer of NCCL RAS.
+
+    In a group that has dumps, calls that came from logs are dropped.
+    """
     kept: dict[tuple[int, str], RankTrace] = {}
     for trace in traces:
         if trace.counted:
@@ -217,12 +227,12 @@ def _latest(traces: Iterable[RankTrace]) -> Iterator[RankTrace]:
 
 
 def _last_call_ns(trace: RankTrace) -> int:
-    """When it called its last collective; 0 where it is a log's."""
+    """Return when the rank called its last collective; 0 if the trace comes from a log."""
     return max((call.at_ns or 0 for call in trace.calls.values()), default=0)
 
 
 def _with_rnics(place: Place, topology: Topology | None) -> Place:
-    """With the RNICs next to its GPU, where no log says which it used."""
+    """Add the RNICs nearest to the place's GPU, unless a log named the RNICs that it used."""
     host = None if topology is None else topology.hosts.get(place.host)
     if host is None or place.rnics or place.gpu is None:
         return place

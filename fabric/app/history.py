@@ -1,4 +1,4 @@
-"""All runs under a results directory as one history: their verdicts as they are written, and what was measured."""
+"""All runs under a results directory as one history: their stored verdicts, and what they measured."""
 
 from __future__ import annotations
 
@@ -29,24 +29,25 @@ from fabric.tools.records import BATCH, Record, UnreadableLines, read_records
 
 _MOST_CLOSED = 5
 MOST_PLACES = 20
-"""So many places of records of a component are shown, the last ones (a choice)."""
+"""The most places of records that are shown for a component; the last ones are (a choice)."""
 
 _MOST_IMPORTED_BYTES = 256 * MIB
-"""Of one import (a choice: two million jobs, or the kernel's messages of a hall in a month)."""
+"""The largest import (a choice: two million jobs, or the kernel's messages of a hall in a month)."""
 
 
 def history(
     results: Path, *, component: str | None = None, days: int | None = None, imports: Sequence[Path] = ()
 ) -> PartHistory:
     """
-    Every run below *results* (none older than *days*), oldest first, with the signals of each host.
+    Return every run below *results* (none older than *days*), oldest first, with the signals of each host.
 
-    *imports*: files in which others wrote down jobs, tickets or kernel messages (``tools/records.py``), as signals too.
+    *imports*: files of jobs, tickets or kernel messages that others wrote (``tools/records.py``); they count as signals
+    too.
 
-    *component*: a host, a part of it (``gpu003/mlx5_2``), or a part of the network (``su0-leaf3--spine02``): then each
-    run says what it found of that; of a part of the network only runs that suspected it are known. Raises ConfigError
-    when there is neither a run nor a record, no run knows the component, or an import is none; StoreError when all that
-    is there cannot be read.
+    *component*: a host, a part of it (``gpu003/mlx5_2``), or a part of the network (``su0-leaf3--spine02``). Each run
+    then shows what it found of that; for a part of the network only runs that suspected it are known. Raises
+    ConfigError when there is neither a run nor a record, when no run knows the component, or for an import that cannot
+    be used; StoreError when nothing that is there can be read.
     """
     judged, unjudged, closed = _all_judged(results.resolve(), days)
     records = _all_imported(imports, days)
@@ -73,7 +74,11 @@ def history(
 
 
 def _all_imported(paths: Sequence[Path], days: int | None) -> list[tuple[str, Record]]:
-    """Of all files, none older, each with its file's name; ConfigError with every line of any that is no record."""
+    """
+    Read the records of all files, each with its file's name; none older than *days*.
+
+    Raises ConfigError with every line of any file that is not a record.
+    """
     since = datetime.min.replace(tzinfo=UTC) if days is None else datetime.now(UTC) - timedelta(days=days)
     found: list[tuple[str, Record]] = []
     problems: list[Problem] = []
@@ -94,7 +99,11 @@ def _all_imported(paths: Sequence[Path], days: int | None) -> list[tuple[str, Re
 
 
 def _judged(path: Path) -> StoredVerdict | None:
-    """None without a run.json, or a verdict of all that was measured; StoreError as ``stored_verdict``."""
+    """
+    Return the stored verdict of a run with its hosts; None without a run.json or a verdict of all that was measured.
+
+    Raises StoreError as ``stored_verdict`` does.
+    """
     stored = stored_verdict(path)
     try:
         asked = orjson.loads(read_plain(path / RUN, run_document.MOST_BYTES)).get("asked", {}) if stored else {}
@@ -113,7 +122,7 @@ def _nothing_judged(results: Path, paths: Sequence[Path], closed: Sequence[str])
 
 
 def _all_judged(results: Path, days: int | None) -> tuple[list[StoredVerdict], list[Path], tuple[str, ...]]:
-    """Runs that are judged, the oldest first; those that are not; and what cannot be read, with the reason."""
+    """Return the judged runs, oldest first; those not judged; and what cannot be read, with the reason."""
     since = "" if days is None else (datetime.now(UTC) - timedelta(days=days)).strftime("%Y%m%d-%H%M%S")
     found = run_folders(results)
     closed = [f"{path}: {why}" for path, why in found.closed.items() if path.name >= since]
@@ -134,7 +143,7 @@ def _all_judged(results: Path, days: int | None) -> tuple[list[StoredVerdict], l
 
 
 def _runs(judged: Sequence[StoredVerdict], component: str | None, hosts: Sequence[str], results: Path) -> list[RunLine]:
-    """A line a run that has something to say of the component, of all where there is none."""
+    """Return a line for each run that measured or suspected the component; for every run if *component* is None."""
     if component is None:
         return [_line(run, None, {}) for run in judged]
     part = Part.of(component)
@@ -150,11 +159,11 @@ def _runs(judged: Sequence[StoredVerdict], component: str | None, hosts: Sequenc
 
 def _line(run: StoredVerdict, part: Part | None, measured: Shares) -> RunLine:
     host, own, inside = (part.host, part.item, part.inside) if part is not None else (None, "", "")
-    # The cable of an RNIC was measured by what its RNIC sent: by *own*.
+    # The cable of an RNIC was measured by what the RNIC sent, so match its numbers by *own*.
     failed = [one for one in run.not_passed if one.outcome == "fail" and (host is None or host in one.hosts)]
     suspected = [one.component for one in run.suspects if host is None or host in (*one.hosts, one.component)]
     found = [share for name, share in measured.items() if share is not None and _names(name, own)]
-    if measured:  # what missed its limit has no greater share: where a host is alone it would be its own peer
+    if measured:  # a failed probe counts with its own share: a host without peers would be compared with itself
         found += [one.share for one in failed if one.share is not None and _names(one.name, own)]
     decided = decision_in(run.path)
     return RunLine(
@@ -173,7 +182,7 @@ def _line(run: StoredVerdict, part: Part | None, measured: Shares) -> RunLine:
 def _refuse_unknown(
     judged: Sequence[StoredVerdict], component: str, hosts: Sequence[str], measured: Iterable[str], results: Path
 ) -> None:
-    """Raise ConfigError for a host that took part in no run, and for a part that no run says anything of."""
+    """Raise ConfigError for a host that took part in no run, or a part that no run mentions."""
     suspects = list(dict.fromkeys(one.component for run in judged for one in run.suspects))
     part = Part.of(component)
     if component in suspects:
@@ -191,14 +200,15 @@ def _refuse_unknown(
 
 
 Shares = dict[str, float | None]
-"""The least share that each series reached; None: it has no peers."""
+"""The lowest share that each series reached; None: the series has no peers."""
 
 
 def shares_of(host: str, run: Path) -> Shares:
     """
-    What a host measured in a judged run (its directory), alone or with one other, over what is normal there.
+    Return the lowest share of what is normal that each series of a host reached in a judged run (its directory).
 
-    Kinds that the judge does not compare with their like have none here: a slow pair accuses both of its hosts.
+    Only what it measured alone or with one other host. Kinds that the judge does not compare with peers have no share:
+    a slow pair accuses both of its hosts.
     """
     columns = ["kind", "host", "peer_host", "series", "share"]
     try:
@@ -212,12 +222,12 @@ def shares_of(host: str, run: Path) -> Shares:
 
 
 def _names(text: str, part: str) -> bool:
-    """Whether a probe's id or a component names the part as a whole word: mlx5_1 is not in mlx5_10."""
+    """Return whether a probe's id or a component contains the part as a whole word: mlx5_1 is not in mlx5_10."""
     return not part or re.search(rf"(?<![A-Za-z0-9_]){re.escape(part)}(?![A-Za-z0-9_])", text) is not None
 
 
 def _signals(judged: Sequence[StoredVerdict], records: Sequence[tuple[str, Record]]) -> list[HostSignals]:
-    """Of every host that took part, and every component that has a record, the most troubled first."""
+    """Return the signals of every host that took part and every component with a record, the most troubled first."""
     counts, kinds = _counted(judged, records)
     rows = {}
     for name, count in counts.items():
@@ -240,7 +250,7 @@ def _signals(judged: Sequence[StoredVerdict], records: Sequence[tuple[str, Recor
 def _counted(
     judged: Sequence[StoredVerdict], records: Iterable[tuple[str, Record]]
 ) -> tuple[Mapping[str, Counter[str]], Mapping[str, set[str]]]:
-    """Of each component how often what happened to it, and the kinds of suspicion and trouble."""
+    """Count each signal of each component, and collect the kinds of suspicion and trouble it had."""
     kinds, counts = defaultdict[str, set[str]](set), defaultdict[str, Counter[str]](Counter)
     for run in judged:
         for one in run.suspects:
@@ -251,7 +261,7 @@ def _counted(
             counts[host].update(["runs", *(name for name, hosts in by_signal.items() if host in hosts)])
     days: set[tuple[str, object]] = set()
     for _, record in records:
-        alone = record.signal != "jobs" or len(record.names) == 1  # those of many nodes are no base of a rate
+        alone = record.signal != "jobs" or len(record.names) == 1  # jobs of many nodes are no base for a rate
         for name in record.names if alone else ():
             counts[name].update([record.signal, *(["jobs"] if record.signal == "single_fails" else [])])
             kinds[name].update([record.kind] if record.kind else [])
@@ -262,7 +272,11 @@ def _counted(
 
 
 def _class_of(name: str) -> str:
-    """What a component is set beside: batches have more tickets than links, and links other ones than hosts."""
+    """
+    Return the class within which a component is compared.
+
+    Batches have more tickets than links, and links have other tickets than hosts.
+    """
     if name.startswith(BATCH):
         return BATCH
     part = Part.of(name)
@@ -270,9 +284,9 @@ def _class_of(name: str) -> str:
 
 
 def _hosts_by_signal(run: StoredVerdict) -> dict[str, set[str]]:
-    """The hosts of which a run tells a signal, by its name; *troubled*: any trouble."""
-    alone: dict[str, set[str]] = defaultdict(set)  # by outcome: of probes of their own
-    shared: dict[str, set[str]] = defaultdict(set)  # of probes of several hosts
+    """Return the hosts that a run reports under each signal; *troubled* means any trouble."""
+    alone: dict[str, set[str]] = defaultdict(set)  # by outcome, from probes of one host
+    shared: dict[str, set[str]] = defaultdict(set)  # by outcome, from probes of several hosts
     suspected: dict[str, set[str]] = defaultdict(set)
     for probe in run.not_passed:
         (shared if len(probe.hosts) > 1 else alone)[probe.outcome].update(probe.hosts)
@@ -290,6 +304,6 @@ def _hosts_by_signal(run: StoredVerdict) -> dict[str, set[str]]:
 
 
 def _quantile(values: Sequence[float]) -> float:
-    """The value that so large a part of all hosts does not exceed."""
+    """Return the value that a share of QUANTILE of the values does not exceed."""
     listed = sorted(values)
     return listed[min(int(len(listed) * QUANTILE), len(listed) - 1)]

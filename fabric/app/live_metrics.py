@@ -1,4 +1,4 @@
-"""A run that goes on, or a fleet that is watched, as metrics that Prometheus scrapes (``--metrics-port``)."""
+"""Prometheus metrics of a run that goes on, or of a fleet that is watched (``--metrics-port``)."""
 
 import socket
 from collections import Counter
@@ -16,14 +16,16 @@ from fabric.errors import ConfigError
 from fabric.report.exports import LookedMetrics, Metrics
 
 MOST_PARTS = 100
-"""Bad parts with a metric of their own (a choice: more are one cause)."""
+"""The most bad parts with a metric of their own (a choice: more of them have one cause)."""
 
 ASKS_S = 5.0
-"""Who asks has so long for the next part of the question (a choice); the next one waits meanwhile."""
+"""Seconds that a client may take to send the next part of its request (a choice); other clients wait meanwhile."""
 
 
 def live_metrics(run: Path) -> Collector:
-    """Looks at the run each time it is asked, times in seconds; StoreError where its files cannot be read."""
+    """
+    Return a collector that looks at the run at every scrape, times in seconds; StoreError if its files cannot be read.
+    """
     watched = Watched(run)
 
     def look() -> tuple[str, Metrics]:
@@ -56,15 +58,15 @@ def _of_run(seen: RunStatus) -> Metrics:
 
 def fleet_metrics(fabric: str, now: Callable[[], FleetSeen]) -> Collector:
     """
-    What ``fabric monitor`` knows, by *now*, all with the fabric's name as label.
+    Return a collector of what ``fabric monitor`` knows, read from *now*, with the fabric's name as label.
 
-    Ports have a metric only while they are bad, the worst ``MOST_BAD`` of them: a hall has 16,384.
+    Ports have a metric only while they are bad, and only the worst ``MOST_BAD`` of them: a hall has 16,384 ports.
     """
     return LookedMetrics("fabric", lambda: (fabric, _of_fleet(now())))
 
 
 MOST_BAD = 1000
-"""Ports with a metric of their own (a choice: more are one cause)."""
+"""The most ports with a metric of their own (a choice: more of them have one cause)."""
 
 
 def _of_fleet(seen: FleetSeen) -> Metrics:
@@ -85,14 +87,14 @@ class _Asked(WSGIRequestHandler):
     timeout = ASKS_S
 
     def log_message(self, *_: object) -> None:
-        """Nothing: the terminal shows the run."""
+        """Log nothing: the terminal shows the run."""
 
 
 def serve(collector: Collector, port: int, address: str = "127.0.0.1") -> None:
     """
     Answer scrapes on this port of one *address*, one after the other, in one thread of this process.
 
-    As OpenMetrics where that is asked for. Raises ConfigError for a port that cannot be had.
+    Answers in OpenMetrics if the client asks for it. Raises ConfigError if the port is not available.
     """
     registry = CollectorRegistry()
     registry.register(collector)

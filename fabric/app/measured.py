@@ -1,11 +1,11 @@
 """
-What a judged run measured, as tables (``runs.columns``): samples, the parts that each passed through, links, suspects.
+Tables of what a judged run measured (``runs.columns``): samples, the parts each probe passed through, links, suspects.
 
-What is normal for a sample is the median of all hosts for the same measurement in this run (with the same values of a
-matrix): repetitions and rounds count by their median and each host once, or a bad host that is measured again and again
-would be normal. What was measured while a fault was made on purpose is no part of it. Where several have something in
-common (a collective over all of them) nothing is normal, nor of flows that share links (link_burn): each has what the
-others leave it.
+The normal value of a sample is the median over all hosts of the same measurement in this run (with the same values of a
+matrix). Each host counts once, with the median of its repetitions and rounds; otherwise a bad host that is measured
+again and again would become normal. Samples taken while a fault was made on purpose do not count. There is no normal
+value where hosts share a probe (a collective over all of them), nor for flows that share links (link_burn): each flow
+gets what the others leave.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ Numbers = np.ndarray[Any, Any]
 
 
 AT_ONCE = 5_000
-"""So many probes are made into rows at once: a bound on memory."""
+"""How many probes are made into rows at once: a bound on memory."""
 
 _REPETITION = re.compile(r"\.r([0-9]+)$")
 
 
 def tables_of(run: ShownRun) -> dict[str, Iterable[pa.Table]]:
-    """Every table of a judged run, by name, in groups of rows; those of parts and counters are made as asked for."""
+    """Return every table of a judged run by name, in groups of rows; parts and counters are made only when read."""
     past, clock = run.past, _clock(run)
     measured = list(samples(run, clock))
     return {
@@ -76,7 +76,9 @@ def _clock(run: ShownRun) -> WallClock:
 
 
 def samples(run: ShownRun, clock: WallClock) -> Iterator[pa.Table]:
-    """A row each number of each probe, in planned order; of a probe without any, one row that says why."""
+    """
+    Yield one row for each number of each probe, in planned order; a probe without numbers has one row with the reason.
+    """
     likes, at = _Likes(run), 0
     normal = _normal(run, likes)
     for first in range(0, len(run.rows), AT_ONCE):
@@ -104,14 +106,14 @@ def samples(run: ShownRun, clock: WallClock) -> Iterator[pa.Table]:
 
 
 def _times(rows: Sequence[Row]) -> Numbers:
-    """When each began, and ended; NaN where it did not run. As the history has them."""
+    """Return when each probe began and ended, by the history; NaN if it did not run."""
     nothing = (np.nan, np.nan)
     times = [nothing if row.result is None else (row.result.started_s, row.result.ended_s) for row in rows]
     return np.array(times, float).reshape(-1, 2).T.round(6)
 
 
 def _numbers(row: Row) -> Sequence[Measurement | None]:
-    """Those of bandwidth and latency; what else was read of a probe is no sample."""
+    """Return the measurements of bandwidth and latency; other measurements of a probe are not samples."""
     measured = () if row.result is None else row.result.measurements
     if len(measured) == 1 and measured[0].unit == BANDWIDTH_UNIT:  # nearly all
         return measured
@@ -123,14 +125,14 @@ def _values(numbers: Sequence[Measurement | None], unit: str) -> Numbers:
 
 
 def _is_largest(row: Row, one: Measurement | None) -> bool:
-    """Whether the limit of a probe is about this number of it: limits are for the largest message."""
+    """Return whether the probe's limit applies to this number: limits are for the largest message."""
     if one is None or row.result is None or len(row.result.measurements) == 1:
         return True
     return one.size_bytes == max((other.size_bytes or 0 for other in row.result.measurements), default=0)
 
 
 def _probe_columns(run: ShownRun, rows: Sequence[Row]) -> dict[str, Any]:
-    """What is the same for every number of a probe."""
+    """Return the columns that are equal for all numbers of a probe."""
     rounds = {phase.name: phase.round for phase in run.judged.scenario.phases}
     probes, verdicts = [row.probe for row in rows], [row.verdict for row in rows]
     repeats = [_REPETITION.search(probe.probe_id) for probe in probes]
@@ -160,7 +162,7 @@ _HAVE_PEERS = (PEER_KINDS | ONE_LINE) - {LinkBurnSpec.kind}
 
 
 class _Likes:
-    """Which numbers of a run are like each other: worked out once for all hosts of a make."""
+    """Tells which numbers of a run are comparable; worked out once for all hosts of one platform."""
 
     def __init__(self, run: ShownRun) -> None:
         self._topology = run.past.inventory.topology
@@ -169,11 +171,11 @@ class _Likes:
         self._codes: dict[Hashable, int] = {}
 
     def path(self, probe: Probe) -> str | None:
-        """The class of its path."""
+        """Return the class of the probe's path."""
         return self._of(probe)[0]
 
     def code(self, probe: Probe, one: Measurement | None) -> int:
-        """The same for numbers that are alike; below 0 for one that has no peers."""
+        """Return a code that comparable numbers share; negative for a number that has no peers."""
         like = self._of(probe)[1]
         if one is None or like is None:
             return -1
@@ -192,18 +194,22 @@ class _Likes:
 
 
 def _what(probe: Probe) -> str:
-    """What it measures: the last part of its id, without the repetition."""
+    """Return the name of what a probe measures: the last part of its id, without the repetition."""
     return _REPETITION.sub("", probe.probe_id.rpartition("/")[2])
 
 
 def _layout(probe: Probe, topology: Topology) -> Hashable:
-    """Equal for probes that differ in their host alone: the hosts of a make share parameters, which live as long."""
+    """
+    Return a key that is equal for probes that differ only in their host.
+
+    Hosts of one platform share one params object, so its id is stable.
+    """
     host = topology.hosts[probe.hosts[0]]
     return id(probe.params), host.leaves, probe.hosts if len(probe.hosts) > 1 else host.platform.name
 
 
 def _normal(run: ShownRun, likes: _Likes) -> Numbers:
-    """The median over the hosts of the hosts' medians, for each number in order; NaN where it has no peers."""
+    """Return the median over hosts of each host's median, for each number in order; NaN where there are no peers."""
     import pandas as pd
 
     faults = [one for one in run.judged.verdict.changes if one.change.is_fault]
@@ -223,7 +229,7 @@ def _normal(run: ShownRun, likes: _Likes) -> Numbers:
 
 
 def _in_force(changes: Iterable[ChangeResult], began_s: Numbers, ended_s: Numbers) -> list[str | None]:
-    """Which of these changes were in force while each sample was taken, by their ids."""
+    """Return for each sample the ids of the changes that were in force while it was taken."""
     found = np.full(len(began_s), "", object)
     for one in changes:
         meanwhile = np.zeros(len(began_s), bool)
@@ -234,7 +240,9 @@ def _in_force(changes: Iterable[ChangeResult], began_s: Numbers, ended_s: Number
 
 
 def passes_through(probe: Probe, topology: Topology) -> Iterator[tuple[str, str | None]]:
-    """The parts whose fault a probe would show, each with the way its bytes take there: ``tx``, ``rx`` or both."""
+    """
+    Yield the parts whose fault a probe would show, each with the direction of its bytes: ``tx``, ``rx``, None for both.
+    """
     ways: dict[str, str] = {}
     if "peer_rnic" in probe.params and probe.params.get("direction") != "both_ways":
         ways[f"{probe.hosts[0]}/{probe.params['rnic']}"] = "tx"
@@ -244,7 +252,7 @@ def passes_through(probe: Probe, topology: Topology) -> Iterator[tuple[str, str 
 
 
 def parts(run: ShownRun) -> Iterator[pa.Table]:
-    """A row each part that a probe passes through, in the order of the probes."""
+    """Yield one row for each part that a probe passes through, in the order of the probes."""
     layouts: dict[Hashable, _Passed] = {}
     for first in range(0, len(run.rows), AT_ONCE):
         columns: dict[str, list[str | None]] = {name: [] for name in TABLES["parts"].names}
@@ -256,12 +264,12 @@ def parts(run: ShownRun) -> Iterator[pa.Table]:
         yield table_of("parts", columns)
 
 
-_Passed = tuple[Sequence[str], Sequence[str | None]]  # parts, and the way through each
-_OWN = "\0"  # stands for the host of a probe; in no name
+_Passed = tuple[Sequence[str], Sequence[str | None]]  # parts, and the direction through each
+_OWN = "\0"  # stands for the host of a probe; occurs in no name
 
 
 def _passed(probe: Probe, topology: Topology, layouts: dict[Hashable, _Passed]) -> _Passed:
-    """As ``passes_through``, worked out once for all hosts of a make."""
+    """Return what ``passes_through`` yields, worked out once for all hosts of one platform."""
     name, *others = probe.hosts
     layout = _layout(probe, topology)
     found = layouts.get(layout)
@@ -275,7 +283,7 @@ def _passed(probe: Probe, topology: Topology, layouts: dict[Hashable, _Passed]) 
 
 
 def suspects(found: Sequence[Suspect]) -> pa.Table:
-    """A row each suspect."""
+    """Return a table with one row for each suspect."""
     columns = {
         "part": [one.component for one in found],
         "outcome": [one.outcome.value for one in found],
@@ -289,9 +297,9 @@ def suspects(found: Sequence[Suspect]) -> pa.Table:
 
 def with_particulars(run: ShownRun, directories: Iterable[Path]) -> tuple[Suspect, ...]:
     """
-    The suspects of a run with what the samples through each say, where it is, and what it calls itself.
+    Return the suspects of a run, with the loss in their samples, their place, and their serial and firmware.
 
-    *directories*: where its hosts said that.
+    *directories*: the run directories in which hosts recorded their identity.
     """
     found, topology = run.judged.verdict.suspects, run.past.inventory.topology
     if not found:
@@ -304,7 +312,7 @@ def with_particulars(run: ShownRun, directories: Iterable[Path]) -> tuple[Suspec
     frame = _only(samples(run, _clock(run)), set().union(*probes.values()))
     known: dict[str, HostIdentity] = {}
     for directory in directories:
-        with suppress(StoreError):  # without it no serial is known, and the rest stands
+        with suppress(StoreError):  # then no serial is known; everything else is
             known |= read_identity(directory) or {}
     return tuple(
         replace(
@@ -317,7 +325,7 @@ def with_particulars(run: ShownRun, directories: Iterable[Path]) -> tuple[Suspec
 
 
 def _only(measured: Iterable[pa.Table], probes: AbstractSet[str]) -> pd.DataFrame:
-    """The samples of these probes that were not skipped."""
+    """Return the samples of these probes that were not skipped."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -328,7 +336,7 @@ def _only(measured: Iterable[pa.Table], probes: AbstractSet[str]) -> pd.DataFram
 
 
 def _loss(mine: pd.DataFrame) -> dict[str, Any]:
-    """How much the samples of a part lose that did not pass, how often that is, and since when."""
+    """Return how much the samples that did not pass lose, what share of all samples they are, and since when."""
     bad = mine[mine["outcome"] != Outcome.PASS.value].sort_values(["share", "gbps"])
     if bad.empty:
         return {}
@@ -344,7 +352,7 @@ def _loss(mine: pd.DataFrame) -> dict[str, Any]:
 
 
 def _place(part: Part, topology: Topology, known: Mapping[str, HostIdentity]) -> dict[str, Any]:
-    """The rack of its host, the leaf at the other end of its RNIC's cable, and what it calls itself."""
+    """Return the part's direction, its host's rack, the leaf at the end of its RNIC's cable, and its own identity."""
     host = topology.hosts.get(part.host)
     if host is None:
         return {}
@@ -366,7 +374,7 @@ _NOT_READ = CounterCourse()
 
 
 def links(run: ShownRun) -> pa.Table:
-    """Every cable that the run's traffic may cross, both ends; empty where nobody looked."""
+    """Return every cable that the run's traffic may cross, with both ends; empty if nobody looked at cables."""
     topology = run.past.inventory.topology
     found = read_links(run.past.path)
     rows = [] if found is None else list(_link_rows(found, cables_of(found, topology, run.judged.scenario.hosts), run))
@@ -391,7 +399,7 @@ def _link_rows(found: LinkSamples, cables: list[SeenCable], run: ShownRun) -> It
 
 
 def _link_numbers(courses: dict[str, CounterCourse], line_rate_gbps: float, every_s: float) -> dict[str, Any]:
-    """How one end stands, and what it counted; light is the last that was read."""
+    """Return the state of one end of a cable and what it counted; light is the last reading."""
     state = _last(courses, "up")
     seen = courses.get("up", _NOT_READ)
     counted = {
@@ -418,7 +426,7 @@ def _link_numbers(courses: dict[str, CounterCourse], line_rate_gbps: float, ever
 
 
 def _sent_gbps(words: CounterCourse) -> float | None:
-    """The mean from the first reading to the last; None where it was read once, or cleared meanwhile."""
+    """Return the mean rate from first to last reading; None if it was read only once or cleared meanwhile."""
     read = [(at_s, value) for at_s, value in zip(words.at_s, words.values, strict=True) if value is not None]
     lasted_s, sent = (read[-1][0] - read[0][0], read[-1][1] - read[0][1]) if read else (0.0, 0)
     return sent * _WORD_BITS / 1e9 / lasted_s if lasted_s > 0 and sent >= 0 else None

@@ -2,8 +2,8 @@
 Watch the ports of a fleet while others use it (``fabric monitor``): errors, flaps, and traffic that declines or stops.
 
 The agents read counters once a second, as they do beside a run, and the rules of ``judge/ports`` say what is bad; there
-is no second set of thresholds.
-Nothing is altered, and nothing grows with time: courses reach back a day, alarms have bounds.
+is no second set of thresholds. Nothing is altered, and memory does not grow with time: courses reach back one day, and
+alarms are bounded.
 """
 
 import resource
@@ -30,22 +30,24 @@ from fabric.ports import Executor
 from fabric.runs.samples import Readings
 
 BATCH_S = 5.0
-"""A host tells so many seconds at once: each packet costs this end a millisecond (``benchmarks/monitor.py``)."""
+"""
+Seconds of samples that a host sends at once: each packet costs the receiver a millisecond (``benchmarks/monitor.py``).
+"""
 
 SILENT_S = 15.0
-"""After so long without a row, or five periods, nothing is known of a host (a choice)."""
+"""After so many seconds (or five periods, if longer) without a row, nothing is known of a host (a choice)."""
 
 KEPT_S, MOST_STEPS = 86_400.0, 512
-"""How far a counter's course reaches back, and how often it may have grown in it (choices)."""
+"""Seconds that a counter's course reaches back, and how many steps it may have in that time (choices)."""
 
 AGAIN_S = 3600.0
-"""So often a bad port is judged again: it is well when its courses are (a choice)."""
+"""Seconds after which a bad port is judged again: it is well once its courses are (a choice)."""
 
 MOST_ALARMS = 1000
-"""The last ones are kept; all are counted."""
+"""How many alarms are kept, the last ones; all are counted."""
 
 MOST_A_STEP = 20
-"""So many are told of one second; the rest is one line."""
+"""The most alarms that are printed for one step; the rest is summed up in one line."""
 
 _Port = tuple[str, str]
 
@@ -53,9 +55,10 @@ _Port = tuple[str, str]
 @dataclass(frozen=True, slots=True)
 class Alarm:
     """
-    Something happened to *parts*, at a time (UTC): *kind* is ``counter``, ``traffic`` or ``host``.
+    Something that happened to *parts* at a time (UTC); *kind* is ``counter``, ``traffic`` or ``host``.
 
-    FAIL and MARGINAL as in the verdict of a run; INCONCLUSIVE: nothing is known of it; PASS: it is over.
+    *outcome*: FAIL and MARGINAL as in the verdict of a run; INCONCLUSIVE: nothing is known of the parts; PASS: it is
+    over.
     """
 
     at: datetime
@@ -68,9 +71,10 @@ class Alarm:
 @dataclass(frozen=True, slots=True)
 class FleetSeen:
     """
-    What is known now: hosts that are read, and *silent* ones; *bad* ports with what is wrong; alarms by kind.
+    What is known now: hosts that are read, *silent* hosts, *bad* ports with their outcome, alarms by kind.
 
-    *gbps*: what each host sends and receives. *cpu_s* is what this process has used. *at_s*: for how long it watches.
+    *gbps*: what each host sends and receives. *cpu_s*: CPU time this process has used. *at_s*: for how long it has
+    watched.
     """
 
     hosts: int
@@ -84,12 +88,12 @@ class FleetSeen:
 
     @property
     def exit_code(self) -> int:
-        """1 where a port is bad, 3 where a host was not read."""
+        """Return 1 if a port is FAIL, 3 if a host was not read, otherwise 0."""
         return 1 if Outcome.FAIL in self.bad.values() else 3 if self.silent or not self.hosts else 0
 
 
 class Fleet:
-    """Takes what is sampled on hosts (as ``Watch`` tells it), and says what of it is an alarm (``step``)."""
+    """Collects the samples of hosts (``Watch`` hands them over) and turns them into alarms (``step``)."""
 
     def __init__(self, hosts: Sequence[Host], every_s: float, began_s: float) -> None:
         self.hosts = {host.name: host for host in hosts}
@@ -107,7 +111,7 @@ class Fleet:
         self.bad: dict[str, Outcome] = {}
 
     def add(self, host: str, at_s: float, readings: Readings) -> None:
-        """A row: what has changed. One that was overtaken by a later one is left out, for counters never go back."""
+        """Take a row of readings. A row older than the last one is dropped, because counters never go back."""
         if at_s <= self._at_s.get(host, -inf):
             return
         for (device, name), value in readings.items():
@@ -120,7 +124,7 @@ class Fleet:
             self._at_s[host] = at_s
 
     def gone(self, host: str, at_s: float) -> None:
-        """Its connection is lost: what it counts meanwhile is not known."""
+        """Note that the connection to a host is lost: what it counts meanwhile is not known."""
         for device in (rnic.device for rnic in self.hosts[host].platform.rnics):
             for name in self._first.pop((host, device), {}):
                 if (course := self._courses.get((host, device), {}).get(name)) is not None:
@@ -129,10 +133,10 @@ class Fleet:
         self._at_s.pop(host, None)
 
     def close(self) -> None:
-        """Nothing is left open."""
+        """Do nothing: no resource is open."""
 
     def _count(self, port: _Port, name: str, at_s: float, value: Value) -> None:
-        """A counter is this from now on; a course begins when it first changes, as nearly none ever does."""
+        """Note the value of a counter. A course begins when the value first changes, as nearly none ever does."""
         first = self._first.setdefault(port, {})
         courses = self._courses.get(port, {})
         if name not in first:
@@ -148,11 +152,11 @@ class Fleet:
         self._grew.add(port)
 
     def alarm(self, now_s: float, kind: str, outcome: Outcome, parts: Sequence[str], text: str) -> Alarm:
-        """What happens now; *now_s* is of the clock that *began_s* was of."""
+        """Return an alarm of this moment; *now_s* is on the same clock as *began_s*."""
         return Alarm(self._began_at + timedelta(seconds=now_s - self._began_s), kind, outcome, tuple(parts), text)
 
     def step(self, now_s: float) -> Iterator[Alarm]:
-        """Everything that is new."""
+        """Yield every new alarm."""
         limit_s = now_s - max(SILENT_S, 5 * self._every_s)
         silent = {name for name in self.hosts if self._at_s.get(name, self._began_s) < limit_s}
         for names, outcome, text in (
@@ -170,7 +174,7 @@ class Fleet:
             yield from self._judged(port, now_s)
 
     def _judged(self, port: _Port, now_s: float) -> Iterator[Alarm]:
-        """By the rules of a run's verdict; said again when it is worse, or twice as much."""
+        """Judge a port by the rules of a run's verdict; repeat an alarm when it is worse or its count has doubled."""
         host, device = port
         courses, reported, part = self._courses[port], self._reported.setdefault(port, {}), f"{host}/{device}:port"
         for course in courses.values():
@@ -201,12 +205,12 @@ class Fleet:
                 yield self.alarm(now_s, "counter", outcome, [part], text)
 
     def shifts(self) -> list[Shift]:
-        """Close a window of the traffic."""
+        """Close a window of the traffic and return the shifts in it."""
         at_s = [self._at_s.get(host, nan) for host, _ in self._ports for _ in TRAFFIC]
         return self.traffic.window(np.asarray(at_s))
 
     def parts_of(self, shift: Shift) -> tuple[str, ...]:
-        """The ports of a shift, or one way of a port."""
+        """Return the ports of a shift; one direction of a port (``tx``, ``rx``) if only that one shifted."""
         names = ["/".join(port) for port in self._ports]
         ways = gathered(divmod(row, len(TRAFFIC)) for row in shift.rows)
         both = [f"{names[place]}:port" for place in sorted(ways) if len(ways[place]) == len(TRAFFIC)]
@@ -214,7 +218,7 @@ class Fleet:
         return (*both, *alone)
 
     def host_gbps(self) -> dict[str, tuple[float, float]]:
-        """What each host sent and received in the last window; 0 where that is not known."""
+        """Return what each host sent and received in the last window; 0 where that is not known."""
         gbps = np.nan_to_num(self.traffic.gbps).reshape(-1, len(TRAFFIC))
         sums: dict[str, tuple[float, float]] = {}
         for (host, _), (sent, received) in zip(self._ports, gbps.tolist(), strict=True):
@@ -224,14 +228,14 @@ class Fleet:
 
 
 def shown_parts(parts: Sequence[str]) -> str:
-    """Many parts in few words: ``gpu[001-032]/mlx5_[0-7]:port``."""
+    """Return many parts in few words: ``gpu[001-032]/mlx5_[0-7]:port``."""
     inside = gathered((part.inside, part.host) for part in map(Part.of, parts))
     alike = gathered((fold(hosts), rest) for rest, hosts in inside.items())
     return ", ".join(f"{hosts}/{fold(rests)}" if any(rests) else hosts for hosts, rests in alike.items())
 
 
 class Monitor:
-    """A fleet that is watched: *say* is told every alarm, ``seen`` is what is known now (read by any thread)."""
+    """A fleet that is watched: *say* gets every alarm, ``seen`` is what is known now (any thread may read it)."""
 
     def __init__(
         self,
@@ -253,7 +257,7 @@ class Monitor:
         self.seen = self._now()
 
     def run(self, lasts_s: float | None) -> FleetSeen:
-        """Watch for so long, or until somebody interrupts; what is known at the end."""
+        """Watch for *lasts_s* seconds, or until interrupted; return what is known at the end."""
         until_s = inf if lasts_s is None else self._began_s + lasts_s
         step_s, window_s = self._began_s + self._every_s, self._began_s + WINDOW_S
         with listening(self._executor.wake) as asked:
@@ -274,7 +278,7 @@ class Monitor:
         return self.seen
 
     def close(self) -> None:
-        """End what is sampled, and let go of every host."""
+        """Stop the sampling and disconnect from every host."""
         self._watch.close()
 
     def _shifted(self, now_s: float) -> Iterator[Alarm]:
@@ -285,7 +289,7 @@ class Monitor:
             yield self._fleet.alarm(now_s, "traffic", outcome, self._fleet.parts_of(shift), text)
 
     def _tell(self, found: Sequence[Alarm]) -> None:
-        """The worst first, and no more than a screen of it."""
+        """Report the worst alarms first, and no more than a screen of them."""
         listed = sorted(found, key=lambda one: -one.outcome.rank)
         self._counts.update(one.kind for one in listed)
         self.alarms.extend(listed)
@@ -310,13 +314,13 @@ class Monitor:
 
 
 def alarm_line(alarm: Alarm) -> str:
-    """When, how bad, of which parts, and what."""
+    """Return an alarm as one line: time, outcome, parts, text."""
     word = alarm.outcome.name if alarm.outcome is not Outcome.PASS else "-"
     return f"{alarm.at:%Y-%m-%d %H:%M:%S}  {word:12}  {shown_parts(alarm.parts)}  {alarm.text}"
 
 
 def closing_line(seen: FleetSeen) -> str:
-    """What it was, at the end."""
+    """Return a one-line summary for the end of the watch."""
     bad = Counter(seen.bad.values())
     tally = ", ".join(f"{bad[one]:,} {one.name}" for one in (Outcome.FAIL, Outcome.MARGINAL) if bad[one]) or "none bad"
     silent = f"; not read: {fold(seen.silent)}" if seen.silent else ""

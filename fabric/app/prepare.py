@@ -1,4 +1,4 @@
-"""From the words of a command line to a plan: every file read and checked, and what is to be told before a run."""
+"""From a command line to a plan: read and check every file, and collect what to tell the user before a run."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from fabric.probes.again import AgainSpec
 @dataclass(frozen=True, slots=True)
 class Given:
     """
-    The words of a command line: a scenario file, and what overrides it.
+    What a command line says: a scenario file, and what overrides it.
 
-    *lasts_s*: of a run whose phases have a share of the whole, instead of the file's own ``for``. *yes*: the command
-    line said that the fabric may be altered, so that nobody was asked.
+    *lasts_s*: the duration of a run whose phases have a share of the whole, instead of the file's own ``for``. *yes*:
+    the command line said that the fabric may be altered, so nobody was asked.
     """
 
     scenario: Path
@@ -42,14 +42,14 @@ class Given:
 
     @property
     def document(self) -> dict[str, Any]:
-        """As run.json keeps it, with the folder that its paths are seen from."""
+        """Return it as run.json keeps it, with the folder that its paths are relative to."""
         texts = {"scenario": str(self.scenario), "inventory": self.inventory and str(self.inventory)}
         found = {"folder": str(Path.cwd()), **asdict(self), **texts}
         return found if self.yes else {name: value for name, value in found.items() if name != "yes"}
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Given:
-        """The same words, from anywhere."""
+        """Rebuild it from a document, with paths that are right from any folder."""
         folder, inventory = Path(document["folder"]), document["inventory"]
         return cls(
             folder / document["scenario"],
@@ -68,9 +68,9 @@ class Asked:
     inventory: Inventory
     baselines: Mapping[str, Baseline]
     plan: Plan
-    notes: tuple[str, ...]  # where the baselines' limits do not fit what is asked
+    notes: tuple[str, ...]  # where the baselines' limits do not fit the scenario, and other remarks
     given: Given
-    warnings: tuple[str, ...] = ()  # those of the notes that are told before a run, too
+    warnings: tuple[str, ...] = ()  # the notes that are also shown before a run
 
 
 def prepare(given: Given, *, outline: bool = False) -> Asked:
@@ -100,10 +100,10 @@ def prepare(given: Given, *, outline: bool = False) -> Asked:
 
 def require_run(asked: Asked) -> Asked:
     """
-    Refuse to run what measures not what was meant.
+    Refuse to run a scenario that would not measure what was meant.
 
-    Raises ConfigError for a scenario whose probe ``again`` nobody filled (without it, its other phases would take
-    hours), with the line of each such probe and the option that fills it.
+    Raises ConfigError if its probe ``again`` has no evidence (without it, the other phases would take hours for
+    nothing), with the line of each such probe and the option that fills it.
     """
     specs = (spec for phase in asked.scenario.phases for spec in phase.probes)
     if not any(isinstance(spec, AgainSpec) and spec.because is None for spec in specs):
@@ -114,7 +114,7 @@ def require_run(asked: Asked) -> Asked:
 
 
 def backend_of(inventory: Inventory, backend: str | None, faults: Sequence[str]) -> str:
-    """How the hosts are reached: as the command line says, else the inventory; ConfigError for faults of real hosts."""
+    """Return the backend: of the command line, else of the inventory; raise ConfigError for faults of real hosts."""
     name = backend or inventory.backend
     if faults and name != "mock":
         raise ConfigError.at("--fault", f"faults are for the mock backend, not for {name}")
@@ -125,8 +125,8 @@ def refuse_unguarded(scenario: Scenario, backend: str) -> None:
     """
     Refuse changes of the fabric where the guards that undo them would not outlive the run.
 
-    Slurm ends with a step whatever it began on a host, also what has left its session (proctrack/cgroup). Raises
-    ConfigError with the line of each phase that has changes.
+    When a Slurm step ends, Slurm ends everything that the step started on a host, even what left its session
+    (proctrack/cgroup). Raises ConfigError with the line of each phase that has changes.
     """
     text = "backend slurm makes no changes: Slurm ends with the step the guards that undo them; --backend ssh can"
     changing = {phase.written for phase in scenario.phases if phase.changes}
@@ -136,7 +136,7 @@ def refuse_unguarded(scenario: Scenario, backend: str) -> None:
 
 
 def hosts_named(text: str, inventory: Inventory) -> tuple[str, ...]:
-    """The hosts that ``--hosts`` selects; ConfigError with everything that is wrong with it."""
+    """Return the hosts that ``--hosts`` selects; raise ConfigError with everything that is wrong with it."""
     problems = Problems("--hosts")
     names = selection.hosts_named(text, inventory, partial(problems.at_line, 0))
     problems.raise_if_any()
@@ -144,7 +144,7 @@ def hosts_named(text: str, inventory: Inventory) -> tuple[str, ...]:
 
 
 def _too_much(path: Path, scenario: Scenario, plan: Plan, inventory: Inventory) -> list[Problem]:
-    """What the guard rails refuse of each phase, with the line that asks for it."""
+    """Return what the guard rails refuse in each phase, with the line that asks for it."""
     settings, lines = inventory.changes, _lines_of_changes(scenario)
     found: list[Problem] = []
     for one in plan.phases:
@@ -155,5 +155,5 @@ def _too_much(path: Path, scenario: Scenario, plan: Plan, inventory: Inventory) 
 
 
 def _lines_of_changes(scenario: Scenario) -> dict[str, int]:
-    """The line of ``changes:`` for each phase that has them, by its written name."""
+    """Return the line of ``changes:`` for each phase that has them, by its written name."""
     return {phase: line for key, phase, line in scenario.lines if key == "changes"}

@@ -1,4 +1,4 @@
-"""What a person can ask after a repair: may these hosts go back into service?"""
+"""Plan the validation of repaired hosts: may they go back into service?"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,43 +38,52 @@ from fabric.runs.run_document import PastRun, read_identity, read_past_run
 from fabric.runs.samples import read_samples
 
 NEIGHBOURS = 3
-"""Good hosts under its ToR that a repaired one is measured with: with each of two, and these with others (a choice)."""
+"""
+How many good hosts of its ToR group a repaired host is measured with.
+
+It is measured with each of two, and these also with others (a choice).
+"""
 
 QUICK_REPEAT = 3
 """Repetitions of the evidence in a quick validation: the fewest that can be judged."""
 
 QUICK_S = 600.0
-"""A quick validation takes no longer, as planned: the evidence is repeated as often as there is time left."""
+"""The planned duration of a quick validation at most: the evidence is repeated as often as the time allows."""
 
 QUICK_WORST = 10
-"""So many probes of each suspect are repeated in a quick validation, the worst (a choice)."""
+"""Probes of each suspect that a quick validation repeats: the worst ones (a choice)."""
 
 MOST_S = 2 * 3600.0
-"""The longest that the evidence is repeated otherwise (a choice: who was bad once in 24 tests needs half of it)."""
+"""
+The longest time for which other validations repeat the evidence, in seconds.
+
+A choice: a part that failed 1 of 24 tests needs half of it.
+"""
 
 MOST_LATER_S = 8 * 3600.0
-"""What came gradually or with warmth is waited for so long and no longer (a choice: a night)."""
+"""The longest wait for a fault that came gradually or with warmth (a choice: a night)."""
 
 QUICK_DURATION_S = 2
-"""Of each bandwidth test in a quick validation (a choice)."""
+"""Seconds of each bandwidth test in a quick validation (a choice)."""
 
 BER_PHASE = "bit-errors"
 """The phase that a quick validation leaves out."""
 
 SPARE_S = 60.0
-"""So much longer than a link without errors must be watched its ports carry traffic (a choice: one sample)."""
+"""Seconds that ports carry traffic beyond the time in which a link has to be free of errors (a choice: one sample)."""
 
 LONGEST_S = 3600
-"""Of one pair, as in a scenario file."""
+"""The longest test of one pair in seconds, as in a scenario file."""
 
 
 def prepare_repair(given: Given, run: Path, *, quick: bool, links: str | None = None) -> Asked:
     """
-    The scenario, filled with what accused the hosts in the run that failed them; runs on them and a few neighbours.
+    Plan a validation: the scenario, filled with the evidence against the hosts in the run that failed them.
 
-    Or with what accused *links* (leaves, spines, cables between switches); runs on whose probes passed through them.
-    Without an inventory of its own it is asked of that of the failed run. Raises ConfigError with everything that is
-    wrong, also when that run has nothing against them, and when its hosts are not the same hardware in the inventory.
+    It runs on these hosts and a few neighbours. With *links* (leaves, spines, cables between switches) it repeats what
+    accused these, on the hosts whose probes passed through them. Without an inventory in *given*, that of the failed
+    run is used. Raises ConfigError with everything that is wrong, also if that run has nothing against them, or if the
+    hosts are other hardware in the inventory.
     """
     failed = reopened(run)
     hosts = _repaired_hosts(given, run, failed) if links is None else ()
@@ -89,9 +98,9 @@ def prepare_repair(given: Given, run: Path, *, quick: bool, links: str | None = 
 
 def filled(prepared: Asked, because: Because) -> Asked:
     """
-    The scenario of a file with the evidence in it, planned; quick or not as *because* says.
+    Return the planned scenario with the evidence in its probe ``again``; quick or not as *because* says.
 
-    Raises ConfigError for a scenario that has no place for it.
+    Raises ConfigError for a scenario without exactly one such probe.
     """
     scenario = prepared.scenario
     again = [phase for phase in scenario.phases for spec in phase.probes if isinstance(spec, AgainSpec)]
@@ -122,7 +131,11 @@ def filled(prepared: Asked, because: Because) -> Asked:
 
 
 def _often_enough(phase: Phase, because: Because, topology: Topology, room_s: float) -> Phase:
-    """The evidence, as often as its parts need and there is time for, the worst first: a host's tests run in a row."""
+    """
+    Return the phase with the evidence repeated as often as its parts need and time allows.
+
+    The worst probes come first. The tests of one host run one after another.
+    """
     (spec,) = (spec for spec in phase.probes if isinstance(spec, AgainSpec))
     needs = [(need, through(need.part, topology)) for need in because.needs]
     kept: list[tuple[Evidence, list[Need]]] = []
@@ -150,7 +163,7 @@ def _often_enough(phase: Phase, because: Because, topology: Topology, room_s: fl
 
 
 def _repaired_hosts(given: Given, run: Path, failed: ShownRun) -> tuple[str, ...]:
-    """The hosts of --hosts, else those that the run named."""
+    """Return the hosts of ``--hosts``, or else those that the run names as bad."""
     names = failed.judged.scenario.hosts
     if given.hosts is None:
         switches = failed.past.inventory.topology.switches
@@ -165,7 +178,7 @@ def _repaired_hosts(given: Given, run: Path, failed: ShownRun) -> tuple[str, ...
 
 
 def _known_links(text: str, topology: Topology) -> tuple[str, ...]:
-    """Those that ``--links`` names, of switches that there are."""
+    """Return the names in ``--links``; raise ConfigError for a switch that the topology does not have."""
     names = tuple(dict.fromkeys(text.split(",")))
     for end in (end for name in names for end in _switches(name)):
         if end not in topology.switches:
@@ -202,12 +215,12 @@ def _because(run: Path, failed: ShownRun, hosts: Sequence[str], links: tuple[str
 
 
 def _switches(name: str) -> tuple[str, ...]:
-    """A switch, or both of a cable."""
+    """Return the switch that is named, or both switches of a cable."""
     return Part.of(name).link_ends or (Part.of(name).host,)
 
 
 def _taking_part(because: Because, failed: ShownRun) -> list[str]:
-    """The repaired hosts, whom the evidence needs beside them, and neighbours under their ToRs that were good."""
+    """Return the repaired hosts, the hosts that their evidence needs, and good neighbours under their ToRs."""
     names = dict.fromkeys(because.hosts)
     names |= dict.fromkeys(host for one in because.evidence for host in one.probe.hosts)
     bad = suspected(failed)
@@ -220,14 +233,18 @@ def _taking_part(because: Because, failed: ShownRun) -> list[str]:
 
 
 def _neighbours(host: str, topology: Topology) -> list[str]:
-    """The other hosts of its ToR group, those after it first."""
+    """Return the other hosts of its ToR group, starting with those after it."""
     members = next((list(group) for group in topology.tor_groups if host in group), [host])
     place = members.index(host)
     return members[place + 1 :] + members[:place]
 
 
 def _long_enough(planned: PhasePlan, window_s: float) -> Phase:
-    """The window of bit errors, as long as it takes: how many pairs share a PCIe switch depends on the platform."""
+    """
+    Return the phase of bit errors, stretched to *window_s*.
+
+    How many pairs share a PCIe switch, and so how long it takes, depends on the platform.
+    """
     phase, makespan_s = planned.phase, planned.schedule.makespan_s
     if phase.name != BER_PHASE or makespan_s <= 0.0:
         return phase
@@ -244,11 +261,11 @@ def _stretched(spec: ProbeSpec, stretch: float) -> ProbeSpec:
 
 
 def _spec(spec: ProbeSpec, because: Because) -> ProbeSpec:
-    """With the evidence in it, and shorter where the validation is quick."""
+    """Return the probe with the evidence in it, shorter if the validation is quick."""
     if isinstance(spec, AgainSpec):
         return spec.changed(because=because, repeat=QUICK_REPEAT if because.quick else spec.repeat)
     if isinstance(spec, PairwiseSpec):
-        return spec.changed(only=because.hosts)  # the neighbours are needed for nothing else
+        return spec.changed(only=because.hosts)  # the neighbours only serve as partners
     if because.quick and isinstance(spec, LoopbackSpec | RnicToRnicSpec):
         return spec.changed(repeat=1, duration_s=min(QUICK_DURATION_S, spec.duration_s))
     if because.quick and isinstance(spec, AllToAllSpec | TorAllReduceSpec):
@@ -260,10 +277,10 @@ def inventory_of(
     run: Path, failed: ShownRun, given: Path | None, because: Because, hosts: Sequence[str]
 ) -> tuple[Path, tuple[str, ...]]:
     """
-    The inventory's file, and in words how it describes *hosts* otherwise than that of the failed *run*.
+    Return the inventory's file, and notes on how it describes *hosts* differently from the failed *run*.
 
-    Raises ConfigError where there is no such file, where hosts are not in it, and where a host of the evidence has
-    other parts in it: the same names would then mean something else.
+    Raises ConfigError if there is no such file, if hosts are missing in it, or if a host of the evidence has other
+    parts in it: the same names would then mean something else.
     """
     path = _own(run, failed) if given is None else given
     now = load_inventory(path)
@@ -284,7 +301,7 @@ def inventory_of(
 
 
 def _own(run: Path, failed: ShownRun) -> Path:
-    """Where the inventory of the failed run lay."""
+    """Return the path of the failed run's inventory."""
     asked_in = (failed.past.document.get("given") or {}).get("folder", "")
     path = Path(asked_in) / failed.past.inventory.source
     if not path.is_file():
@@ -293,7 +310,7 @@ def _own(run: Path, failed: ShownRun) -> Path:
 
 
 def _absent(missing: Sequence[str], because: Because) -> str:
-    """Those that were repaired by their names; of others why they are needed."""
+    """Say which hosts are missing: repaired hosts by name, other hosts with the reason why they are needed."""
     repaired = [host for host in missing if host in because.hosts]
     if repaired:
         return f"it has no {fold(repaired)}, which {because.run} found bad: take the inventory of that run"
@@ -302,11 +319,11 @@ def _absent(missing: Sequence[str], because: Because) -> str:
 
 
 ITERATIONS = 20
-"""Of each collective of the evidence in a quick validation: the default of the suite's."""
+"""Iterations of each collective in a quick validation: the default of nccl-tests."""
 
 
 def quick_evidence(because: Because) -> Because:
-    """The evidence, shorter where it takes long; what that leaves out is said."""
+    """Shorten evidence that takes long, and note what is then not covered."""
     short = [shortened(one.probe, iterations=ITERATIONS, duration_s=QUICK_DURATION_S) for one in because.evidence]
     pairs = list(zip(because.evidence, short, strict=True))
     kinds = sorted({now.kind for one, now in pairs if now != one.probe})
@@ -317,31 +334,31 @@ def quick_evidence(because: Because) -> Because:
 
 
 ACCUSING = (Outcome.FAIL, Outcome.ERROR, Outcome.MARGINAL)
-"""What is measured again; INCONCLUSIVE and SKIPPED probes accuse nobody."""
+"""Outcomes of probes that are measured again; INCONCLUSIVE and SKIPPED accuse nobody."""
 
 NAMING = (Outcome.FAIL, Outcome.ERROR)
-"""Suspects of these outcomes name their hosts: who hung or did not answer is repaired, too."""
+"""Outcomes of suspects that name their hosts: a host that hung or did not answer is repaired, too."""
 
 MOST_HOSTS = 2
-"""Probes over more hosts are not repeated: they would take the hosts of a whole job (a choice)."""
+"""Probes over more hosts are not repeated: they would need the hosts of a whole job (a choice)."""
 
 MOST_PAST_RUNS = 10
-"""The newest earlier runs that are read (a choice: about a second each)."""
+"""How many earlier runs are read, the newest ones (a choice: each takes about a second)."""
 
 Found = tuple[list[Evidence], list[str]]
 
 
 def suspected(run: ShownRun, *, but: Sequence[Suspect] = ()) -> frozenset[str]:
-    """The hosts that a run names: as bad, or as those that could not be measured; *but* for these suspects."""
+    """Return the hosts that a run names as bad or unmeasurable, ignoring the suspects in *but*."""
     named = (one for one in run.judged.verdict.suspects if one.outcome in NAMING and one not in but)
     return frozenset(host for one in named for host in one.hosts)
 
 
 def evidence_of(failed: ShownRun, hosts: Sequence[str], links: Sequence[str], suspects: Sequence[Suspect]) -> Found:
     """
-    What accused *hosts* or *links* there, each once; what could not be taken.
+    Return the probes that accused *hosts* or *links* in the failed run, each once, and notes on what was left out.
 
-    Also what the *suspects* rest on and what passed by itself: a course is made of such probes.
+    Probes that *suspects* rest on are included even if they passed: a course consists of such probes.
     """
     accused, bad = set(hosts), suspected(failed, but=suspects if links else ())
     passes = [through(name, failed.past.inventory.topology) for name in links]
@@ -375,16 +392,16 @@ def _evidence(row: Row, past_gbps: Sequence[float]) -> Evidence:
 
 
 def _past(failed: ShownRun, wanted: set[Same]) -> Mapping[Same, Sequence[float]]:
-    """What earlier runs beside this one measured for the same probes."""
+    """Return what earlier runs beside the failed one measured for the same probes."""
     again = ((run, probe) for run in _earlier(failed) for probe in run.probes if same(probe) in wanted)
     numbers = ((same(probe), number_of(run.results.get(probe.probe_id))) for run, probe in again)
     return gathered((what, number[0]) for what, number in numbers if number is not None)
 
 
 def _earlier(failed: ShownRun) -> Iterator[PastRun]:
-    """The newest runs before it in the same results, through the same backend; what cannot be read is no past."""
+    """Yield the newest earlier runs in the same results, through the same backend; unreadable runs are skipped."""
     here = failed.past.path
-    before = [one for one in run_folders(here.parent.parent).runs if one.name < here.name]  # named by their times
+    before = [one for one in run_folders(here.parent.parent).runs if one.name < here.name]  # named by time
     for path in sorted(before, key=lambda one: one.name, reverse=True)[:MOST_PAST_RUNS]:
         try:
             run = read_past_run(path)

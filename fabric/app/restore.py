@@ -1,4 +1,4 @@
-"""Take back what runs left behind; the run itself need not be alive, only its journal, or the guards on the hosts."""
+"""Take back what runs left behind. A run may be dead: its journal, or the guards on the hosts, are enough."""
 
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, closing
@@ -30,12 +30,12 @@ def restore(
     backend: str | None = None,
 ) -> list[Restored]:
     """
-    Take back the open changes of a run, or of every run under *results*; and what dead ones reserved.
+    Take back the open changes of a run, or of every run under *results*, and the reservations of dead runs.
 
-    The hosts are reached as run.json says; with *inventory_path* as that inventory says, and with *backend*: a run
-    whose run.json is lost is taken back from its journal alone. Raises ConfigError for a run that is none or still
-    going on, MayBeLive for a journal that cannot be read, and when changes are open and nothing says how to reach
-    their hosts. Of every run: one that cannot be taken back keeps no other from it, and is reported.
+    The hosts are reached as run.json says, or as *inventory_path* and *backend* say: then a run that lost its run.json
+    is taken back from its journal alone. Raises ConfigError if it is not a run or still goes on; MayBeLive for a
+    journal that cannot be read, and when changes are open and nothing says how to reach their hosts. Over all runs, one
+    that cannot be taken back is reported, and the others are taken back all the same.
     """
     reach = make_executor, inventory_path, backend
     if run is not None:
@@ -53,7 +53,11 @@ def restore(
 
 
 def _given_back(results: Path, run: Path | None = None) -> list[Restored]:
-    """The reservations, of one run or of all; a ledger that cannot be read hides no change that was taken back."""
+    """
+    Give back the reservations of one run or of all.
+
+    A ledger that cannot be read becomes a line of the result, so that it hides no change that was taken back.
+    """
     try:
         return list(give_back_all(results, run))
     except FabricError as exc:
@@ -62,9 +66,9 @@ def _given_back(results: Path, run: Path | None = None) -> list[Restored]:
 
 def in_order(say: Callable[[str], None]) -> AbstractContextManager[Interruption]:
     """
-    Ctrl-C, SIGTERM and SIGHUP break off no undo: they are counted, *say* is told of the first, it goes on to its end.
+    Keep Ctrl-C, SIGTERM and SIGHUP from breaking off an undo: they are counted, and *say* is told of the first.
 
-    It does end: each step has a limit.
+    The undo ends even so: each of its steps has a limit.
     """
     pending = ["interrupted: what is being taken back is taken back first"]
 
@@ -78,7 +82,7 @@ def in_order(say: Callable[[str], None]) -> AbstractContextManager[Interruption]
 def _taken_back(
     run: Path, make_executor: MakeExecutor, inventory_path: Path | None, backend: str | None
 ) -> list[Restored]:
-    """The open changes of one run."""
+    """Take back the open changes of one run."""
     changes = open_or_may_be_live(run / JOURNAL)
     if not changes:
         return []
@@ -96,7 +100,9 @@ def _taken_back(
 def _way_to(
     run: Path, changes: tuple[OpenChange, ...], inventory_path: Path | None, backend: str | None
 ) -> tuple[str, Inventory]:
-    """How the hosts of a run are reached; MayBeLive where neither run.json nor somebody says."""
+    """
+    Return the backend and inventory that reach the hosts of a run; MayBeLive if neither run.json nor the caller knows.
+    """
     if inventory_path is not None:
         inventory = load_inventory(inventory_path)
         return backend or inventory.backend, inventory
@@ -115,13 +121,13 @@ def _way_to(
 def _restore_change(
     run: str, change: OpenChange, journal: Journal, restored: list[Restored], known: Collection[str]
 ) -> Procedure[None]:
-    """One change, the last alteration first; it is closed in the journal only when all of it is back."""
+    """Take back one change, last alteration first; close it in the journal only when all of it is back."""
     own: list[Restored] = []
 
     def report(host: str, text: str, certain: bool) -> None:
         own.append(Restored(run, change.change_id, host, text, certain))
 
-    try:  # what is wrong with one must not keep the others from being taken back
+    try:  # trouble with one change must not keep the others from being taken back
         intent = _intent(change)
         for one in intent.guarded:
             if one.alteration.host in known:
@@ -154,7 +160,7 @@ def _intent(change: OpenChange) -> Intent:
 
 
 def restore_hosts(inventory_path: Path, *, backend: str | None, make_executor: MakeExecutor) -> list[Restored]:
-    """Take back whatever guards on the hosts of an inventory hold, whoever armed them."""
+    """Take back whatever the guards on the hosts of an inventory hold, no matter who armed them."""
     inventory = load_inventory(inventory_path)
     settings = inventory.changes
     guard = Guard(settings.guard_directory, sudo=settings.sudo)

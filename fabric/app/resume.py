@@ -1,4 +1,4 @@
-"""Goes on with a run that was killed, interrupted, or stopped by a full disk: what is finished stays."""
+"""Go on with a run that was killed, interrupted, or stopped by a full disk: finished probes stay."""
 
 import re
 import time
@@ -37,28 +37,28 @@ from fabric.runs.samples import close_samples
 from fabric.runs.stored_verdict import is_judged
 
 MOST_DIFFERENCES = 12
-"""So many are told; a person needs to see what kind it is, not all (a choice)."""
+"""How many differences are shown (a choice): a person needs to see of what kind they are, not all of them."""
 
 RESUMED = "taken back when the run went on"
-"""Why a change that a dead run left behind is reverted."""
+"""The reason in the history for taking back a change that a dead run left behind."""
 
 _PLACE = re.compile(r"(.*\.source|scenario\.inventory)")
-"""Where a file lay, as it was written then, is no difference: what the file holds is."""
+"""Where a file lay when the run began may differ: only the file's content counts."""
 
 
 def look(path: Path, *, force: bool) -> tuple[PastRun, tuple[str, ...]]:
     """
-    A run that shall go on, always with what its run.json says, and what its files say now instead; alters nothing.
+    Return a run that shall go on, as its run.json says, and how its files differ from that now; alter nothing.
 
-    Raises ConfigError when there is no such run, when it has ended, and unless *force* when the scenario, the
-    inventory, a baseline or this tool is not what it was; StoreError when it goes on, or its history cannot be read.
+    Raises ConfigError if there is no such run, if it has ended, and unless *force* if the scenario, the inventory, a
+    baseline or this tool has changed; StoreError if it is still going on, or if its history cannot be read.
     """
     path = run_path(path)
-    if path.parent.name in ("", ".."):  # the folders above it, by their own names, hold the lock
+    if path.parent.name in ("", ".."):  # the lock is named after the folders above the run
         path = path.resolve()
     document = read_run(path)
     scenario, inventory = from_resolved(document["asked"])
-    refuse_at_work(path, scenario.hosts)  # before the history is read and all is planned, which takes its time
+    refuse_at_work(path, scenario.hosts)  # first: reading the history and planning take a while
     done = _history(path, document)
     if done.over:
         raise ConfigError.at(path, _why_over(path))
@@ -75,7 +75,11 @@ def look(path: Path, *, force: bool) -> tuple[PastRun, tuple[str, ...]]:
 
 
 def _why_over(path: Path) -> str:
-    """A run that was killed between its end and its reports has none, or those of an earlier interruption."""
+    """
+    Say that the run has ended.
+
+    One killed between its end and its reports has no reports, or those of an earlier interruption.
+    """
     if not is_judged(path):
         return f"this run has ended, everything was measured, and it is not judged yet: fabric analyze {path}"
     return f"this run has ended: see it (fabric report {path}), or run its scenario anew (fabric run)"
@@ -91,10 +95,10 @@ def resume(
     reservation: Reservation | None = None,
 ) -> ShownRun:
     """
-    Take back what is open, then do what is left; *say* is told what was found. Raises as ``app.run``.
+    Take back what is open, then measure what is left; *say* is told what was found. Raises as ``app.run``.
 
-    Raises MayBeLive when a change of it cannot be seen taken back, or a guard holds one of another run: nothing is
-    measured then.
+    Raises MayBeLive, before anything is measured, if a change of this run was not seen taken back, or if a guard holds
+    a change of another run.
     """
     path, inventory = past.path, past.inventory
     results = path.parent.parent
@@ -123,7 +127,7 @@ def resume(
 
 
 def _note_resumed(directory: RunDirectory, done: Progress, at_s: float) -> None:
-    """In the history, with the changes that are back meanwhile."""
+    """Write to the history that the run goes on, and which changes have been taken back meanwhile."""
     for change_id in _missing_in_history(directory.path):
         directory.events.append("change", at_s, {"change": change_id, "state": "reverted", "reason": RESUMED})
     fields = {"times": done.resumed + 1, "kept": len(done.results), "again": len(done.half_done)}
@@ -133,7 +137,11 @@ def _note_resumed(directory: RunDirectory, done: Progress, at_s: float) -> None:
 
 
 def _take_back(past: PastRun, results: Path, make_executor: MakeExecutor, say: Callable[[str], None]) -> None:
-    """Raises MayBeLive when it cannot be seen that all is back, Interrupted when it is and somebody wants to stop."""
+    """
+    Take back the run's open changes.
+
+    Raises MayBeLive if not all were seen taken back, Interrupted if they were and somebody wants to stop.
+    """
     path = past.path
     with in_order(say) as interruption:
         restored = restore(path, results=results, make_executor=make_executor)
@@ -147,7 +155,7 @@ def _take_back(past: PastRun, results: Path, make_executor: MakeExecutor, say: C
 
 
 def _missing_in_history(path: Path) -> list[str]:
-    """The changes that are back, as the journal knows, and of which the history says that they are in force."""
+    """Return the changes that the journal calls taken back and the history still calls in force."""
     states = {event["change"]: event["state"] for event in read_events(path / EVENTS) if event["event"] == "change"}
     back = last_states(path)
     return [name for name, state in back.items() if state in CLOSED and states.get(name, state) not in FINAL]
@@ -155,10 +163,11 @@ def _missing_in_history(path: Path) -> list[str]:
 
 def _reopened(past: PastRun, done: Progress, say: Callable[[str], None]) -> RunDirectory:
     """
-    The directory, ready for more: a torn line is cut off, a wish to stop is forgotten.
+    Return the run directory, ready for more: a torn line is cut off, a request to stop is removed.
 
-    What was judged of an earlier interruption goes before anything more is measured: it would be told as the verdict
-    of the whole, were this run killed between its end and its reports. All of it can be made again.
+    The verdict of an earlier interruption is removed before anything more is measured. Otherwise, if the run were
+    killed between its end and its reports, that verdict would pass for the verdict of the whole run. All of it can be
+    made again.
     """
     path = past.path
     with storing(path / STOP, "cannot remove"):
@@ -181,7 +190,7 @@ def _reopened(past: PastRun, done: Progress, say: Callable[[str], None]) -> RunD
 
 
 def _history(path: Path, document: Mapping[str, Any]) -> Progress:
-    """How far it came; one that was killed before its first line has done nothing."""
+    """Return how far the run came; a run that was killed before its first line has done nothing."""
     events = all_events(path)
     if events and events[0].get("run_id") != document["run_id"]:
         raise StoreError(f"{path / EVENTS}: the history of another run ({events[0].get('run_id')})")
@@ -194,7 +203,7 @@ def _not_planned(plan: Plan, done: Progress) -> list[str]:
 
 
 def _differences(document: Mapping[str, Any], because: Because | None) -> Iterator[str]:
-    """What is not as it was when the run began, one line each."""
+    """Yield what has changed since the run began, one line each."""
     was, now = document.get("versions", {}).get("fabric-testbench"), own_version()
     if was != now:
         yield f"fabric-testbench: the run was begun with {was}, this is {now}"
@@ -204,7 +213,7 @@ def _differences(document: Mapping[str, Any], because: Because | None) -> Iterat
         return
     try:
         asked = prepare(Given.of(given))
-        if because is not None:  # the evidence is what it was then: the run that failed the host need not be there
+        if because is not None:  # use the stored evidence: the run that failed the host may be gone
             asked = filled(asked, because)
     except ConfigError as exc:
         yield from (f"cannot be read as then: {problem}" for problem in exc.problems)
@@ -221,7 +230,9 @@ def _differences(document: Mapping[str, Any], because: Because | None) -> Iterat
 
 
 def _conclusion(differs: tuple[str, ...]) -> str:
-    """What to do about it; problems are shown in the order of their texts, and this one is behind every difference."""
+    """
+    Say what to do about the differences. Problems are sorted by their text, and this text sorts behind all differences.
+    """
     more = len(differs) - MOST_DIFFERENCES
     many = f"there {'is' if more == 1 else 'are'} {counted(more, 'more difference')}, and a run"
     seen = many if more > 0 else "this run"

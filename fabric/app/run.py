@@ -1,6 +1,7 @@
 """
-Run a plan: measure, judge, report; and ``--on-fail``: a command that is told when the fabric is bad, which never holds
-up or fails a run.
+Run a plan: measure, judge, report; and call the ``--on-fail`` command when the fabric is bad.
+
+That command never delays or fails a run.
 """
 
 import os
@@ -77,11 +78,11 @@ def run(
     Run the plan, then judge it from what was written down; with *reports* make report.html and the like.
 
     *executor*, of the *backend*, is closed at the end. *reservation* is taken before the first probe; its owner gives
-    it back.
-    Raises ToolError where Slurm does not reserve the hosts, StoreError where another run of this scenario or on one
-    of its hosts is going on, MayBeLive before anything is done where an earlier run left a change behind, by our
-    journals or by the guards of the hosts, and after an interruption where this one did. *say* is told what is
-    worth knowing before the first probe.
+    it back. *say* is told what is worth knowing before the first probe.
+
+    Raises ToolError if Slurm does not reserve the hosts; StoreError if another run of this scenario or on one of its
+    hosts is going on; MayBeLive before anything is done if an earlier run left a change behind, by our journals or by
+    the guards of the hosts, and after an interruption if this run did.
     """
     scenario, inventory = asked.scenario, asked.inventory
     with closing(executor):
@@ -105,7 +106,9 @@ def run(
 
 
 def nothing_held(executor: Executor, scenario: Scenario, inventory: Inventory, say: Callable[[str], None]) -> None:
-    """Ask the guards of every host that this run would feel: MayBeLive where one holds a change, of whatever run."""
+    """
+    Ask the guards of every host that this run would affect; raise MayBeLive if one holds a change, of whatever run.
+    """
     answers = held_on(executor, inventory, holders(inventory, scenario.hosts))
     refuse_held(answers, inventory)
     if note := unasked_note(answers):
@@ -113,13 +116,13 @@ def nothing_held(executor: Executor, scenario: Scenario, inventory: Inventory, s
 
 
 def measured(begun: Begun, *, observer: Observer, reports: bool) -> ShownRun:
-    """Run what is still to be run, judge all of it; closes the directory and the executor. Raises as ``run``."""
+    """Run what is still to be run and judge all of it; close the directory and the executor. Raises as ``run``."""
     past, directory, executor = begun.past, begun.directory, begun.executor
     changing = _changing(past)
     over, died = False, list[str]()
     try:
         executor = watching(executor, past.path, past.scenario, past.inventory)
-        # A thread that dies for want of memory asks this process to stop, as somebody would from outside.
+        # A thread that dies because memory is short sends this process SIGTERM, as a person would to stop it.
         with heeding_threads(partial(os.kill, os.getpid(), signal.SIGTERM)) as died:
             _measure(begun, executor, changing, observer)
         stop_watching(executor)
@@ -144,9 +147,9 @@ def _ended_early(
     begun: Begun, executor: Executor, changing: Changing, exc: BaseException, *, over: bool, memory: str
 ) -> None:
     """
-    Close all, then say what counts most: a change that may be live.
+    Close everything, then raise the most important error: a change that may be live comes first.
 
-    *over*: only reports were left to make. *memory*: what to say of it, where there was none left.
+    *over*: only reports were left to make. *memory*: the message if memory ran out, else empty.
     """
     directory, path = begun.directory, begun.directory.path
     stopped, go_on = isinstance(exc, KeyboardInterrupt), go_on_command(path, begun.past.document)
@@ -156,7 +159,7 @@ def _ended_early(
     finally:
         changing.journal.close()
         for close in (executor.close, directory.close):
-            with suppress(Exception):  # what cannot even be closed must not keep an open change from being told
+            with suppress(Exception):  # an error on closing must not hide an open change
                 close()
         say_what_is_open(path)
     then = f"everything was measured: fabric analyze {path}" if over else f"what was measured is kept: {go_on}"
@@ -172,7 +175,7 @@ def _ended_early(
 
 
 def _measure(begun: Begun, executor: Executor, changing: Changing, observer: Observer) -> None:
-    """Run the plan; all of it is in the history then."""
+    """Run the plan and write all of it to the history."""
     past, directory, progress = begun.past, begun.directory, begun.progress
     topology = past.inventory.topology
     judge = Judge(past.baselines, past.scenario.judge, topology)
@@ -204,7 +207,7 @@ def _measure(begun: Begun, executor: Executor, changing: Changing, observer: Obs
 
 
 def _changing(past: PastRun) -> Changing:
-    """What this run makes changes with; the journal's file is made with the first of them."""
+    """Return what this run makes changes with; the journal's file is created with the first change."""
     run_id = past.path.name
     return Changing(
         Context(past.inventory.topology, past.inventory.changes, _own_boot_id()),
@@ -216,24 +219,24 @@ def _changing(past: PastRun) -> Changing:
 
 
 def _own_boot_id() -> str:
-    """Of the kernel that runs this; empty where it does not say."""
+    """Return the boot id of this machine's kernel; empty if the kernel does not tell."""
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return ""
 
 
 TIMEOUT_S = 60.0
-"""So long may the command take. A run that ends waits no longer than ``PATIENCE_S`` (choices)."""
+"""Seconds that the command may take. At its end a run waits no longer than ``PATIENCE_S`` for it (choices)."""
 
 PATIENCE_S = 10.0
 
 
 class OnFail:
     """
-    Tells *command* of the first failure while a run goes on, and of the whole verdict at its end.
+    Runs *command* at the first failure while a run goes on, and again with the whole verdict at its end.
 
-    It gets the JSON on standard input. *say* is told where that did not work. Raises ConfigError for a command that is
-    not there.
+    The command gets JSON on standard input. *say* is told if it did not work. Raises ConfigError if there is no such
+    command.
     """
 
     def __init__(self, command: str, say: Callable[[str], None]) -> None:
@@ -247,13 +250,13 @@ class OnFail:
             raise ConfigError.at("--on-fail", f"expected a command that is here, got {command!r}")
 
     def first(self, document: Mapping[str, Any]) -> None:
-        """Tell of a failure while the run goes on; only the first is told."""
+        """Report a failure while the run goes on; only the first one is reported."""
         if not self._has_reported:
             self._has_reported = True
             self._tell({"event": "first_fail", **document})
 
     def judged(self, judge: Judge, plan: PhasePlan, results: Sequence[ProbeResult], run: Mapping[str, Any]) -> None:
-        """A phase is over: tell of the first that has a probe below its limit, with the parts that explain it."""
+        """After a phase: report the first probe that is below its limit, with the parts that explain it."""
         if self._has_reported:
             return
         by_id = {one.probe_id: one for one in results}
@@ -265,7 +268,7 @@ class OnFail:
             self.first({**document, "suspects": [jsonable(one, SUSPECT) for one in located.suspects]})
 
     def end(self, document: Mapping[str, Any]) -> None:
-        """Tell of the verdict, and wait a little until all was told."""
+        """Report the verdict, and wait a little for the commands that still run."""
         self._tell({"event": "end", **document})
         for thread in self._threads:
             thread.join(PATIENCE_S)
@@ -279,7 +282,7 @@ class OnFail:
 
     def _run(self, data: bytes) -> None:
         try:
-            with tempfile.TemporaryFile() as file:  # no pipe: who does not read it must not block
+            with tempfile.TemporaryFile() as file:  # not a pipe: a command that does not read it must not block
                 file.write(data)
                 file.seek(0)
                 ended = subprocess.run(  # the user's own command, without a shell

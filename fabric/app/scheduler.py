@@ -1,16 +1,15 @@
 """
-What a verdict does to the scheduler: bad hosts are drained (Slurm) or cordoned (Kubernetes), repaired ones given back;
-a run reserves its hosts (Slurm).
+Drain bad hosts (Slurm) or cordon them (Kubernetes), give repaired ones back, and reserve a run's hosts (Slurm).
 
-What the newest runs say of a host (``standing``) decides whether a job may begin there, too.
+What the newest runs say of a host (``standing``) also decides whether a job may begin there.
 
 Slurm has no compare-and-swap: a second drain replaces ours, and whoever ends a drain ends anybody's. So a node is read,
-altered and read again, and only a drain whose reason is the very one written here is ended; of Kubernetes the same rule
-holds. A line in the ledger of the results folder is on disk before either is told anything.
+altered and read again, and only a drain whose reason is exactly the one written here is ended. The same rule holds for
+Kubernetes. A line in the results folder's ledger is on disk before either is told anything.
 
-A reservation is no change of the fabric: it stands on no host, where a guard could end it, and other runs may measure
-beside it. So the ledger has it, with the same order of writing: a line on disk, then Slurm is told, then it is read
-back. Slurm itself ends it when its time is over: that is its lease.
+A reservation is not a change of the fabric: it is on no host, where a guard could end it, and other runs may measure
+beside it. So the ledger keeps it, in the same order: write a line to disk, tell Slurm, read it back. Slurm itself ends
+it when its time is over: that is its lease.
 """
 
 from __future__ import annotations
@@ -47,19 +46,19 @@ from fabric.tools import slurm
 from fabric.tools.driver import complaint
 
 MOST_SHARE = 0.25
-"""Of the hosts of a run, more are not drained at once: then the network is bad, or the measurement (a choice)."""
+"""The largest share of a run's hosts drained at once: beyond it the network is bad, or the measurement (a choice)."""
 
 _MEASURED = frozenset({"rnic", "gpu", "gpu_pcie", "numa", "path", "link"})
-"""Kinds of suspects whose RNIC, GPU or memory node has a verdict of its own; of others the host has."""
+"""Kinds of suspects whose RNIC, GPU or memory node has a verdict of its own; for other kinds the host's counts."""
 
 _GOOD = ("pass", "marginal")
 _RUN = re.compile(r"\d{8}-\d", re.ASCII)
 _VALIDATES = re.compile(rb'"because": ?\{')
-"""In the document of a run: it validates a repair, and its verdict alone lets nobody return."""
+"""Matches the document of a run that validates a repair: its verdict alone lets no host return."""
 
 _CLOCKS_APART = timedelta(hours=1)
 MOST_PARTS = 3
-"""Of a host's bad parts so many are named."""
+"""How many of a host's bad parts are named."""
 _MOST_RUNS = 200
 
 
@@ -68,8 +67,8 @@ class Standing:
     """
     What the newest verdict says of a host, *why*, and which *run*.
 
-    FAIL is of high severity: no job is to begin. MARGINAL is of low: one may, the host is repaired after it. PASS is
-    good; INCONCLUSIVE where no verdict speaks of it.
+    FAIL is of high severity: no job may begin. MARGINAL is of low severity: a job may begin, and the host is repaired
+    after it. PASS is good; INCONCLUSIVE: no verdict covers it.
     """
 
     host: str
@@ -83,8 +82,8 @@ class JudgedHosts:
     """
     What a run's files say: its hosts, the *good* parts of all, and who may return.
 
-    *bad*: of each host its parts, and by which part's being good later that is over. *low*: of other hosts the parts
-    that are MARGINAL. *unsure*: what else is not good.
+    *bad*: for each host its bad parts, each with the part that has to be good in a later run to clear it. *low*:
+    MARGINAL parts of other hosts. *unsure*: parts that are not good for another reason.
     """
 
     path: Path
@@ -99,7 +98,7 @@ class JudgedHosts:
     accepted: tuple[str, ...]
 
     def too_many(self, *, low: bool = False) -> str:
-        """Why nobody is drained for a bad part, or for a *low* one (MARGINAL); empty where hosts may be."""
+        """Say why no host is drained for a bad part, or for a *low* one (MARGINAL); empty if hosts may be drained."""
         count, how = (len({*self.bad, *self.low}), "bad or marginal") if low else (len(self.bad), "bad")
         if count <= max(1, MOST_SHARE * len(self.measured)):
             return ""
@@ -108,11 +107,11 @@ class JudgedHosts:
 
 def standing(host: str, results: Path, *, days: int) -> Standing:
     """
-    What the newest run says that measured *host* well, unless an older one found a part to be bad that no newer one
-    measured as good; none older than *days*.
+    Return what the newest run says that measured *host* well.
 
-    Simulated runs say nothing of a host. Where a run cannot be read, or is of the future, nothing is PASS that an older
-    one says. Raises ConfigError where there is no folder of runs.
+    An older run counts instead if it found a bad part that no newer run measured as good. None is older than *days*;
+    simulated runs do not count. If a newer run cannot be read, or is of the future, a PASS becomes INCONCLUSIVE. Raises
+    ConfigError where there is no folder of runs.
     """
     now = datetime.now(UTC)
     since, until = (f"{at:%Y%m%d-%H%M%S}" for at in (now - timedelta(days=days), now + _CLOCKS_APART))
@@ -142,7 +141,7 @@ def standing(host: str, results: Path, *, days: int) -> Standing:
 
 
 def _newest_first(runs: Iterable[Path], since: str) -> Iterator[tuple[Path, JudgedHosts | StoreError]]:
-    """What each run of real hosts tells, or why it does not; none older than *since*, none that is not judged."""
+    """Yield each judged run of real hosts, or the error on reading it; none older than *since*."""
     named = sorted((path for path in runs if _RUN.match(path.name) and path.name >= since), key=lambda path: path.name)
     for path in named[: -_MOST_RUNS - 1 : -1]:
         try:
@@ -155,7 +154,7 @@ def _newest_first(runs: Iterable[Path], since: str) -> Iterator[tuple[Path, Judg
 
 
 def _standing_in(host: str, judged: JudgedHosts) -> Standing | None:
-    """What a run says of a host that has no bad part; None where it says nothing."""
+    """Return what a run says of a host that has no bad part; None if it says nothing."""
     if host in judged.unsure:
         return Standing(host, Outcome.INCONCLUSIVE, ", ".join(judged.unsure[host][:MOST_PARTS]), str(judged.path))
     if host in judged.low and host not in judged.accepted:
@@ -166,7 +165,7 @@ def _standing_in(host: str, judged: JudgedHosts) -> Standing | None:
 
 
 def judged_hosts(path: Path) -> JudgedHosts | None:
-    """None without a verdict that rests on all of the run; StoreError for a file that is not as it is written here."""
+    """Return None without a verdict that covers all of the run; raise StoreError for a malformed file."""
     verdict = stored_verdict(path)
     if verdict is None:
         return None
@@ -209,7 +208,7 @@ def judged_hosts(path: Path) -> JudgedHosts | None:
 
 
 def _decided(path: Path) -> Mapping[Decision, tuple[str, ...]]:
-    """Who may return after a repair, and who may not; nobody where the run validated none."""
+    """Return the names by decision of a post-repair validation; nobody for any other run."""
     decision = stored_decision(path)
     each = decision.each if decision else ()
     if not each and (decision or _validates(path)):
@@ -225,19 +224,21 @@ def _validates(path: Path) -> bool:
 
 
 OURS = "fabric: "
-"""How the reason of a drain of ours begins: its first word is its owner, as node health checks have it."""
+"""How the reason of our drains begins: its first word is its owner, as with node health checks."""
 
 _TIMEOUT_S = 30.0
-"""For one answer of Slurm (a choice: ``scontrol`` itself gives up on a controller that is away after 9 s, measured)."""
+"""
+Seconds for an answer of Slurm (a choice: ``scontrol`` itself gives up on an absent controller after 9 s, measured).
+"""
 
 _ALL_DAYS = 36_500
 
 Run = Callable[[tuple[str, ...]], CommandResult]
-"""Runs one command here."""
+"""A function that runs one command on this machine."""
 
 
 def ask_slurm(argv: tuple[str, ...]) -> CommandResult:
-    """Run one command on this machine; ToolError where it cannot be started or does not answer in time."""
+    """Run one command on this machine; raise ToolError if it cannot be started or does not answer in time."""
     try:
         return run_here(argv, _TIMEOUT_S)
     except (OSError, ExecutorError) as exc:
@@ -245,7 +246,7 @@ def ask_slurm(argv: tuple[str, ...]) -> CommandResult:
 
 
 class SlurmNodes:
-    """Slurm's, by ``scontrol``."""
+    """The nodes of Slurm, by ``scontrol``."""
 
     name, lead = "Slurm", ""
 
@@ -253,16 +254,16 @@ class SlurmNodes:
         self._run = run
 
     def node(self, host: str) -> SchedulerNode | None:
-        """By ``scontrol show node``."""
+        """Read a node's state with ``scontrol show node``."""
         answer = self._run(slurm.show_node(host))
         return slurm.node(host, answer.stdout, answer.stderr, answer.exit_status)
 
     def drain(self, host: str, reason: str) -> str:
-        """What runs there goes on to its end."""
+        """Drain a node; a job that runs there goes on to its end."""
         return self._request(slurm.drain(host, reason))
 
     def undrain(self, host: str) -> str:
-        """A node that is DOWN stays so: of that Slurm 22.05 complains, and ends the drain all the same."""
+        """End a drain. A node that is DOWN stays so: Slurm 22.05 complains of that, but ends the drain."""
         objection = self._request(slurm.undrain(host))
         after = self.node(host) if objection else None
         return objection if after is None or after.is_drained else ""
@@ -273,7 +274,7 @@ class SlurmNodes:
 
 
 def nodes_of(act: str) -> Nodes:
-    """Whose nodes ``--act`` means: ``drain`` Slurm's, ``cordon`` those of Kubernetes."""
+    """Return the nodes that ``--act`` means: ``drain`` those of Slurm, ``cordon`` those of Kubernetes."""
     if act == "drain":
         return SlurmNodes()
     from fabric.hosts.kubernetes import KubernetesNodes
@@ -283,10 +284,10 @@ def nodes_of(act: str) -> Nodes:
 
 def act(path: Path, *, nodes: Nodes) -> Iterator[str]:
     """
-    Drain the hosts of which a run found a part to be bad, or give back those that a post-repair run accepted.
+    Drain the hosts in which a run found a bad part, or give back those that a post-repair run accepted.
 
-    Says what was done, and what was not and why. Raises ConfigError for a run of the simulated fabric, StoreError for
-    one that is not judged. Where the ledger cannot be written, the scheduler is told nothing.
+    Yields what was done, and what was not and why. Raises ConfigError for a run of the simulated fabric, StoreError for
+    one that is not judged. If the ledger cannot be written, the scheduler is told nothing.
     """
     judged = judged_hosts(path)
     if judged is None:
@@ -309,7 +310,7 @@ def act(path: Path, *, nodes: Nodes) -> Iterator[str]:
 
 
 def drain(standing: Standing, results: Path, *, nodes: Nodes) -> str:
-    """Drain the host that a gate found to be bad or marginal; says what was done, and what was not and why."""
+    """Drain a host that a gate found bad or marginal; return what was done, or what was not and why."""
     judged, is_low = judged_hosts(Path(standing.run or "")), standing.outcome is Outcome.MARGINAL
     why_not = "" if judged is None else judged.too_many(low=is_low)
     if why_not:
@@ -324,7 +325,7 @@ def _reason(parts: Sequence[str], run: str) -> str:
 
 
 def _drained(host: str, reason: str, results: Path, nodes: Nodes) -> str:
-    """Read, write, read again."""
+    """Read the node, drain it, read it again."""
     requested = False
     try:
         before = nodes.node(host)
@@ -349,7 +350,7 @@ def _drained(host: str, reason: str, results: Path, nodes: Nodes) -> str:
 
 
 def _given_back(host: str, accepted_by: str, results: Path, nodes: Nodes) -> str:
-    """Only where the reason of the drain is the last that was written here for this node, for an older run."""
+    """Undrain a node, but only if its reason is the last one written here for it, by an older run."""
     try:
         before = nodes.node(host)
         if before is None or not before.is_drained:
@@ -373,14 +374,14 @@ def _given_back(host: str, accepted_by: str, results: Path, nodes: Nodes) -> str
 
 
 _MARGIN, _LEAST_MARGIN_S = 0.2, 600.0
-"""What is reserved beyond the planned time (choices): probes that are tried again, hosts that are slow to answer."""
+"""Time reserved beyond the planned time (choices): probes are tried again, hosts are slow to answer."""
 
 _TRIES, _PAUSE_S = 5, 1.0
-"""To give back (choices): Slurm refuses while a job of ours in it ends."""
+"""Attempts to give back, and the pause between them (choices): Slurm refuses while our job in it ends."""
 
 
 def hosts_of(*, job: str | None, reserved: str | None, run: Run = ask_slurm) -> str:
-    """The hosts of a job, or of a reservation, as ``--hosts`` takes them; ConfigError where Slurm names none."""
+    """Return the hosts of a job or a reservation, as ``--hosts`` takes them; raise ConfigError if Slurm names none."""
     option, given = ("--slurm-job", job) if job is not None else ("--reservation", reserved or "")
     try:
         if job is not None:
@@ -395,7 +396,7 @@ def hosts_of(*, job: str | None, reserved: str | None, run: Run = ask_slurm) -> 
 
 def minutes(plan: Plan) -> int:
     """
-    How long the hosts of a plan are reserved: its planned time and a margin.
+    Return the minutes for which a plan's hosts are reserved: its planned time and a margin.
 
     Raises ConfigError where the plan starts programs by ``srun``: their jobs would wait for the run's own reservation.
     """
@@ -415,8 +416,8 @@ class Reservation:
         """
         Reserve *hosts* for the run at *path*, named ``fabric-<run id>``, for its planned time and a margin.
 
-        It excludes jobs and other reservations (so it has no MAINT flag). Raises ToolError with Slurm's own words where
-        that is refused, as while a job runs on one of them; StoreError where it cannot be written down.
+        It excludes jobs and other reservations (so it has no MAINT flag). Raises ToolError with Slurm's own words if
+        Slurm refuses, as while a job runs on a host; StoreError if the ledger cannot be written.
         """
         path, nodes, lasts = path.resolve(), fold(hosts), minutes(plan)
         name, results = _name(path), path.parent.parent
@@ -441,7 +442,7 @@ class Reservation:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Give it back; MayBeLive where it was not seen to be gone."""
+        """Give the reservation back; raise MayBeLive if it was not seen to be gone."""
         if self._path is None:
             return
         with listening(lambda: None):  # another Ctrl-C must not leave it behind
@@ -454,7 +455,7 @@ class Reservation:
 
 
 def give_back_all(results: Path, only: Path | None = None, *, run: Run = ask_slurm) -> Iterator[Restored]:
-    """Give back what dead runs below *results* reserved and may still have, or the run *only*."""
+    """Give back the reservations of dead runs below *results*, or of the run *only*."""
     for name, path in reservations(results).items():
         if (only is not None and path != only) or running(path) is not None:
             continue
@@ -466,7 +467,7 @@ def give_back_all(results: Path, only: Path | None = None, *, run: Run = ask_slu
 
 
 def _returned(name: str, results: Path, run: Run) -> bool:
-    """False where there was nothing to give back any more; ToolError where it was not seen to be gone."""
+    """End a reservation; return False if it had ended already, raise ToolError if it was not seen to be gone."""
     with Written(results / LEDGER, name, "unreserve") as written:
         was_there = _nodes(name, run) is not None
         for _ in range(_TRIES if was_there else 0):
@@ -482,7 +483,7 @@ def _returned(name: str, results: Path, run: Run) -> bool:
 
 
 def _name(path: Path) -> str:
-    """A run's id is its own in the whole world, so this name is."""
+    """Return the reservation's name; it is unique in the world, because a run's id is."""
     return f"fabric-{path.name}"
 
 

@@ -1,7 +1,4 @@
-"""
-How far a run is, or many of them, from the history as it grows: nobody is asked, nothing is written; and asking one to
-stop.
-"""
+"""Show how far runs are, from their growing history alone, without writing anything; and ask a run to stop."""
 
 import threading
 import time
@@ -27,16 +24,19 @@ from fabric.runs.run_lock import running
 from fabric.runs.stored_verdict import decision_in, stored_verdict
 
 SLOW = 0.8
-"""A sample below this share of the median of its like is drawn as slow (a choice: what is really slow, the verdict
-says, which compares with limits and noise)."""
+"""
+A sample below this share of the median of comparable samples is drawn as slow (a choice).
 
-_LEAST_ALIKE = 3  # samples from which there is a median to speak of
-_MOST_ALIKE = 4_096  # of one measurement that are kept for it
+The verdict says what is really slow: it compares with limits and noise.
+"""
+
+_LEAST_ALIKE = 3  # samples from which a median means something
+_MOST_ALIKE = 4_096  # samples of one measurement that are kept for it
 _NO_NUMBER = ("error", "inconclusive")
 
 
 class HostState(Enum):
-    """How a host does, the worst first."""
+    """How a host is doing, the worst first."""
 
     OUT = "out"
     FAILED = "failed"
@@ -63,16 +63,16 @@ class RunStatus:
     """
     One run at one moment.
 
-    *state*: ``running``; ``stopping`` (asked to, and not over yet); ``ended``; ``interrupted`` (it ended in order
-    before it was done); ``killed`` (it died); ``unreadable``, with *trouble*. *judged*: there is a verdict.json that
-    speaks of all that was measured; *outcome* is what it says, empty while the run goes on, *suspects* are its own, and
-    *decision* is whether a repaired host may return (``ACCEPT``, empty: the run decides nothing, or not yet). *done* of
-    *planned* probes, including those that were planned while it went on. *rate_per_min* and *left_s* are of this
-    session and by the run's clock, which reads *at_s*; None where nothing can be said. *event_age_s* is by the clock of
-    this machine. *holder* is who runs it. *open_changes* may be live on the fabric. *suspects* are None where more
-    probes would have to be judged than a look may take. *no_number* counts finished probes whose tools gave none.
-    *go_on* is the command that measures the rest of a run that was killed or interrupted; empty for others, and where
-    many runs are told. *named*: parts that tools called bad, and how often; *out*: who is out of the run, and why.
+    *state*: ``running``; ``stopping`` (asked to stop, not over yet); ``ended``; ``interrupted`` (ended in order before
+    it was done); ``killed`` (died); ``unreadable``, with *trouble*. *judged*: a verdict.json covers all that was
+    measured. *outcome* is its outcome, empty while the run goes on; *suspects* are its suspects, None if more probes
+    would have to be judged than a look may take. *decision*: whether a repaired host may return (``ACCEPT``; empty: the
+    run decides nothing, or not yet). *done* of *planned* probes, including those planned while it went on.
+    *rate_per_min* and *left_s* are of this session by the run's clock, which reads *at_s*; None if unknown.
+    *event_age_s* is by this machine's clock. *holder*: who runs it. *open_changes* may be live on the fabric.
+    *no_number* counts finished probes whose tools gave no number. *go_on*: the command that measures the rest of a
+    killed or interrupted run; empty for others, and in a list of runs. *named*: parts that tools called bad, and how
+    often. *out*: parts that are out of the run, and why.
     """
 
     run: str
@@ -102,17 +102,17 @@ class RunStatus:
 
 
 class Watched:
-    """A run that is looked at, perhaps again and again; each look reads what came since."""
+    """A run that is looked at, once or repeatedly; each look reads the events that came since."""
 
     def __init__(self, path: Path) -> None:
-        """Raises ConfigError where there is no run."""
+        """Raise ConfigError if there is no such run."""
         self._run = run_path(path)
         scenario = read_run(self._run)["asked"]["scenario"]
         self._hosts: dict[str, HostState] = dict.fromkeys(scenario["hosts"], HostState.WAITING)
         self._trouble: dict[str, HostState] = {}
         self._busy: Counter[str] = Counter()
         self._phases: dict[str, PhaseProgress] = {}
-        self._outcomes: dict[str, str] = {}  # of each probe that has a result which stands
+        self._outcomes: dict[str, str] = {}  # of each probe with a valid result
         self._alike: defaultdict[tuple[str, ...], list[float]] = defaultdict(list)  # numbers of one measurement, sorted
         self._named: Counter[str] = Counter()
         self._out: dict[str, str] = {}
@@ -122,7 +122,7 @@ class Watched:
         self._over = False
 
     def look(self) -> RunStatus:
-        """The run now; StoreError where its files cannot be read, or are those of another run."""
+        """Return the run's present status; raise StoreError if its files cannot be read, or belong to another run."""
         run, events = self._run, self._run / EVENTS
         if is_there(events):
             found, self._bytes = lines_since(events, LIMITS, self._bytes, self._lines)
@@ -183,7 +183,7 @@ class Watched:
         self._planned, self._since_s = int(event["probes"]), float(event["at_s"])
 
     def _on_resumed(self, event: Event) -> None:
-        """What ran when it died runs no more."""
+        """Note that the run goes on; probes that ran when it died no longer run."""
         self._resumed, self._finished_now, self._last = self._resumed + 1, 0, "killed"
         self._since_s = float(event["at_s"])
         self._busy.clear()
@@ -232,7 +232,7 @@ class Watched:
                 self._trouble.setdefault(host, HostState.SLOW)
 
     def _count(self, probe: str, outcome: str | None, by: int) -> None:
-        """A probe has this outcome (*by* 1), or is measured again and has it no more (-1)."""
+        """Count a probe with this outcome (*by* 1), or take it off because it is measured again (-1)."""
         self._no_number += by * (outcome in _NO_NUMBER)
         phase = self._phases.get(probe.partition("/")[0])
         if phase is not None and outcome is not None:
@@ -241,7 +241,7 @@ class Watched:
             phase.errors += by * (outcome == "error")
 
     def _is_slow(self, probe: str, measurements: list[list[object]]) -> bool:
-        """Whether it is far below the median of its like before it; then it counts, too."""
+        """Return whether a number is far below the median of comparable ones before it; then add it to them."""
         metric, value, unit, size_bytes = measurements[-1]  # the largest message
         if unit != "Gb/s" or not isinstance(value, float):
             return False
@@ -262,7 +262,11 @@ class Watched:
         self._over = True
 
     def _hosts_of(self, probe: str) -> list[str]:
-        """Of a collective over all of them, ``64-hosts``, every one; which some of them are its id does not say."""
+        """
+        Return the hosts of a probe, by its id.
+
+        ``64-hosts`` means all hosts if there are 64; if there are more, the id does not tell which.
+        """
         place = probe.split("/")[1]
         if place == f"{len(self._hosts)}-hosts":
             return list(self._hosts)
@@ -270,11 +274,17 @@ class Watched:
 
 
 MOST_JUDGED = 5_000
-"""Planned probes of a run that is judged to be looked at (a choice: some seconds; 60,000 took 7 to 40 s, measured)."""
+"""
+The most planned probes of a run that is judged for its status.
+
+A choice: judging then takes some seconds; 60,000 took 7 to 40 s, measured.
+"""
 
 
 def status(path: Path) -> RunStatus:
-    """One run, with its suspects so far; ConfigError when it is none, StoreError when its files cannot be read."""
+    """
+    Return one run with its suspects so far; ConfigError if it is not a run, StoreError if its files cannot be read.
+    """
     path = run_path(path)
     found = Watched(path).look()
     if found.state in ("killed", "interrupted"):
@@ -283,16 +293,16 @@ def status(path: Path) -> RunStatus:
         return found
     if found.planned > MOST_JUDGED:
         return replace(found, suspects=None)
-    from fabric.app.analyze import reopened  # what judges takes a while to import
+    from fabric.app.analyze import reopened  # the judge takes a while to import
 
     return replace(found, suspects=reopened(path).judged.verdict.suspects)
 
 
 def all_runs(results: Path, *, most: int) -> list[RunStatus]:
     """
-    The newest runs under a results folder, newest first; a run or a folder that cannot be read is told as such.
+    Return the newest runs under a results folder, newest first; unreadable runs and folders are listed as such.
 
-    Raises ConfigError where the folder is none, or cannot be read itself.
+    Raises ConfigError if it is not a folder, or cannot be read itself.
     """
     folders = run_folders(results)
     runs = sorted((*folders.runs, *folders.closed), key=lambda path: (path.name, path.parent.name), reverse=True)
@@ -300,7 +310,7 @@ def all_runs(results: Path, *, most: int) -> list[RunStatus]:
 
 
 def _looked_at(run: Path, trouble: str) -> RunStatus:
-    """A run as it is now; *trouble*: why its folder cannot be read, where that is known."""
+    """Return a run as it is now; *trouble*: the reason why its folder cannot be read, if known."""
     if not trouble:
         try:
             return Watched(run).look()
@@ -317,9 +327,9 @@ class StoppedRun:
     """
     What became of a run that was asked to stop.
 
-    *ended*: nobody works on it any more (False: not within the time). *finished*: it reached its own end first.
-    *taken_back* are the changes that it took back since it was asked, *still_open* those that may be live.
-    *go_on* is the command that measures what is left, empty where nothing is.
+    *ended*: no process works on it any more (False: not within the time). *finished*: it reached its own end first.
+    *taken_back*: changes that it has taken back since. *still_open*: changes that may be live. *go_on*: the command
+    that measures what is left, empty if nothing is.
     """
 
     run: str
@@ -332,7 +342,7 @@ class StoppedRun:
 
     @property
     def exit_code(self) -> int:
-        """4 a change may still be live, 3 it has not ended yet, 0 otherwise."""
+        """Return 3 if the run has not ended yet, 4 if a change may still be live, otherwise 0."""
         if not self.ended:
             return 3
         return 4 if self.still_open else 0
@@ -342,8 +352,8 @@ def stop(path: Path, *, wait_s: float) -> StoppedRun:
     """
     Ask a run to stop, and wait at most *wait_s* until it has; 0: do not wait.
 
-    Raises ConfigError when nobody works on it, StoreError when it cannot be asked, MayBeLive when its journal cannot be
-    read: who works on it has been asked then.
+    Raises ConfigError if no process works on it, StoreError if it cannot be asked, and MayBeLive if its journal cannot
+    be read: the run has been asked to stop even then.
     """
     path = run_path(path)
     go_on = go_on_command(path, read_run(path))
@@ -351,7 +361,7 @@ def stop(path: Path, *, wait_s: float) -> StoppedRun:
     if holder is None:
         raise ConfigError.at(path, f"nobody works on this run, so there is nothing to stop; {_next(path, go_on)}")
     before: tuple[str, ...] = ()
-    with suppress(MayBeLive):  # it is asked all the same, and told afterwards
+    with suppress(MayBeLive):  # ask it to stop all the same; the error is raised afterwards
         before = _open(path)
     began_s = time.monotonic()
     with storing(path / STOP):
@@ -371,7 +381,7 @@ def stop(path: Path, *, wait_s: float) -> StoppedRun:
 
 
 def _waited(path: Path, until_s: float) -> bool:
-    """Until nobody works on it; False when that takes too long."""
+    """Wait until no process works on the run; return False if that takes too long."""
     pause = threading.Event()
     while running(path) is not None:
         left_s = until_s - time.monotonic()
@@ -386,7 +396,7 @@ def _open(path: Path) -> tuple[str, ...]:
 
 
 def last_states(path: Path) -> dict[str, str]:
-    """The state of every change of a run, as its journal says last."""
+    """Return the last state of every change of a run, by its journal."""
     return {entry["change"]: entry["state"] for entry in read_journal(path / JOURNAL)}
 
 

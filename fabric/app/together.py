@@ -1,8 +1,8 @@
 """
-Parts of a fleet that were measured as runs of their own (an array of jobs, a rack each), judged as one.
+Judge as one several runs that measured parts of a fleet (an array of jobs, one rack each).
 
-Their samples, counters and cables become one run's, on one clock, and go through the same judge: a leaf or an uplink
-that two parts cross is named once, by what both saw of it. Nothing is written.
+Their samples, counters and cables become those of one run, on one clock, and go through the same judge. A leaf or an
+uplink that two runs cross is named once, by what both saw of it. Nothing is written.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,10 +29,10 @@ from fabric.runs.tables import WallClock
 
 def judged_together(paths: Sequence[Path], *, baseline_path: Path | None = None) -> ShownRun:
     """
-    The verdict over several runs of one scenario on hosts that none of them shares.
+    Return the verdict over several runs of one scenario that share no host.
 
-    Raises ConfigError for runs that cannot be one: named twice, of other phases, inventories or limits, of a host that
-    another has, not ended, or with changes of their own.
+    Raises ConfigError for runs that cannot be one: named twice; with other phases, inventories or limits; with a host
+    that another run has; not ended; or with changes of their own.
     """
     parts = [to_judge(path, baseline_path) for path in paths]
     _refuse_unlike(parts)
@@ -51,12 +51,12 @@ def judged_together(paths: Sequence[Path], *, baseline_path: Path | None = None)
     )
     named = [probe for one in shown.judged.verdict.suspects for probe in one.probes][:1]
     there = (one for one in parts if any(probe in one.results for probe in named))
-    where = str(next(there, first).path)  # whose commands are to be looked at
+    where = str(next(there, first).path)  # the run whose raw output is worth reading
     return replace(shown, judged=replace(shown.judged, path=where))
 
 
 def _refuse_unlike(parts: Sequence[PastRun]) -> None:
-    """ConfigError with everything that keeps them from being one."""
+    """Raise ConfigError with everything that keeps the runs from being judged as one."""
     first, problems, of_host = parts[0], list[Problem](), dict[str, PastRun]()
     alike = _alike(first)
     for one in parts:
@@ -78,9 +78,9 @@ def _refuse_unlike(parts: Sequence[PastRun]) -> None:
 
 def _alike(one: PastRun) -> dict[str, object]:
     """
-    What all parts have in common, by its name.
+    Return by name what must be equal in all runs.
 
-    Of a simulated rack its faults are each part's own, and files may be moved.
+    The faults of a simulated rack may differ between runs, and files may have been moved.
     """
     mock = replace(one.inventory.mock, faults=(), timed_faults=())
     return {
@@ -92,13 +92,13 @@ def _alike(one: PastRun) -> dict[str, object]:
 
 
 def _offsets_s(parts: Sequence[PastRun]) -> list[float]:
-    """What has to be added to each run's seconds, so that all are seconds of the first one's clock."""
+    """Return the seconds to add to each run's times, so that all are on the first run's clock."""
     clocks = [WallClock(one.history.others, str(one.document["run_id"])).at([0.0])[0] for one in parts]
     return [0.0 if np.isnat(one - clocks[0]) else float((one - clocks[0]) / np.timedelta64(1, "s")) for one in clocks]
 
 
 def _whole(parts: Sequence[PastRun], offsets_s: Sequence[float]) -> PastRun:
-    """One run that planned and measured all that they did; it is where the first one is."""
+    """Return one run that planned and measured all that the parts did; its path is the first one's."""
     results: dict[str, ProbeResult] = {}
     for one, by_s in zip(parts, offsets_s, strict=True):
         for name, result in one.results.items():
@@ -106,7 +106,7 @@ def _whole(parts: Sequence[PastRun], offsets_s: Sequence[float]) -> PastRun:
     began_s = [(one.history.first or {"at_s": 0.0})["at_s"] + by for one, by in zip(parts, offsets_s, strict=True)]
     history = History(
         results=results,
-        others=parts[0].history.others,  # on its own clock, which is that of all
+        others=parts[0].history.others,  # on the first run's clock, which all now share
         first={"at_s": min(began_s)},
         at_s=max(one.history.at_s + by_s for one, by_s in zip(parts, offsets_s, strict=True)),
         added=tuple(probe for one in parts for probe in one.history.added),
@@ -123,7 +123,7 @@ def _whole(parts: Sequence[PastRun], offsets_s: Sequence[float]) -> PastRun:
 
 
 def _phase(plans: Sequence[PhasePlan]) -> PhasePlan:
-    """What each of them planned for a phase; all of it was done at once."""
+    """Merge what each run planned for a phase; all of it was done at once."""
     schedules = [one.schedule for one in plans]
     longest = max(schedules, key=lambda one: one.makespan_s)
     slots = sorted((slot for one in schedules for slot in one.slots), key=lambda slot: slot.start_s)
@@ -135,7 +135,7 @@ def _phase(plans: Sequence[PhasePlan]) -> PhasePlan:
 
 
 def _seen(parts: Sequence[PastRun], whole: PastRun, offsets_s: Sequence[float]) -> SeenCounters:
-    """What was read of ports by any of them, and of cables by all that looked at them."""
+    """Merge what any of the runs read of ports, and what those that looked at cables read of them."""
     seen = [seen_of(one) for one in parts]
     looked = [(one.links, by_s) for one, by_s in zip(seen, offsets_s, strict=True) if one.links is not None]
     links = looked and LinkSamples(
@@ -149,7 +149,7 @@ def _seen(parts: Sequence[PastRun], whole: PastRun, offsets_s: Sequence[float]) 
 
 
 def _merged(read: Iterable[tuple[Samples, float]]) -> Samples:
-    """The courses of all of them, on one clock; what two read is one course."""
+    """Merge the courses of all runs, on one clock; a counter that two runs read becomes one course."""
     courses: dict[CounterReading, CounterCourse] = {}
     every_s = 0.0
     for samples, by_s in read:

@@ -1,5 +1,5 @@
 """
-Certificates of runs: made, signed, and made again to be compared with what they say.
+Make, sign and verify certificates of runs: a certificate is made again and compared with what it says.
 
 ``ssh-keygen -Y`` of OpenSSH 8.2 or newer makes and checks the signatures. Anybody can check one without this tool:
 ``ssh-keygen -Y verify -n fabric-certificate -f allowed -I who -s FILE.sig < FILE``.
@@ -45,10 +45,10 @@ from fabric.runs.run_lock import running
 from fabric.runs.stored_verdict import DECISION, VERDICT
 
 NAMESPACE = "fabric-certificate"
-"""What is signed with it: a signature made for another purpose is none."""
+"""The namespace of our signatures: a signature made for another purpose does not count."""
 
 TIMEOUT_S = 60.0
-"""Of one call (a choice: a key in a token waits for a finger)."""
+"""Seconds for one call of ssh-keygen (a choice: a key in a token waits for a finger)."""
 
 _SIGNER = re.compile(rb'Good "%s" signature with \S+ key (SHA256:\S+)' % NAMESPACE.encode())
 _KEY = re.compile(rb"[0-9]+ (SHA256:\S+) ")
@@ -56,7 +56,7 @@ _PASSPHRASE = "the key has a passphrase: sign with ssh-keygen -Y sign -n fabric-
 
 
 def sign(message: bytes, key: Path) -> bytes:
-    """The armoured signature of a message; ConfigError for a key that cannot sign it."""
+    """Return the armoured signature of a message; raise ConfigError for a key that cannot sign it."""
     result = _ssh_keygen(message, "-q", "-Y", "sign", "-n", NAMESPACE, "-f", str(key))
     if result.returncode == 0 and result.stdout.startswith(b"-----BEGIN SSH SIGNATURE-----"):
         return result.stdout
@@ -66,9 +66,9 @@ def sign(message: bytes, key: Path) -> bytes:
 
 def signer(message: bytes, signature: bytes) -> str | None:
     """
-    Whose signature this is, as the fingerprint of the key; None when it is not one of this message.
+    Return the fingerprint of the key that made this signature, or None if it is not of this message.
 
-    StoreError when it is no signature that can be read: of another kind, for another purpose.
+    Raises StoreError if it cannot be read as a signature of a certificate: another kind, or another purpose.
     """
     with TemporaryDirectory(prefix="fabric-") as folder:
         file = Path(folder) / "signature"
@@ -82,7 +82,7 @@ def signer(message: bytes, signature: bytes) -> str | None:
 
 
 def fingerprint(public: bytes, where: str) -> str:
-    """``SHA256:...`` of a public key, the line in a .pub file; ConfigError for anything else."""
+    """Return ``SHA256:...`` of a public key, the line in a .pub file; raise ConfigError for anything else."""
     found = _KEY.match(_ssh_keygen(public, "-l", "-E", "sha256", "-f", "-").stdout)
     if found is None or len(public.splitlines()) > 1:
         text = f"no public key: expected a line 'ssh-ed25519 AAAA...', got {public[:40].decode('utf-8', 'replace')!r}"
@@ -91,7 +91,7 @@ def fingerprint(public: bytes, where: str) -> str:
 
 
 def _ssh_keygen(message: bytes, *words: str) -> subprocess.CompletedProcess[bytes]:
-    """StoreError where it is not there, or does not answer."""
+    """Run ssh-keygen; raise StoreError if it is missing or does not answer."""
     environment = {**os.environ, "SSH_ASKPASS_REQUIRE": "never"}
     try:
         return subprocess.run(
@@ -100,7 +100,7 @@ def _ssh_keygen(message: bytes, *words: str) -> subprocess.CompletedProcess[byte
             capture_output=True,
             timeout=TIMEOUT_S,
             env=environment,
-            start_new_session=True,  # without a terminal on which it could ask for a passphrase
+            start_new_session=True,  # no terminal, so that it cannot ask for a passphrase
         )
     except FileNotFoundError as exc:
         raise StoreError("ssh-keygen is not there: install OpenSSH, 8.2 or newer") from exc
@@ -119,16 +119,16 @@ MOST_BYTES = 256 << 20
 """A larger certificate is not read (a choice: 72 h of burn-in of 2,048 hosts leave 600,000 files: 120 MB)."""
 
 MOST_VALUES = 4_000_000
-"""Nor one of more values (a choice: five a file): each may fill 200 bytes of memory."""
+"""A certificate with more values is not read either (a choice: five a file): each may fill 200 bytes of memory."""
 
 MOST_LINES = 100
-"""Of what is wrong, so much is said (a choice)."""
+"""The most problems that are listed (a choice)."""
 
 MOST_MORE_BYTES = 1 << 20
-"""A document beside it that is so much larger than twice what it should be is not read."""
+"""A derived document is not read if it is this much larger than twice its expected size."""
 
 COPIED = ("run", "began", "hosts", "backend", "simulated")
-"""What run.json says: it is the same with every version of this tool."""
+"""Fields copied from run.json: they are the same with every version of this tool."""
 
 FILES_ONLY = "the run's files are not here: what it says cannot be computed again"
 _AGAIN = {VERDICT: "fabric analyze RUN makes it again", DECISION: "fabric report RUN makes it again"}
@@ -140,7 +140,7 @@ _HOST = re.compile(r"[A-Za-z0-9._-]{1,255}")
 @dataclass(slots=True)
 class Verified:
     """
-    What was found: *problems* make it untrue, *open* could not be checked, *notes* are said besides.
+    What was found: *problems* make the certificate untrue, *open* could not be checked, *notes* are remarks.
 
     *result* is what the certificate says of the run; *signed_by* is the fingerprint of the key, empty without a
     signature.
@@ -156,13 +156,13 @@ class Verified:
 
     @property
     def exit_code(self) -> int:
-        """0 all of it is true, 1 something is not, 3 it cannot be told."""
+        """Return 0 if all of it is true, 1 if something is not, 3 if that cannot be decided."""
         return 1 if self.problems else 3 if self.open else 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Stated:
-    """A certificate as it is written: its bytes, what is in them, its manifest, and the version that made it."""
+    """A certificate as it was read: its bytes, its content, its manifest, and the version that made it."""
 
     file: Path
     data: bytes
@@ -177,19 +177,18 @@ class _Stated:
 
 def make_certificate(run: Path, *, key: Path | None) -> tuple[Path, str]:
     """
-    Write certificate.json, its digest, its page and with *key* its signature, as ``ssh-keygen -Y sign`` makes it; the
-    path of the page, and the result.
+    Write certificate.json, its digest, its page and with *key* its signature; return the page's path and the result.
 
-    What killed writers left goes first, and the verdict and decision beside it are made again. Raises ConfigError for a
-    key that cannot be used, and for a run that goes on: its files change, so that the digest would be false a moment
-    later. StoreError when the disk says no.
+    The signature is what ``ssh-keygen -Y sign`` makes. Leftovers of killed writers are removed first, and the verdict
+    and decision beside it are made again. Raises ConfigError for a key that cannot be used, and for a run that goes on:
+    its files change, so the digest would be false a moment later. Raises StoreError when the disk refuses.
     """
     path = run_path(run)
     if holder := running(path):
         text = f"this run goes on ({holder.text}): a certificate is of a run that ended"
         raise ConfigError.at(path, f"{text}; until then: fabric report {path}")
     if key is not None:
-        sign(b"", key)  # one that cannot be used is told before anything is judged
+        sign(b"", key)  # report an unusable key before anything is judged
     shown = reopened(path)
     directory = shown.past.path
     with storing(directory):
@@ -199,7 +198,7 @@ def make_certificate(run: Path, *, key: Path | None) -> tuple[Path, str]:
         document = _document(shown, manifest(directory))
         data = encoded(document)
         signature = None if key is None else sign(data, key)
-        (directory / SIGNATURE).unlink(missing_ok=True)  # an older one is of another text
+        (directory / SIGNATURE).unlink(missing_ok=True)  # an older signature is of another text
         write_durably(directory / NAME, data)
         write_durably(directory / SHA256, _digest_line(data))
         write_durably(directory / HTML, certificate_html(document).encode())
@@ -210,10 +209,10 @@ def make_certificate(run: Path, *, key: Path | None) -> tuple[Path, str]:
 
 def verify(path: Path, *, key: Path | None) -> Verified:
     """
-    Make a certificate again from the run's files beside it, and compare all of it; *key* is a public key that it must
-    be signed with.
+    Make a certificate again from the run's files beside it, and compare all of it.
 
-    *path* is certificate.json, certificate.html or the run directory. ConfigError when it is no certificate.
+    *path* is certificate.json, certificate.html or the run directory; *key* is a public key that must have signed it.
+    Raises ConfigError if it is not a certificate.
     """
     wanted = fingerprint(read_input(key, _KEY_BYTES), str(key)) if key is not None else None
     file = path / NAME if path.is_dir() else path.with_name(NAME) if path.name == HTML else path
@@ -232,7 +231,7 @@ def verify(path: Path, *, key: Path | None) -> Verified:
 
 
 def _compared(directory: Path, stated: _Stated, found: Verified) -> None:
-    """With the run's files: whether they are those that it names, and then what they say."""
+    """Check that the run's files are those of the manifest, then judge them again and compare the result."""
     wrong = differences(stated.files, directory)
     if digest(stated.files) != stated.document["digest"].get("value"):
         wrong.append("the digest is not that of the manifest")
@@ -255,7 +254,11 @@ def _compared(directory: Path, stated: _Stated, found: Verified) -> None:
 
 
 def _says_the_same(stated: _Stated, again: Mapping[str, Any], found: Verified) -> None:
-    """Every field, and every byte; another version may judge otherwise, and writes down the same facts."""
+    """
+    Compare every field and every byte.
+
+    Another version may judge differently, but copies the same facts.
+    """
     document = stated.document
     if not stated.of_this_version:
         made, mine = stated.made_with[:40], own_version()
@@ -270,7 +273,7 @@ def _says_the_same(stated: _Stated, again: Mapping[str, Any], found: Verified) -
 
 
 def _beside(shown: ShownRun) -> dict[str, str]:
-    """What the verdict and the decision beside it say otherwise than the run's files; empty text where nothing is."""
+    """Return how the stored verdict and decision differ from the run's files, by file; empty text if they agree."""
     directory, decision = shown.past.path, decided(shown)
     made: dict[str, Mapping[str, Any]] = {VERDICT: verdict_document(shown.judged)}
     if decision is not None:
@@ -280,7 +283,7 @@ def _beside(shown: ShownRun) -> dict[str, str]:
 
 
 def _first_difference(file: Path, made: Mapping[str, Any]) -> str:
-    """Where a derived document says something else; its *path* may be that of another place: a run can be moved."""
+    """Return the first difference in a derived document; its *path* is ignored, because a run can be moved."""
     text = orjson.dumps(made, option=orjson.OPT_INDENT_2)
     try:
         data = read_plain(file, 2 * len(text) + MOST_MORE_BYTES)
@@ -299,7 +302,7 @@ def _first_difference(file: Path, made: Mapping[str, Any]) -> str:
 
 
 def _not_covered(directory: Path, checked: Iterable[str]) -> list[str]:
-    """The files beside it that anybody may have changed: they are made from the others."""
+    """Return a note of derived files that were not checked: anybody may have changed them."""
     others = DERIVED.difference((NAME, HTML, SHA256, SIGNATURE), checked)
     beside = ", ".join(sorted(name for name in others if (directory / name).exists()))
     return (
@@ -308,7 +311,7 @@ def _not_covered(directory: Path, checked: Iterable[str]) -> list[str]:
 
 
 def _document(shown: ShownRun, files: Sequence[SourceFile]) -> dict[str, Any]:
-    """As a reader of the file sees it; each of the *files* once, in order of path."""
+    """Return the certificate's document as a reader decodes it, with each of *files* once, sorted by path."""
     identity = read_identity(shown.past.path) or {}
     parts = [asdict(host) for host in identity.values()]
     ordered = [one for _, one in sorted({one.path: one for one in files}.items())]
@@ -318,12 +321,12 @@ def _document(shown: ShownRun, files: Sequence[SourceFile]) -> dict[str, Any]:
 
 
 def _digest_line(data: bytes) -> bytes:
-    """As sha256sum writes it."""
+    """Return the digest as sha256sum writes it."""
     return f"{hashlib.sha256(data).hexdigest()}  {NAME}\n".encode()
 
 
 def _own_files(stated: _Stated, found: Verified) -> None:
-    """The detached digest and the page, where they are there; a page of another version looks otherwise."""
+    """Check the detached digest and the page, if present; a page of another version need only contain the digest."""
     own = stated.file.name
     digest_line, page = _neighbour(stated, SHA256, found), _neighbour(stated, HTML, found)
     if digest_line is not None and digest_line != _digest_line(stated.data):
@@ -337,7 +340,7 @@ def _own_files(stated: _Stated, found: Verified) -> None:
 
 
 def _neighbour(stated: _Stated, name: str, found: Verified) -> bytes | None:
-    """None where it is not there, or cannot be read, which is said."""
+    """Return a file beside the certificate; None if it is absent, or unreadable, which is noted as a problem."""
     file = stated.file.with_name(name)
     if not lexists(file):
         return None
@@ -349,7 +352,9 @@ def _neighbour(stated: _Stated, name: str, found: Verified) -> bytes | None:
 
 
 def _page(document: Mapping[str, Any]) -> bytes:
-    """Empty for a document that no page can be made of, or whose hosts are none: they would be unfolded."""
+    """
+    Return the page of a document; empty if it cannot be made, or if *hosts* are not plain names, as they get unfolded.
+    """
     hosts = document.get("hosts")
     if not isinstance(hosts, list) or not all(isinstance(one, str) and _HOST.fullmatch(one) for one in hosts):
         return b""
@@ -360,7 +365,7 @@ def _page(document: Mapping[str, Any]) -> bytes:
 
 
 def _signature(stated: _Stated, wanted: str | None, found: Verified) -> None:
-    """Who signed it, what is wrong with that, and what to say of it."""
+    """Check who signed the certificate, and note problems and remarks."""
     armoured = _neighbour(stated, SIGNATURE, found)
     if armoured is None:
         if wanted is None:
@@ -385,7 +390,7 @@ def _signature(stated: _Stated, wanted: str | None, found: Verified) -> None:
 
 
 def _certificate(file: Path) -> _Stated:
-    """ConfigError for what is none."""
+    """Read a certificate; raise ConfigError if it is not one."""
     with reading(file):
         data = read_plain(file, MOST_BYTES)
     document = None

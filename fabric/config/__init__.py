@@ -1,4 +1,4 @@
-"""Inventory, scenario and baseline files: YAML to the model, strictly, every problem at once with its line."""
+"""Decode inventory, scenario and baseline files from YAML, strictly; report every problem at once with its line."""
 
-# Says which kinds of probes and changes there are: whoever reads a scenario, also one that was kept, needs them.
+# This import registers the kinds of probes and changes, which every reader of a scenario needs, also of a stored one.
 from fabric.config import phases as phases

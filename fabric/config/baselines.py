@@ -1,4 +1,4 @@
-"""Baseline files: limits, what good runs recorded, and candidates of that; and what does not fit the platforms."""
+"""Baseline files: limits, what good runs recorded, and candidates; and notes on what does not fit the platforms."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Candidate(InFiles):
-    """What was recorded and nobody has accepted yet: for which baseline, and through which backend it was measured."""
+    """Recorded distributions that nobody has accepted yet: for which baseline, and from which backend."""
 
     name: Annotated[str, SAFE_NAME]
     backend: Annotated[str, Choice(BACKENDS)]
@@ -44,7 +44,7 @@ class Candidate(InFiles):
 
 
 class BaselineFile(Entry):
-    """A whole baseline file; ``fabric baseline accept`` writes what is *recorded*."""
+    """A whole baseline file; ``fabric baseline accept`` writes *recorded*."""
 
     name: Annotated[str, SAFE_NAME]
     limits: Annotated[tuple[Limit, ...], Field(min_length=1, max_length=10_000)]
@@ -52,7 +52,7 @@ class BaselineFile(Entry):
 
 
 def load_baseline(path: Path) -> Baseline:
-    """The baseline in a file. ConfigError holds everything that is wrong."""
+    """Return the baseline in a file; raise ConfigError with everything that is wrong."""
     if not path.suffix and len(path.parts) == 1 and not path.exists():
         text = f"no such file; a file is expected here, not a name: inventory/baselines/{path}.yaml"
         raise ConfigError.at(shown(str(path)), text)
@@ -61,12 +61,12 @@ def load_baseline(path: Path) -> Baseline:
 
 
 def load_candidate(path: Path) -> Candidate:
-    """The candidate in a file; ConfigError holds everything that is wrong."""
+    """Return the candidate in a file; raise ConfigError with everything that is wrong."""
     return _loaded(Candidate, path)
 
 
 def _loaded(model: type[T], path: Path, *, name: str | None = None) -> T:
-    """What the file holds, of limits and records each key once; *name* is what it must call itself."""
+    """Read a file of limits and records, in which each key may occur once; its name must be *name*, if given."""
     problems = Problems(shown(str(path)))
     tree = read_document(path, problems)
     if not tree:
@@ -78,14 +78,14 @@ def _loaded(model: type[T], path: Path, *, name: str | None = None) -> T:
     if name is not None and isinstance(written, str) and written != name:
         problems.add(("name",), f"expected {quoted(name)}, as the file is called, got {quoted(written)}")
     problems.raise_if_any()
-    assert made is not None  # else it was raised above
+    assert made is not None  # otherwise the problems were raised above
     return made
 
 
 def _each_once(
     model: type[Limit] | type[Recorded], section: str, what: str, tree: dict[str, Tree], problems: Problems
 ) -> None:
-    """Note each well formed entry of a section whose key another one has."""
+    """Note each well-formed entry of a section whose key an earlier entry has."""
     first: dict[object, int] = {}
     for here, entry in valid_items(model, tree.get(section), (section,)):
         if entry.key in first:
@@ -94,7 +94,9 @@ def _each_once(
 
 
 def load_baselines(names: Iterable[str], inventory: Path) -> dict[str, Baseline]:
-    """The baselines of these names beside the inventory file. ConfigError holds what is wrong with any of them."""
+    """
+    Return the baselines of these names beside the inventory file; raise ConfigError with everything that is wrong.
+    """
     found: dict[str, Baseline] = {}
     problems: list[Problem] = []
     for name in sorted(set(names)):
@@ -108,12 +110,12 @@ def load_baselines(names: Iterable[str], inventory: Path) -> dict[str, Baseline]
 
 
 def baseline_path(name: str, inventory: Path) -> Path:
-    """Where the baseline of that name lies: ``baselines/`` beside the inventory file."""
+    """Return the path of a baseline: in ``baselines/`` beside the inventory file."""
     return inventory.parent / "baselines" / f"{name}.yaml"
 
 
 def baseline_problem(name: str, inventory: Path) -> str | None:
-    """Why there is no such baseline, or None when its file is there."""
+    """Return why there is no such baseline, or None if its file exists."""
     path = baseline_path(name, inventory)
     if path.is_file():
         return None
@@ -123,7 +125,7 @@ def baseline_problem(name: str, inventory: Path) -> str | None:
 
 
 HALF = 0.5
-"""A limit on one RNIC at or below this share of its line lets a link pass that came up at half its speed or width."""
+"""A limit on one RNIC at or below this share of its line passes a link that came up at half its speed or width."""
 
 
 _JUDGES_NOTHING = "it judges nothing there"
@@ -133,10 +135,10 @@ def baseline_notes(
     scenario: Scenario | None, inventory: Inventory, baselines: Mapping[str, Baseline]
 ) -> tuple[str, ...]:
     """
-    What does not fit between baselines and platforms, one line each; nothing when all does.
+    Return what does not fit between baselines and platforms, one line each; empty if all fits.
 
-    Without a scenario every platform in use is looked at and all its limits, with it those that judge what it asks of
-    its hosts, and also whether there is one for each kind. *baselines* holds every baseline that is used, by name.
+    Without a scenario, every platform in use and all its limits are checked. With one, only the limits that judge what
+    it asks of its hosts, and also whether each kind has a limit. *baselines* holds every baseline in use, by name.
     """
     found: list[str] = []
     for platform, baseline in _used(scenario, inventory, baselines):
@@ -150,9 +152,9 @@ def baseline_notes(
 
 def out_of_reach_line(scenario: Scenario, inventory: Inventory, baselines: Mapping[str, Baseline]) -> str | None:
     """
-    The limits that would judge what a scenario asks for, and ask more than its hosts' lines carry, in one line.
+    Return one line about limits that would judge this scenario but ask more than its hosts' lines carry.
 
-    They judge nothing (``judge.normal.baseline``). None when there is no such limit.
+    Such limits judge nothing (``judge.normal.baseline``). None if there is no such limit.
     """
     found = [note for note in baseline_notes(scenario, inventory, baselines) if note.endswith(_JUDGES_NOTHING)]
     if not found:
@@ -166,7 +168,7 @@ def out_of_reach_line(scenario: Scenario, inventory: Inventory, baselines: Mappi
 
 
 def _asked(scenario: Scenario, platform: Platform, phases: Iterable[Phase]) -> list[LimitKey]:
-    """What the limits for some phases of a scenario on hosts of a platform are looked up by."""
+    """Return the keys that look up the limits for some phases of a scenario on hosts of a platform."""
     specs = (spec for phase in phases for spec in phase.probes)
     return [key for spec in specs for key in spec.limit_keys(platform, hosts=len(scenario.hosts))]
 
@@ -174,7 +176,7 @@ def _asked(scenario: Scenario, platform: Platform, phases: Iterable[Phase]) -> l
 def _used(
     scenario: Scenario | None, inventory: Inventory, baselines: Mapping[str, Baseline]
 ) -> Iterator[tuple[Platform, Baseline]]:
-    """Every platform in use, and the baseline by which it is judged."""
+    """Yield every platform in use, and the baseline by which it is judged."""
     hosts = inventory.topology.hosts
     names = hosts if scenario is None else scenario.hosts
     override = None if scenario is None else scenario.judge.baseline
@@ -183,7 +185,11 @@ def _used(
 
 
 def _beyond_reach(platform: Platform, limits: Iterable[Limit], asked: Sequence[LimitKey] | None) -> Iterator[str]:
-    """Limits that no healthy host of the platform meets, or that a broken one still does; of what is *asked* alone."""
+    """
+    Yield limits that no healthy host of the platform meets, or that a broken one still meets.
+
+    *asked*: only limits that judge one of these keys; None: all limits.
+    """
     classes = link_classes(platform)
     for limit in limits:
         meant = [limit.algorithm or RING] if limit.link_class in (None, *classes) else []
@@ -205,7 +211,7 @@ def _what(limit: Limit | LimitKey) -> str:
 
 
 def _without_limit(platform: Platform, limits: Sequence[Limit], scenario: Scenario) -> Iterator[str]:
-    """What is asked for and has no limit that matches; a phase that an expectation judges needs none."""
+    """Yield what is asked for without a matching limit; a phase that an expectation judges needs none."""
     kinds = {limit.kind for limit in limits}
     expected = {ref.label for one in scenario.expect for ref in one.refs}
     for asked in _asked(scenario, platform, (phase for phase in scenario.phases if phase.written not in expected)):
@@ -219,13 +225,13 @@ _TOP_LEVEL = re.compile(r"[^\s#\-\]\}]")
 
 
 def recorded_section(entries: Iterable[Recorded]) -> str:
-    """The section as text, one line a key, in an order that does not depend on that of *entries*."""
+    """Return the section as text, one line per key, in an order independent of that of *entries*."""
     lines = sorted(_line(entry) for entry in entries)
     return "\n".join((_HEAD, _NOTE, *lines)) + "\n"
 
 
 def candidate_text(candidate: Candidate) -> str:
-    """A whole candidate file."""
+    """Return the text of a whole candidate file."""
     return (
         "# Made by `fabric baseline record`. Nothing is judged by it until a person has read it and says\n"
         "# `fabric baseline accept` with this file.\n"
@@ -235,10 +241,10 @@ def candidate_text(candidate: Candidate) -> str:
 
 def with_recorded(text: str, entries: Iterable[Recorded]) -> str:
     """
-    The text of a baseline file with its section replaced, or appended where there is none.
+    Return the text of a baseline file with its section replaced, or appended if there is none.
 
-    The section is everything from ``recorded:`` to the last line that belongs to it; comments and blank lines that
-    follow, before the next key, are that key's.
+    The section is everything from ``recorded:`` to the last line that belongs to it; comments and blank lines after it,
+    before the next key, belong to that key.
     """
     lines = text.splitlines(keepends=True)
     section = recorded_section(entries)
@@ -252,7 +258,7 @@ def with_recorded(text: str, entries: Iterable[Recorded]) -> str:
 
 
 _PLACES = {"line_rate_gbps": "g", "median_gbps": ".6g", "mad_gbps": ".4g", "cv": ".4g"}
-"""How numbers with a fraction are written."""
+"""Formats of the numbers with a fraction."""
 
 
 def _line(entry: Recorded) -> str:

@@ -1,8 +1,9 @@
 """
-A plan of point-to-point cables: our own CSV, NetBox's (what it exports, and what it imports), or a topology file.
+Read a plan of point-to-point cables: our own CSV, NetBox's (its exports and imports), or a topology file.
 
-Topology files (``.topo``: what ``ibdiagnet -w`` writes and UFM compares with; man ibdm-topo-file) have a section a
-system, ``TYPE NAME``, and in it a line a cable, ``P1 -4x-100G-> TYPE NAME P7``; most cables stand in both sections.
+Topology files (``.topo``: ``ibdiagnet -w`` writes them and UFM compares with them; man ibdm-topo-file) have a section
+for each system, ``TYPE NAME``, and in it a line for each cable, ``P1 -4x-100G-> TYPE NAME P7``; most cables are in both
+sections.
 """
 
 import csv
@@ -18,9 +19,9 @@ from fabric.model.found import FoundCable, FoundEnd
 
 _ENDS = (
     ("a_node", "a_port", "b_node", "b_port"),
-    # netbox/dcim/tables/cables.py, 2026-08: the headings of what "Export" writes
+    # netbox/dcim/tables/cables.py, 2026-08: the headings that "Export" writes
     ("device a", "termination a", "device b", "termination b"),
-    # netbox/dcim/forms/bulk_import.py: of what it imports, and of older exports
+    # netbox/dcim/forms/bulk_import.py: the headings of imports, and of older exports
     ("side_a_device", "side_a_name", "side_b_device", "side_b_name"),
 )
 _ARROW = re.compile(r"\s-(?:[0-9A-Za-z.]+-)*>\s")
@@ -28,16 +29,16 @@ _PANEL = re.compile(r"P([0-9]{1,3})|([a-z]\w+)/P[0-9]{1,3}", re.ASCII)
 _TYPES = ("side_a_type", "side_b_type")
 _CONNECTED = ("", "connected")
 _SEPARATORS = (",", ";", "\t", "|")
-"""NetBox lets each user choose one of them."""
+"""NetBox lets each user choose one of these."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
     """
-    The cables as planned: an end's *node* is a host or a switch by its own name, its *port* as the file calls it.
+    The cables as planned: the *node* of an end is a host or a switch by its own name, its *port* as in the file.
 
-    *left_out*: rows that cannot be compared (a cable with several ends on one side); those that are not to be connected
-    yet, or any more, and those of no network interface are none of the plan.
+    *left_out*: rows that cannot be compared (a cable with several ends on one side). Cables that are not connected yet,
+    or no longer, and those of no network interface are not part of the plan.
     """
 
     cables: tuple[FoundCable, ...]
@@ -45,7 +46,11 @@ class Blueprint:
 
 
 def read_blueprint(path: Path, data: bytes) -> Blueprint:
-    """What *data* holds, the content of the file at *path*; ConfigError with what is wrong, each with its line."""
+    """
+    Return the blueprint in *data*, the content of the file at *path*.
+
+    Raises ConfigError with every problem and its line.
+    """
     problems = Problems(str(path))
     try:
         text = data.decode("utf-8-sig")
@@ -73,13 +78,13 @@ def read_blueprint(path: Path, data: bytes) -> Blueprint:
 
 
 def _is_topology(text: str) -> bool:
-    """Whether it has lines of cables, and begins as no table does."""
+    """Return whether the text has lines of cables and does not begin like a table."""
     first = next((line for line in text.split("\n") if line.strip() and not line.startswith("#")), "")
     return _ARROW.search(text) is not None and not any(separator in first for separator in ",;|")
 
 
 def _topology(text: str, problems: Problems) -> Iterator[tuple[int, list[str]]]:
-    """Each cable of a topology file once: its line, and node and port of either end."""
+    """Yield each cable of a topology file once: its line, and node and port of either end."""
     system, seen = "", set[frozenset[tuple[str, str]]]()
     for number, line in enumerate(text.split("\n"), start=1):
         words = line.partition("#")[0].split()
@@ -97,13 +102,13 @@ def _topology(text: str, problems: Problems) -> Iterator[tuple[int, list[str]]]:
 
 
 def _port(panel: str) -> str:
-    """``P7`` of a switch is its port 7, ``mlx5_0/P1`` of a host that RDMA device; other names stay."""
+    """Return the port: ``P7`` of a switch is port 7, ``mlx5_0/P1`` of a host is that RDMA device; other names stay."""
     found = _PANEL.fullmatch(panel)
     return (found[1] or found[2]) if found else panel
 
 
 def _rows(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
-    """The same of a table: each row that is a cable of the network, and connected."""
+    """Yield the cables of a table in the same form: each row that is a connected cable of the network."""
     first = text.partition("\n")[0].rstrip("\r")
     for separator in _SEPARATORS:
         names = [cell.strip().strip('"').casefold() for cell in first.split(separator)]

@@ -1,9 +1,9 @@
 """
-Reads one YAML file as a plain tree in which every scalar is text, and remembers on which line each value stands.
+Read one YAML file as a plain tree in which every scalar is text, and remember the line of each value.
 
-PyYAML would read ``on`` as true, ``22:22`` as 1342, ``010`` as 8 and ``1e-6`` as text: so nothing is converted here,
-the field's type does that. The events of the parser are looked at first: an alias is refused where it stands
-and never expanded, and depth and size are bounded before anything is composed.
+PyYAML would read ``on`` as true, ``22:22`` as 1342, ``010`` as 8 and ``1e-6`` as text. So nothing is converted here;
+the field's type does that. The parser's events are checked first: an alias is refused and never expanded, and depth and
+size are bounded before anything is composed.
 """
 
 import re
@@ -19,11 +19,11 @@ from fabric.config.problems import KeyPath, Problems
 from fabric.model.fields.wording import quoted, shown
 
 ENTRIES_MOST = 2000
-"""So many names of a folder are looked at (a choice)."""
+"""The most names of a folder that are compared (a choice)."""
 
 
 def near_path(path: Path) -> str:
-    """``; did you mean 'scenarios/self-check.yaml'?``: its first part that is not there, as the nearest that is."""
+    """Return ``; did you mean 'scenarios/self-check.yaml'?``: the first missing part replaced by the nearest name."""
     parts = [path, *path.parents]
     missing = [one for one in parts if not _exists(one)]
     if not missing or missing[-1].name in ("", ".."):
@@ -37,7 +37,7 @@ def near_path(path: Path) -> str:
 
 
 def _near(wrong: Path) -> Path | None:
-    """The entry of its folder whose name is like its own."""
+    """Return the entry in the same folder whose name is most similar; None if there is none."""
     try:
         names = {entry.name for entry in islice(wrong.parent.iterdir(), ENTRIES_MOST)} - {wrong.name}
     except OSError:
@@ -60,7 +60,7 @@ DEPTH_MOST = 50
 _TOO_DEEP = f"nested deeper than {DEPTH_MOST} levels"
 NODES_MOST = 200_000  # 2,048 hosts written one by one are 30,000
 
-# What YAML 1.1 may hold, without NEL, LS and PS: YAML counts lines by them and editors do not.
+# Matches what YAML 1.1 forbids, and NEL, LS and PS: YAML counts them as line ends, but editors do not.
 _REFUSED = re.compile("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NAMES_IN_BRACES = re.compile(r"[{,].*?:\s*([A-Za-z][\w.-]*\[[\d,-]+\][\w.-]*)")
 _NOTHING = ("", "~", "null", "Null", "NULL")
@@ -68,11 +68,11 @@ _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
 class _Stop(Exception):
-    """Reading on makes no sense; the problem is already noted."""
+    """Raised when reading on makes no sense; the problem is already noted."""
 
 
 def read_document(path: Path, problems: Problems) -> dict[str, Tree]:
-    """The mapping that a file holds, as far as it could be read; what is wrong is in *problems*."""
+    """Return the mapping in a file, as far as it could be read; note what is wrong in *problems*."""
     text = _text(path, problems)
     if text is None:
         return {}
@@ -90,13 +90,13 @@ def read_document(path: Path, problems: Problems) -> dict[str, Tree]:
 
 
 def _unquoted(text: str, line: int) -> str:
-    """Within braces a set of names ends at its bracket: ``{to: spine[1-4]}``."""
+    """Return a hint to quote a set of names within braces, where YAML ends it at its bracket: ``{to: spine[1-4]}``."""
     found = _NAMES_IN_BRACES.search("".join(text.splitlines()[line - 1 : line])) if line else None
     return "" if found is None else f"; within {{ }} put a set of names in quotes: {quoted(found[1])}"
 
 
 def _text(path: Path, problems: Problems) -> str | None:
-    """The text of a file, if it is a file, small enough and UTF-8."""
+    """Return the text of a file, if it is a regular file, small enough and UTF-8."""
     try:
         if not path.is_file():
             problems.at_line(0, "not a regular file" if path.exists() else f"no such file{near_path(path)}")
@@ -123,7 +123,7 @@ def _text(path: Path, problems: Problems) -> str | None:
 
 
 def _events(text: str, problems: Problems) -> Iterator[yaml.Event]:
-    """The parser's events; a syntax error is noted with its line and ends the reading."""
+    """Yield the parser's events; a syntax error is noted with its line and stops the reading."""
     try:
         yield from yaml.parse(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as exc:
@@ -145,7 +145,7 @@ def _events(text: str, problems: Problems) -> Iterator[yaml.Event]:
 
 
 def _check(events: Iterable[yaml.Event], problems: Problems) -> None:
-    """Refuse what is never allowed, before anything is made of it: aliases, tags, a second document, depth and size."""
+    """Refuse what is never allowed, before anything is composed: aliases, tags, a second document, depth and size."""
     documents = nodes = depth = 0
     for event in events:
         line = event.start_mark.line + 1 if event.start_mark else 0
@@ -175,7 +175,7 @@ def _check(events: Iterable[yaml.Event], problems: Problems) -> None:
 
 
 def _tree(node: yaml.Node, path: KeyPath, problems: Problems) -> Tree:
-    """What a node holds; the lines of all that is in it are noted."""
+    """Return the content of a node; note the lines of everything in it."""
     if isinstance(node, yaml.ScalarNode):
         if not node.style and node.value in _NOTHING and path:
             problem = "expected a value, got nothing: leave the key out, or quote the text if it is meant"

@@ -1,4 +1,4 @@
-"""Makes what a scenario expects from what its file says, and checks it against the phases and the matrix."""
+"""Decode the expectations of a scenario, and check them against its phases and matrix."""
 
 from __future__ import annotations
 
@@ -115,11 +115,11 @@ _ENTRIES: dict[str, type[Entry]] = {
     "ends": EndsEntry,
     "recovers_within": RecoversEntry,
 }
-"""What can be expected, by the key that says so; of several the first counts."""
+"""Kinds of expectations, by the key that marks them; of several keys the first counts."""
 
 
 def _one_form(value: object) -> object:
-    """A mapping with the key that says what is expected; anything else is refused."""
+    """Accept a mapping with a key that says what is expected; refuse anything else."""
     if not isinstance(value, dict):
         raise refusal(_FORMS, value)
     if not any(key in value for key in _ENTRIES):
@@ -139,10 +139,10 @@ ExpectEntry: Any = Annotated[
 @dataclass(frozen=True)
 class Expected:
     """
-    Reads expectations of a scenario whose phases are called *names* (also those that are wrong).
+    Reads the expectations of a scenario whose phases are called *names* (also those that are wrong).
 
     *phases* are those that could be read, of every combination; *matrix* has the values. *rounds* is how often all of
-    it is run; None: the file does not say it well.
+    it is run; None: the file's value is wrong.
     """
 
     names: Sequence[str]
@@ -152,7 +152,7 @@ class Expected:
     problems: Problems
 
     def all(self, raw: Tree | None) -> tuple[Expectation, ...]:
-        """Every entry that is well formed; what it refers to is checked."""
+        """Return every entry that is well formed; check what it refers to."""
         items = valid_items(ExpectEntry, raw if isinstance(raw, list) else [], ("expect",))
         return tuple(self._one(entry, path) for path, entry in items)
 
@@ -195,7 +195,9 @@ class Expected:
         return expected
 
     def _measured(self, expected: ExpectedRatio, path: KeyPath) -> None:
-        """The probe and the size are measured in every phase; what has members measures one of either."""
+        """
+        Check that the probe and the size are measured in every phase, and that a statistic is of one probe and size.
+        """
         for label in dict.fromkeys(ref.label for ref in expected.refs):
             phases = self._phases_by_name.get(label, ())
             probes = [probe for phase in phases for probe in phase.probes]
@@ -220,7 +222,7 @@ class Expected:
     def _alike(
         self, expected: ExpectedRatio, label: str, names: Sequence[str], sizes: Sequence[int], path: KeyPath
     ) -> None:
-        """Measurements of several probes or sizes are no members of one kind."""
+        """Note a statistic over several probes or sizes: their measurements are not comparable."""
         texts = list(map(size_text, sizes))
         for key, given, several in (("probe", expected.probe, names), ("size", expected.size_bytes, texts)):
             if given is None and len(several) > 1:
@@ -243,7 +245,7 @@ class Expected:
     def _ref(
         self, label: str, where: Mapping[str, str], path: KeyPath, *, key: str = "phase", values: str = "where"
     ) -> PhaseRef:
-        """The phases that are meant; a name or a value that is not there is noted."""
+        """Return the phases that are meant; note an unknown name or value."""
         if label not in self.names:
             self.problems.add((*path, key), f"no phase {quoted(label)}{nearest(label, self.names)}")
         for name, value in where.items():
@@ -264,6 +266,6 @@ class Expected:
 
 
 def _apart(one: Where, other: Where) -> bool:
-    """Whether no combination is in both."""
+    """Return whether no combination is in both."""
     values = dict(other)
     return any(name in values and values[name] != value for name, value in one)

@@ -1,4 +1,4 @@
-"""Decodes an inventory file: every problem at once, or the inventory."""
+"""Decode an inventory file: return the inventory, or raise every problem at once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ _CHANGES: KeyPath = ("changes",)
 
 
 def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Inventory:
-    """The inventory in a file; *extra_faults* are ``--fault`` texts. ConfigError holds everything that is wrong."""
+    """
+    Return the inventory in a file; raise ConfigError with everything that is wrong. *extra_faults*: ``--fault`` texts.
+    """
     problems = Problems(shown(str(path)))
     command_line = Problems("--fault")
     tree = read_document(path, problems)
@@ -59,7 +61,7 @@ def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Invento
 
 
 def _topology(tree: dict[str, Tree], path: Path, problems: Problems) -> tuple[Topology, bool]:
-    """What is there as far as the file can be understood, and whether that is every host and switch."""
+    """Return the topology as far as the file can be understood, and whether it has every host and switch."""
     raw_switches, raw_platforms = tree.get("switches", []), tree.get("platforms")
     platforms: dict[str, Platform | None] = dict.fromkeys(raw_platforms) if isinstance(raw_platforms, dict) else {}
     for here, layout in valid_items(PlatformEntry, raw_platforms, ("platforms",)):
@@ -91,12 +93,12 @@ def _topology(tree: dict[str, Tree], path: Path, problems: Problems) -> tuple[To
 
 
 def _as_many(raw: Tree | None, entries: Sized) -> bool:
-    """Whether every entry of a list is well formed."""
+    """Return whether every entry of a list is well formed."""
     return isinstance(raw, list) and len(raw) == len(entries)
 
 
 def _check_mock(mock: MockSettings, topology: Topology | None, problems: Problems) -> None:
-    """Note what is wrong with the mock's faults; they are looked up only in a *topology* that is whole."""
+    """Note what is wrong with the mock's faults; components are checked only in a complete *topology*."""
     for position, fault in enumerate(mock.faults):
         _check_fault(fault, ("mock", "faults", position), topology, problems, for_good=True)
     for position, timed in enumerate(mock.timed_faults):
@@ -107,7 +109,7 @@ def _check_mock(mock: MockSettings, topology: Topology | None, problems: Problem
 
 
 def _check_fault(fault: Fault, path: KeyPath, topology: Topology | None, problems: Problems, *, for_good: bool) -> None:
-    """Kinds that leave a part of the bandwidth have a factor, and no other."""
+    """Check the component and the factor: kinds that leave a part of the bandwidth have a factor, others do not."""
     if fault.kind in PARTIAL and fault.factor == WHOLE:
         missing = f"'factor' is required with kind {fault.kind}: the fraction of its bandwidth that is left"
         problems.add(path, missing)
@@ -121,7 +123,7 @@ def _check_fault(fault: Fault, path: KeyPath, topology: Topology | None, problem
 
 
 def _extra_faults(texts: Iterable[str], topology: Topology | None, problems: Problems) -> Iterator[Fault]:
-    """The faults of the command line."""
+    """Yield the faults of the command line."""
     for text in texts:
         try:
             fault = fault_from_text(text)
@@ -134,7 +136,7 @@ def _extra_faults(texts: Iterable[str], topology: Topology | None, problems: Pro
 
 def _check_changes(entry: ChangeSettings, topology: Topology, problems: Problems, *, whole: bool) -> None:
     """
-    Note what does not fit; hosts are looked up in *topology* only when that is *whole* (none could not be read).
+    Note what does not fit together; hosts are looked up in *topology* only if it is *whole* (all could be read).
 
     Subnet managers may run on hosts for management, too. In-band tools need RNICs, which only a host under test has.
     """
@@ -168,7 +170,7 @@ def _check_managers(managers: Sequence[SubnetManager], topology: Topology, probl
 
 
 def _check_via_device(entry: ChangeSettings, topology: Topology, problems: Problems) -> None:
-    """It is one of the RNICs of ``via``, whose port and rail are known."""
+    """Check that it is one of the RNICs of ``via``, whose port and rail are known."""
     if entry.via_device is None:
         return
     if entry.via is None:
@@ -186,7 +188,7 @@ def _host_exists(name: str, hosts: Collection[str], path: KeyPath, problems: Pro
 
 
 def _check_options(what: str, on: Mapping[str, str], off: Mapping[str, str], problems: Problems) -> None:
-    """Both say the same options, and not the same values: else one could not be told from the other."""
+    """Check that both have the same options with different values: otherwise on and off could not be told apart."""
     alone = sorted(set(on) ^ set(off))
     key = f"{what}_on"
     if alone:

@@ -1,6 +1,7 @@
 """
-Names of links and faults: links of a scenario, checked against the topology or drawn from it; faults of the simulated
-rack, read from the file or from ``--fault`` and checked against what is there.
+Names of links and faults, checked against the topology.
+
+Links of a scenario are given by name or drawn; faults of the simulated rack come from the file or from ``--fault``.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _TEXT = re.compile(r"(?P<component>.{1,256}):(?P<kind>[^:=]+)(?:=(?P<factor>[^:=
 
 
 def fault_from_text(text: str) -> Fault:
-    """``gpu003/mlx5_2:slow=0.5`` as given with ``--fault``; PydanticCustomError for the first thing that is wrong."""
+    """Parse a ``--fault`` text, ``gpu003/mlx5_2:slow=0.5``; raise PydanticCustomError for the first problem."""
     match = _TEXT.fullmatch(text)
     if not match:
         quote = " (a shell takes > as its own: put it in quotes)" if text.endswith("-") else ""
@@ -46,10 +47,10 @@ def fault_from_text(text: str) -> Fault:
 
 def component_problem(fault: Fault, topology: Topology, *, for_good: bool) -> str | None:
     """
-    Why the component of a fault does not exist or cannot have its kind, or None when all is well.
+    Return why a fault's component does not exist or cannot have its kind, or None if all is well.
 
-    What it can have the simulation itself says; here a name that is not there gets the nearest one that is. Not *for
-    good*: it comes over a running rack.
+    The simulation itself says what a component can have; here an unknown name gets the nearest known one. *for_good* is
+    False for a fault that comes over a running rack.
     """
     component, kind = fault.component, fault.kind
     above = is_above_leaves(fault, topology)
@@ -69,7 +70,7 @@ def component_problem(fault: Fault, topology: Topology, *, for_good: bool) -> st
 
 
 def _absent(component: str, topology: Topology) -> str | None:
-    """Why there is no such host, leaf, part of a host or path in it."""
+    """Return why there is no such host, leaf, part of a host or path in it."""
     name, slash, part = component.partition("/")
     host = topology.hosts.get(name)
     if host is None:
@@ -85,7 +86,7 @@ def _absent(component: str, topology: Topology) -> str | None:
 
 
 def cable_problem(ends: CableEnds, switches: Collection[str], count: int, number: int = 0, *, hint: str = "") -> str:
-    """Why there is no cable of this *number* between two switches that *count* cables join; "" where there is one."""
+    """Return why two switches that *count* cables join have no cable of this *number*; "" if they have one."""
     one, other = ends.one, ends.other
     for name in (one, other):
         if name not in switches:
@@ -96,7 +97,7 @@ def cable_problem(ends: CableEnds, switches: Collection[str], count: int, number
 
 
 def rnic_problem(link: Part, devices: Mapping[str, Collection[str]]) -> str:
-    """Why ``gpu001/mlx5_0`` is no RNIC, of the *devices* of each host; "" where it is one."""
+    """Return why ``gpu001/mlx5_0`` is not an RNIC, given the *devices* of each host; "" if it is one."""
     if link.host not in devices:
         return f"no host {quoted(link.host)}{nearest(link.host, devices)}"
     known = devices[link.host]
@@ -104,7 +105,7 @@ def rnic_problem(link: Part, devices: Mapping[str, Collection[str]]) -> str:
 
 
 def _absent_above(component: str, topology: Topology) -> str | None:
-    """Why there is no such cable between switches; a switch is there."""
+    """Return why there is no such cable between switches; None for a switch, which exists."""
     ends = _ends(component, topology)
     if ends is None:
         return None
@@ -117,7 +118,7 @@ def _ends(component: str, topology: Topology) -> CableEnds | None:
 
 
 def _not_simulated(component: str, kind: str, topology: Topology) -> str | None:
-    """What the simulation cannot show above the leaves."""
+    """Return what the simulation cannot show above the leaves."""
     ends = _ends(component, topology)
     if kind == "swapped" and (ends is None or not ends.both):
         return f"{quoted(component)}: only a cable is swapped: write su0-leaf3--spine02, or gpu003/mlx5_2:port"
@@ -128,7 +129,7 @@ def _not_simulated(component: str, kind: str, topology: Topology) -> str | None:
 
 
 def regular_net(topology: Topology) -> NamedClos:
-    """The network above the leaves; ValueError where it is none that can be simulated."""
+    """Return the network above the leaves; raise ValueError if it cannot be simulated."""
     from fabric.sim.net.named_clos import net_from_topology  # numpy: only where it is needed
 
     layers = sorted({host.platform.link_layer for host in topology.hosts.values()})
@@ -138,7 +139,7 @@ def regular_net(topology: Topology) -> NamedClos:
 
 
 def network_problem(topology: Topology) -> str | None:
-    """Why the inventory has no network above its leaves that can be simulated, or None when it has one."""
+    """Return why the network above the leaves cannot be simulated, or None if it can."""
     try:
         regular_net(topology)
     except ValueError as exc:
@@ -146,18 +147,18 @@ def network_problem(topology: Topology) -> str | None:
     return None
 
 
-_LOOKED_AT_MOST = 1024  # cables of one lower end that are compared for one draw; no switch has more ports
+_LOOKED_AT_MOST = 1024  # the most cables of one lower end compared for one draw; no switch has more ports
 
 
 @dataclass(frozen=True)
 class Links:
-    """The links of the fabric that a run alters, for its hosts; problems are noted at the path of the key ``links``."""
+    """The links that a run may alter, given its hosts; problems are noted at the path of the key ``links``."""
 
     context: Context
-    _draws: dict[DrawnLinks, tuple[str, ...]] = field(default_factory=dict)  # every combination of a matrix asks again
+    _draws: dict[DrawnLinks, tuple[str, ...]] = field(default_factory=dict)  # kept for the next combination
 
     def named(self, text: str, path: KeyPath, problems: Problems) -> str | None:
-        """The link as the model writes it: the lower switch first, no ``#0``; None when there is no such link."""
+        """Return the link's name in the model (lower switch first, no ``#0``); None if there is no such link."""
         name, problem = (text, self._rnic_problem(text)) if "/" in text else self._between(text)
         if not problem and self.context.hosts and name not in self._serving:
             problem = f"no traffic between the hosts of this run can take {quoted(name)}: nothing would show"
@@ -167,9 +168,9 @@ class Links:
 
     def drawn(self, wanted: DrawnLinks, path: KeyPath, problems: Problems) -> tuple[str, ...]:
         """
-        As many links as are wanted, the same on every machine.
+        Return as many links as are wanted, the same ones on every machine.
 
-        Those that serve the hosts of the run are ordered by the SHA-256 of ``seed/name``. Then their lower ends take
+        Links that serve the hosts of the run are ordered by the SHA-256 of ``seed/name``. Then their lower ends take
         turns, and each gives the first of its links whose upper end was drawn least often.
         """
         if wanted in self._draws:
@@ -195,7 +196,7 @@ class Links:
         return names
 
     def _rnic_problem(self, text: str) -> str:
-        """Why ``gpu001/mlx5_0`` is no link of this run; nothing when it is."""
+        """Return why ``gpu001/mlx5_0`` is not a link of this run; empty if it is."""
         link, hosts = Part.of(text), self.context.topology.hosts
         if problem := rnic_problem(link, {name: host.platform.rnic_by_device for name, host in hosts.items()}):
             return problem
@@ -204,7 +205,7 @@ class Links:
         return ""
 
     def _between(self, text: str) -> tuple[str, str]:
-        """The cable between two switches, and why there is none."""
+        """Return the name of the cable between two switches, and why there is none."""
         ends, sharp, number = text.partition("#")
         topology = self.context.topology
         cable = cable_ends(ends, topology.switches)
@@ -220,7 +221,7 @@ class Links:
         return name, cable_problem(cable, topology.switches, count, which, hint=hint)
 
     def _ends(self, wanted: DrawnLinks, path: KeyPath, problems: Problems) -> frozenset[str] | None:
-        """The switches and hosts of ``of``; empty without it, None when one of them is not there."""
+        """Return the switches and hosts of ``of``; empty without it, None if one of them does not exist."""
         found: set[str] = set()
         known = {**self.context.topology.switches, **self.context.topology.hosts}
         good = True
@@ -235,22 +236,22 @@ class Links:
         return frozenset(found) if good else None
 
     def _tier(self, link: Link) -> str:
-        """``access`` of an RNIC's, ``spine`` or ``core`` of one between switches, by its upper end."""
+        """Return ``access`` for an RNIC's link; else ``spine`` or ``core``, by the link's upper end."""
         return "access" if "/" in link.a else self.context.topology.switches[link.b].tier
 
     @cached_property
     def _serving(self) -> Mapping[str, Link]:
-        """By name every link that traffic of the hosts of the run can take."""
+        """Return by name every link that traffic of the run's hosts can take."""
         return {link.name: link for link in self.context.topology.links_between(self.context.hosts)}
 
 
 def _lower(link: Link) -> str:
-    """The host or switch at its lower end."""
+    """Return the host or switch at the link's lower end."""
     return Part.of(link.a).host
 
 
 def _in_turns(links: Iterable[Link], seed: int) -> Iterator[Link]:
-    """All of them, one of each lower end after the other, upper ends as evenly as they come."""
+    """Yield all links: lower ends take turns, and upper ends are used as evenly as possible."""
     drawn = sorted(links, key=lambda each: sha256(f"{seed}/{each.name}".encode()).digest())
     by_lower = gathered((_lower(link), link) for link in drawn)
     taken: Counter[str] = Counter()

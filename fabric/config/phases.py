@@ -1,6 +1,4 @@
-"""
-The matrix of a scenario, and its phases with ``$name`` replaced by one of its values: their changes, names and needs.
-"""
+"""Read the matrix of a scenario, and its phases with each ``$name`` replaced by a value: changes, names and needs."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ COMBINATIONS_MOST = 64
 _OneName = dict[Name, MatrixValues]
 
 REFERENCE = re.compile(rf"\$({SAFE_NAME.pattern})")
-"""A whole value that stands for one of the matrix."""
+"""Matches a whole value that stands for a value of the matrix."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 FIXED_KEYS = ("name", "needs")
 """Keys of a phase that are the same in every combination."""
@@ -44,7 +42,11 @@ FIXED_KEYS = ("name", "needs")
 
 @dataclass(slots=True)
 class Matrix:
-    """*values* by name; *wrong* are names whose values could not be read; *used* those that phases speak of."""
+    """
+    The matrix of a scenario.
+
+    *values* by name; *wrong*: names whose values could not be read; *used*: names that phases refer to.
+    """
 
     values: Mapping[str, tuple[str, ...]]
     wrong: frozenset[str] = frozenset()
@@ -52,11 +54,13 @@ class Matrix:
 
     @property
     def combinations(self) -> tuple[Where, ...]:
-        """Every combination in order, the last name changing fastest; one empty combination without a matrix."""
+        """
+        Return every combination in order, the last name changing fastest; without a matrix, one empty combination.
+        """
         return tuple(tuple(zip(self.values, each, strict=True)) for each in product(*self.values.values()))
 
     def filled(self, tree: Tree, where: Where, path: KeyPath, problems: Problems) -> Tree:
-        """The phases with every ``$name`` replaced; one that is not known is noted."""
+        """Return the phases with every ``$name`` replaced; note unknown names."""
         values = dict(where)
 
         def fill(each: Tree, here: KeyPath) -> Tree:
@@ -87,7 +91,7 @@ class Matrix:
 
 
 def read_matrix(tree: Mapping[str, Tree], problems: Problems) -> Matrix:
-    """The matrix of a file, without what is wrong in it; what only all of it shows to be wrong is noted."""
+    """Return the matrix of a file, without wrong entries; note only the problems that concern it as a whole."""
     raw = tree.get("matrix", {})
     if not isinstance(raw, dict):
         return Matrix({})
@@ -105,20 +109,20 @@ def read_matrix(tree: Mapping[str, Tree], problems: Problems) -> Matrix:
 
 
 def check_all_used(matrix: Matrix, problems: Problems) -> None:
-    """Note the names that no phase speaks of."""
+    """Note the names that no phase refers to."""
     for name in matrix.values:
         if name not in matrix.used:
             problems.add(("matrix", name), f"no phase uses '${name}'")
 
 
 def suffix(where: Where, round_number: int) -> str:
-    """What a combination and a round add to a phase's name: ``.adaptive_routing-on.r2``; nothing for round 1."""
+    """Return what a combination and a round add to a phase's name: ``.adaptive_routing-on.r2``; empty for round 1."""
     parts = [f".{name}-{_UNSAFE.sub('-', value)}" for name, value in where]
     return "".join(parts) + (f".r{round_number}" if round_number > 1 else "")
 
 
 def rounds(combinations: tuple[Where, ...], count: int, order: str) -> Iterator[tuple[int, Where]]:
-    """Every round and combination as they run; with ``abba`` every second round runs backwards."""
+    """Yield every round and combination in running order; with ``abba`` every second round runs backwards."""
     for number in range(1, count + 1):
         backwards = order == "abba" and number % 2 == 0
         for where in reversed(combinations) if backwards else combinations:
@@ -126,7 +130,7 @@ def rounds(combinations: tuple[Where, ...], count: int, order: str) -> Iterator[
 
 
 def read_phases(raw: Tree | None, where: Where, links: Links | None, problems: Problems) -> tuple[Phase, ...]:
-    """The phases as they are written, those that can be read; *links* is None when the inventory is wrong."""
+    """Return the phases of a file that can be read; *links* is None if the inventory is wrong."""
     found = []
     for position, item in enumerate(raw if isinstance(raw, list) else []):
         path: KeyPath = ("phases", position)
@@ -141,7 +145,7 @@ def read_phases(raw: Tree | None, where: Where, links: Links | None, problems: P
 
 
 def _check_together(phase: Phase, path: KeyPath, *, own_env: bool, problems: Problems) -> None:
-    """What each key alone cannot say."""
+    """Note problems between keys that are each right alone."""
     for position, name in again(spec.name for spec in phase.probes):
         text = f"two probes named {quoted(name)} in this phase: give one another 'name'"
         problems.add((*path, "probes", position), text)
@@ -162,7 +166,7 @@ def _check_together(phase: Phase, path: KeyPath, *, own_env: bool, problems: Pro
 def _env(
     phase: Phase, changes: Iterable[ChangeSpec], links: Links | None, path: KeyPath, problems: Problems
 ) -> tuple[tuple[str, str], ...]:
-    """The variables of the phase: its own, and what changes of the job alone ask its collectives for."""
+    """Return the variables of the phase: its own, and those that changes with scope job ask for."""
     env = dict(phase.env)
     env_problems(env, (*path, "env"), problems)
     settings = links.context.settings if links else ChangeSettings()
@@ -179,7 +183,7 @@ _Change: Any = Annotated[ChangeSpec, CHANGES]
 
 
 def _changes(raw: Tree | None, links: Links | None, path: KeyPath, problems: Problems) -> Iterator[ChangeSpec]:
-    """The changes of one phase that are well formed; without *links* no link is looked up."""
+    """Yield the well-formed changes of one phase; without *links* no link is looked up."""
     seen: set[tuple[str, str]] = set()
     spec: Kind
     for here, spec in valid_items(_Change, raw if isinstance(raw, list) else [], path):
@@ -196,7 +200,7 @@ def _changes(raw: Tree | None, links: Links | None, path: KeyPath, problems: Pro
 
 
 def _links(spec: CableFault, links: Links | None, path: KeyPath, problems: Problems) -> tuple[str, ...]:
-    """The names of links as the model writes them; what is wrong with any of them is noted."""
+    """Return the names of links as the model writes them; note what is wrong with any of them."""
     if links is None:
         return ()
     if isinstance(spec.links, DrawnLinks):
@@ -212,13 +216,13 @@ def _links(spec: CableFault, links: Links | None, path: KeyPath, problems: Probl
 
 
 def written_names(raw: Tree | None) -> list[str]:
-    """The names of all phases in the file, right or wrong, in order."""
+    """Return the names of all phases in the file, right or wrong, in order."""
     written = [item.get("name") for item in raw if isinstance(item, dict)] if isinstance(raw, list) else []
     return [name for name in written if isinstance(name, str)]
 
 
 def check_names(raw: Tree | None, problems: Problems) -> None:
-    """Names are there once; a phase needs phases that come before it."""
+    """Check that each name occurs once, and that a phase needs only phases before it."""
     names = written_names(raw)
     phases = list(valid_items(Phase, raw, ("phases",)))
     for at, name in again(entry.name for _, entry in phases):
@@ -243,7 +247,7 @@ def _need(need: str, earlier: list[str], names: list[str], path: KeyPath, proble
 
 
 def expanded(by_combination: Iterable[tuple[int, tuple[Phase, ...]]], problems: Problems) -> tuple[Phase, ...]:
-    """The phases of every round and combination, in the order they run, under names of their own."""
+    """Return the phases of every round and combination, in running order, each with a name of its own."""
     found: dict[str, Phase] = {}
     for number, phases in by_combination:
         for phase in phases:

@@ -1,4 +1,4 @@
-"""Platforms, the layouts of hosts: the keys a file may write, how tools are called there, and whether the parts fit."""
+"""Platforms, the layouts of hosts: their keys in a file, how tools are called, and whether the parts fit together."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ _OURS_OF_MPIRUN = {"-x": "write variables under 'env'", **dict.fromkeys(_LAYOUT,
 _PAIRS = ("-mca", "--mca", "-gmca", "--gmca", "--prtemca", "--pmixmca")
 
 
-# What the probe itself says, by key: the program, and its options of which a word begins with one of these.
+# Options that the probe itself sets, by key: the program, and the words with which such options begin.
 _OURS_OF = {
     "srun_options": (
         "srun",
@@ -58,7 +58,7 @@ _OURS_OF = {
 
 
 def words_problems(words: Sequence[str], called: str, ours: Sequence[str], path: KeyPath, problems: Problems) -> None:
-    """Note what would not reach a program as it is meant, or what the probe says itself."""
+    """Note words that would not reach a program as meant, and options that the probe sets itself."""
     if words and not words[0].startswith("-"):
         problems.add((*path, 0), f"expected an option first, got {quoted(words[0])}, which {called} would not take")
     for position, word in enumerate(words):
@@ -68,7 +68,7 @@ def words_problems(words: Sequence[str], called: str, ours: Sequence[str], path:
 
 
 def program_first(words: Sequence[str], path: KeyPath, problems: Problems) -> None:
-    """Note words to call something by that begin with an option or a variable."""
+    """Note words meant as a command that begin with an option or a variable."""
     if words and (words[0].startswith("-") or "=" in words[0]):
         problems.add((*path, 0), f"expected a program first, got {quoted(words[0])}")
 
@@ -81,7 +81,7 @@ def env_problems(env: Mapping[str, str], path: KeyPath, problems: Problems) -> N
 
 
 def option_problems(words: Sequence[str], path: KeyPath, problems: Problems) -> None:
-    """Note what would not reach ``mpirun`` as it is meant."""
+    """Note words that would not reach ``mpirun`` as meant."""
     if words and not words[0].startswith("-"):
         problems.add((*path, 0), f"expected an option first, got {quoted(words[0])}, which mpirun would run")
     for position, word in enumerate(words):
@@ -92,7 +92,7 @@ def option_problems(words: Sequence[str], path: KeyPath, problems: Problems) -> 
 
 
 def unfolded(folded: Folded, path: KeyPath, problems: Problems) -> tuple[str, ...]:
-    """The names of a folded set; what ClusterShell refuses is noted."""
+    """Return the names of a folded set; note what ClusterShell refuses."""
     try:
         return folded.names()
     except ValueError as exc:
@@ -161,7 +161,7 @@ _ENDPOINT = re.compile(r"(gpu|numa)[0-9]+")
 
 
 def platform(name: str, entry: PlatformEntry, path: KeyPath, problems: Problems) -> Platform:
-    """The platform; what does not fit together is noted."""
+    """Return the platform; note what does not fit together."""
     env = dict(entry.env)
     env_problems(env, (*path, "env"), problems)
     option_problems(entry.mpirun_options, (*path, "mpirun_options"), problems)
@@ -183,18 +183,18 @@ def platform(name: str, entry: PlatformEntry, path: KeyPath, problems: Problems)
 
 
 def _traffic_class(entry: PlatformEntry, nccl: str) -> int | None:
-    """What bandwidth is measured in: the queue of collectives, unless another is asked for."""
+    """Return the traffic class for bandwidth probes: as given, else that of collectives (NCCL_IB_TC)."""
     if entry.traffic_class is None and entry.link_layer == "ethernet" and re.fullmatch("[0-9]{1,3}", nccl, re.ASCII):
         return int(nccl) if int(nccl) < 256 else None
     return entry.traffic_class
 
 
 class _Layout:
-    """What hangs where in a host; what does not fit together is noted."""
+    """The parts of a host and how they are connected; problems are noted."""
 
     def __init__(self, entry: PlatformEntry, path: KeyPath, problems: Problems) -> None:
         self._entry, self._path, self._problems = entry, path, problems
-        self.numa_of: dict[str, int] = {}  # of each PCIe switch
+        self.numa_of: dict[str, int] = {}  # by PCIe switch
         devices = {rnic.device for rnic in entry.rnics}
         for position, one in enumerate(entry.pcie_switches):
             here = (*path, "pcie_switches", position)
@@ -209,7 +209,7 @@ class _Layout:
                 self.numa_of.setdefault(name, one.numa)
 
     def gpus(self) -> tuple[Gpu, ...]:
-        """By their numbers, each once."""
+        """Return the GPUs by index, each once."""
         found: dict[int, Gpu] = {}
         for position, entry in enumerate(self._entry.gpus):
             here = (*self._path, "gpus", position)
@@ -221,7 +221,7 @@ class _Layout:
         return tuple(found[index] for index in sorted(found))
 
     def rnics(self) -> tuple[Rnic, ...]:
-        """As they are listed; devices are unique, rails counted from 0 without a gap."""
+        """Return the RNICs as listed; devices must be unique, and rails counted from 0 without a gap."""
         rnics: list[Rnic] = []
         rails = {entry.rail for entry in self._entry.rnics}
         gpus = self.gpus()
@@ -248,7 +248,7 @@ class _Layout:
         return tuple(rnics)
 
     def _numa(self, part: GpuEntry | RnicEntry, path: KeyPath) -> int:
-        """The NUMA node of a part: said, or that of its PCIe switch; the two must agree."""
+        """Return the NUMA node of a part, its own or that of its PCIe switch; the two must agree."""
         self._node_exists(part.numa, path)
         switch = part.pcie_switch
         if switch is None:

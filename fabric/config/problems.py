@@ -1,4 +1,4 @@
-"""Collects everything that is wrong with one file, each with its line; what pydantic finds is said in plain words."""
+"""Collect everything that is wrong with one file, with lines, and put pydantic's errors in plain words."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar, get_args
@@ -11,16 +11,16 @@ from fabric.model.fields.entry import Entry, InFiles, OneOf, from_file, written_
 from fabric.model.fields.wording import nearest, quoted, seen
 
 KeyPath = tuple[str | int, ...]
-"""The way to a value in a file: ``("hosts", 0, "platform")``."""
+"""The path to a value in a file: ``("hosts", 0, "platform")``."""
 
-PROBLEMS_MOST = 500  # a file of 1 MiB can hold a hundred thousand; nobody reads those, and looking on takes minutes
+PROBLEMS_MOST = 500  # a file of 1 MiB can have a hundred thousand: nobody reads them, and finding them takes minutes
 
 
 class Problems:
     """
-    What was found so far with one file.
+    The problems found so far in one file.
 
-    *lines* is filled while the file is read. A path that is ``spoil``-ed gets no second problem.
+    *lines* is filled while the file is read. A path that was passed to ``spoil`` gets no second problem.
     """
 
     def __init__(self, file: str) -> None:
@@ -34,7 +34,7 @@ class Problems:
         return bool(self._found)
 
     def add(self, path: KeyPath, text: str) -> None:
-        """Something is wrong at *path*, or at the nearest thing around it that has a line."""
+        """Note a problem at *path*, or at the nearest thing around it that has a line."""
         where = self._known(path)
         if where in self._spoiled:
             return
@@ -42,39 +42,39 @@ class Problems:
         self.at_line(self.lines.get(where, 0), explained)
 
     def stands_for(self, path: KeyPath, written: str) -> None:
-        """What is read at *path* is not what stands there: problems quote the latter too."""
+        """Note that the value at *path* replaced the text *written* there: problems then quote that text, too."""
         self._stands_for[path] = written
 
     def spoil(self, path: KeyPath, text: str) -> None:
-        """Something is so wrong at *path* that whatever else is said about it would mislead."""
+        """Note a problem so bad that any further problem at *path* would mislead."""
         self.add(path, text)
         self._spoiled.add(path)
 
     def silence(self, path: KeyPath) -> None:
-        """What is at *path* follows from something that is wrong elsewhere: nothing is said about it."""
+        """Note no problems at *path*: its value follows from something that is wrong elsewhere."""
         self._spoiled.add(path)
 
     def at_line(self, line: int, text: str) -> None:
-        """Something is wrong on a line; 0 is the whole file. ConfigError when it is one too many."""
+        """Note a problem on a line; 0 is the whole file. Raise ConfigError when there are too many."""
         self._found[Problem(self.file, line, text)] = None
         if len(self._found) >= PROBLEMS_MOST:
             raise ConfigError((*self._found, Problem(self.file, 0, f"not read on after {PROBLEMS_MOST} problems")))
 
     def all(self) -> tuple[Problem, ...]:
-        """What was found."""
+        """Return all problems."""
         return tuple(self._found)
 
     def raise_if_any(self, others: Iterable[Problem] = ()) -> None:
-        """End here, with everything, when anything is wrong."""
+        """Raise ConfigError with all problems, these and *others*, if there are any."""
         everything = (*self.all(), *others)
         if everything:
             raise ConfigError(everything)
 
     def _known(self, path: KeyPath) -> KeyPath:
         """
-        The part of *path* that is in the file.
+        Return the part of *path* that is in the file.
 
-        A step that is not there (a missing key, the tag of a union in pydantic's location) is left out.
+        A step that is not in it (a missing key, the tag of a union in pydantic's location) is left out.
         """
         known: KeyPath = ()
         for step in path:
@@ -87,7 +87,7 @@ T = TypeVar("T")
 
 
 def again(values: Iterable[T]) -> Iterator[tuple[int, T]]:
-    """Every value that was there before, with its position."""
+    """Yield every value that occurred before, with its position."""
     seen: set[T] = set()
     for position, value in enumerate(values):
         if value in seen:
@@ -107,20 +107,20 @@ _EXPECTED = {
 
 
 def report(model: type[T], tree: object, problems: Problems) -> T | None:
-    """The entry; None, and everything that is wrong noted, where the model refuses it."""
+    """Return the decoded entry, or None after noting everything that is wrong."""
     try:
         return from_file(model, tree)
     except ValidationError as exc:
         for error in exc.errors(include_url=False):
             if error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]:
-                continue  # pydantic counts only the entries that are right; the others are reported by themselves
+                continue  # pydantic counts only the right entries; the wrong ones have problems of their own
             path, text = _wording(model, error)
             problems.add(path, text)
         return None
 
 
 def valid(model: type[T], tree: object) -> T | None:
-    """The entry, or None when it is wrong (which ``report`` has said)."""
+    """Return the decoded entry, or None if it is wrong (``report`` notes why)."""
     try:
         return from_file(model, tree)
     except ValidationError:
@@ -128,12 +128,14 @@ def valid(model: type[T], tree: object) -> T | None:
 
 
 def section(model: type[T], tree: Mapping[str, Any], key: str) -> T:
-    """What stands below a key, as far as it is right: mistakes elsewhere must not hide what does not fit there."""
+    """Return the value below a key, or its default if it is wrong, so that other checks can go on."""
     return valid(model, tree.get(key, {})) or model()
 
 
 def valid_items(model: type[T], tree: object, path: KeyPath) -> Iterator[tuple[KeyPath, T]]:
-    """Every entry of a list or mapping that is well formed, with its path: others must not hide what is wrong in it."""
+    """
+    Yield every well-formed entry of a list or mapping, with its path, so that wrong ones do not hide others' problems.
+    """
     items: Any = enumerate(tree) if isinstance(tree, list) else tree.items() if isinstance(tree, dict) else ()
     for key, value in items:
         entry = valid(model, value)
@@ -142,7 +144,7 @@ def valid_items(model: type[T], tree: object, path: KeyPath) -> Iterator[tuple[K
 
 
 def _wording(model: type, error: ErrorDetails) -> tuple[KeyPath, str]:
-    """Where an error is and how it is said."""
+    """Return where an error is and its wording."""
     kind, path = error["type"], tuple(error["loc"])
     if kind == "missing":
         return path[:-1], _missing(model, path)
@@ -161,7 +163,7 @@ def _wording(model: type, error: ErrorDetails) -> tuple[KeyPath, str]:
 
 
 def _missing(model: type, path: KeyPath) -> str:
-    """What to say about a key that must be there."""
+    """Return the message for a required key that is missing."""
     key = str(path[-1])
     why = next((one.why[key] for one in _models_at(model, path) if key in getattr(one, "why", ())), "")
     return f"{quoted(key)} is required here" + (f": {why}" if why else "")
@@ -171,7 +173,7 @@ _SECRETS = frozenset({"password", "passwd", "pass", "passphrase"})
 
 
 def _unknown_key(model: type, path: KeyPath) -> str:
-    """What to say about a key that the mapping does not have."""
+    """Return the message for a key that the mapping does not have."""
     key = str(path[-1])
     around = _models_at(model, path)
     known = [key for one in around for key in written_keys(one)]
@@ -180,17 +182,17 @@ def _unknown_key(model: type, path: KeyPath) -> str:
 
 
 def _models_at(model: type, path: KeyPath) -> list[Any]:
-    """The models whose keys may stand beside the last step of *path*."""
+    """Return the models whose keys may be beside the last step of *path*."""
     here = [model]
     for step in path[:-1]:
-        chosen = [one for one in here if step in written_keys(one)]  # the tag of a union is a key that only one has
+        chosen = [one for one in here if step in written_keys(one)]  # the tag of a union is a key of only one
         inner = [each for one in chosen for each in _models_in(written_keys(one)[str(step)][1])]
-        here = inner or chosen or here  # list positions and names of a mapping are no fields
+        here = inner or chosen or here  # list positions and names of a mapping are not fields
     return here
 
 
 def _models_in(annotation: Any) -> list[type]:
-    """The models that a field's type speaks of, however wrapped."""
+    """Return the models in a field's type, however wrapped."""
     if isinstance(annotation, type) and issubclass(annotation, Entry | InFiles):
         return [annotation]
     if isinstance(annotation, OneOf):

@@ -1,4 +1,4 @@
-"""A decoded scenario and inventory as JSON and back, without loss: what ``run.json`` keeps to judge a run again."""
+"""Convert a decoded scenario and inventory to JSON and back without loss: ``run.json`` keeps it for judging again."""
 
 import json
 from collections.abc import Iterator
@@ -19,20 +19,20 @@ from fabric.model.topology import Host, Login, Platform, Switch, Topology, Uplin
 FORMAT: Literal[1] = 1
 
 HostRow = tuple[str, int, str, str | None, int]
-"""Name, number of its platform, address, rack, number of its leaf set."""
+"""Name, index of its platform, address, rack, index of its leaf set."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _InventoryDocument(InventorySettings):
-    """Platforms and leaf sets once; hosts as short rows; switches as runs of one tier."""
+    """An inventory in JSON: platforms and leaf sets once; hosts as short rows; switches as runs of one tier."""
 
     platforms: tuple[Platform, ...]
     leaves: tuple[tuple[str, ...], ...]
     hosts: tuple[HostRow, ...]
     switches: tuple[tuple[str, tuple[str, ...]], ...]
     uplinks: tuple[Uplinks, ...]
-    logins: dict[str, Login] = field(default_factory=dict)  # switches that are reached themselves
-    management: dict[str, Login] = field(default_factory=dict)  # machines that are not under test
+    logins: dict[str, Login] = field(default_factory=dict)  # switches that can be reached
+    management: dict[str, Login] = field(default_factory=dict)  # machines for management, not under test
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,13 @@ class _Document:
 
 
 def resolved_document(scenario: Scenario, inventory: Inventory) -> dict[str, Any]:
-    """Both, as plain JSON values."""
+    """Return both as plain JSON values."""
     document = _Document(FORMAT, scenario, _inventory_document(inventory))
     return dict(adapter(_Document).dump_python(document))
 
 
 def from_resolved(doc: dict[str, Any]) -> tuple[Scenario, Inventory]:
-    """What ``resolved_document`` was made from. ConfigError when it is something else."""
+    """Return what ``resolved_document`` was made from; raise ConfigError if it is something else."""
     with _explained():
         document: _Document = adapter(_Document).validate_json(json.dumps(_of_this_version(doc)), strict=True)
         return document.scenario, _inventory(document.inventory)
@@ -57,10 +57,11 @@ def from_resolved(doc: dict[str, Any]) -> tuple[Scenario, Inventory]:
 
 def _of_this_version(doc: dict[str, Any]) -> dict[str, Any]:
     """
-    run.json of older runs has two keys of ``judge`` in one: ``{"zero_growth": {"criteria": [...], ...}}``.
+    Convert the run.json of an older run.
 
-    Their phases say which rounds a budget left of them (``kept``; null: all); ConfigError where one did. Their samples
-    say whether light was asked for (``optics``).
+    Older runs have two keys of ``judge`` in one: ``{"zero_growth": {"criteria": [...], ...}}``. Their phases say which
+    rounds a budget left (``kept``; null: all); ConfigError if a budget removed any. Their samples say whether light was
+    asked for (``optics``).
     """
     match doc:
         case {"scenario": {"phases": [{"kept": _}, *_] as phases, **scenario}, **rest}:
@@ -79,14 +80,14 @@ def _of_this_version(doc: dict[str, Any]) -> dict[str, Any]:
 
 
 def resolved_inventory(doc: dict[str, Any]) -> Inventory:
-    """The inventory alone: how hosts are reached is known also where the scenario is no longer understood."""
+    """Return the inventory alone: hosts can then be reached even if the scenario is no longer understood."""
     with _explained():
         return _inventory(adapter(_InventoryDocument).validate_json(json.dumps(doc["inventory"]), strict=True))
 
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """What is wrong with a document, as ConfigError."""
+    """Turn errors in a document into ConfigError."""
     try:
         yield
     except ValidationError as exc:

@@ -1,4 +1,4 @@
-"""Decodes a scenario file with its inventory: every key of it, and every problem at once."""
+"""Decode a scenario file with its inventory, and report every problem at once."""
 
 from __future__ import annotations
 
@@ -68,21 +68,21 @@ class ScenarioFile(ScenarioSettings):
     """What shall come out, phase against phase."""
 
 
-READ_MOST = 500_000  # values of the file times combinations: some ten seconds
+READ_MOST = 500_000  # the most values of the file times combinations: some ten seconds
 
 
 _Body = tuple[ScenarioFile | None, tuple[Phase, ...], tuple[Expectation, ...]]
-"""The file's own keys (None: something is wrong with them), its phases as they run, and what is expected."""
+"""The file's own keys (None if they are wrong), its phases in running order, and its expectations."""
 
 
 def load_scenario(
     path: Path, *, inventory_path: Path | None = None, hosts: str | None = None, faults: tuple[str, ...] = ()
 ) -> tuple[Scenario, Inventory]:
     """
-    The scenario in a file, and the inventory it runs on.
+    Return the scenario in a file, and the inventory it runs on.
 
     *inventory_path* and *hosts* are ``--inventory`` and ``--hosts`` and override the file's own; *faults* are
-    ``--fault`` texts. ConfigError holds everything that is wrong, with both files.
+    ``--fault`` texts. Raises ConfigError with everything that is wrong in both files.
     """
     problems, command_line = Problems(shown(str(path))), Problems("--hosts")
     tree = read_document(path, problems)
@@ -98,9 +98,9 @@ def load_scenario(
     if file is not None:
         _check_zero_growth(judge, file.sample, problems)
     problems.raise_if_any((*others, *command_line.all()))
-    assert inventory is not None  # what is wrong with it was raised above
-    assert file is not None  # and with this file
-    # Pauses are read where they are judged: asking for them costs a tool each time.
+    assert inventory is not None  # otherwise its problems were raised above
+    assert file is not None  # likewise
+    # Pauses are read only if they are judged: each reading starts a tool.
     sample = None if file.sample is None else file.sample.changed(pfc=PFC in judge.zero_growth)
     scenario = Scenario(
         description=file.description or "",
@@ -116,11 +116,11 @@ def load_scenario(
 
 
 _LIMITS = {PFC: "pfc_paused", RETRANSMITS: "retransmits_per_hour"}
-"""Criteria that need a limit, and its key."""
+"""Criteria that need a limit, and the key of the limit."""
 
 
 def _check_zero_growth(judge: JudgeSettings, sample: SampleSettings | None, problems: Problems) -> None:
-    """Note what each key alone cannot say."""
+    """Note problems between keys that are each right alone."""
     criteria, limits = judge.zero_growth, judge.allowed_growth or ZeroGrowth()
     for position, name in again(criteria):
         problems.add(("judge", "zero_growth", position), f"{quoted(name)} is there twice")
@@ -139,7 +139,7 @@ def _check_zero_growth(judge: JudgeSettings, sample: SampleSettings | None, prob
 
 
 def _lines(phases: Tree | None, problems: Problems) -> Iterator[tuple[str, str, int]]:
-    """Where each phase has its changes, and its probes by kind, written with settings or without."""
+    """Yield the line of each phase's changes, and of its probes by kind, with or without settings."""
     for position, phase in enumerate(phases if isinstance(phases, list) else []):
         if not isinstance(phase, dict):
             continue
@@ -152,7 +152,7 @@ def _lines(phases: Tree | None, problems: Problems) -> Iterator[tuple[str, str, 
 
 
 def _inventory_path(tree: dict[str, Tree], path: Path, problems: Problems) -> Path | None:
-    """The scenario's own inventory, relative to the scenario's folder."""
+    """Return the scenario's own inventory, relative to the scenario's folder."""
     written = tree.get("inventory")
     if not tree or (isinstance(written, str) and not written.isprintable()):
         return None
@@ -163,14 +163,14 @@ def _inventory_path(tree: dict[str, Tree], path: Path, problems: Problems) -> Pa
     joined = path.parent / written
     short = Path(os.path.normpath(joined))
     try:
-        # a/../b is b only where a is no symbolic link
+        # a/../b is b only if a is not a symbolic link
         return short if short.exists() and short.samefile(joined) else joined
     except OSError:
         return joined
 
 
 def _inventory(where: Path | None, faults: tuple[str, ...]) -> tuple[Inventory | None, tuple[Problem, ...]]:
-    """The inventory, or what is wrong with it."""
+    """Return the inventory, or its problems."""
     if where is None:
         return None, ()
     try:
@@ -182,14 +182,14 @@ def _inventory(where: Path | None, faults: tuple[str, ...]) -> tuple[Inventory |
 def _hosts(
     text: str | None, tree: dict[str, Tree], inventory: Inventory | None, problems: Problems, command_line: Problems
 ) -> tuple[str, ...]:
-    """The hosts that ``--hosts``, else the file's own key selects; none when it is wrong."""
+    """Return the hosts selected by ``--hosts``, or else by the file's own key; none if the text is wrong."""
     if text is not None:
         return hosts_named(text, inventory, partial(command_line.at_line, 0))
     return hosts_named(tree.get("hosts", "all"), inventory, partial(problems.add, ("hosts",)))  # each problem once
 
 
 def _read_body(tree: Mapping[str, Tree], links: Links | None, problems: Problems) -> _Body:
-    """All of a scenario file that is not about the inventory itself; what is wrong is noted, each thing once."""
+    """Read everything in a scenario file that is not about the inventory itself; note each problem once."""
     matrix = read_matrix(tree, problems)
     raw = tree.get("phases")
     found: dict[Where, tuple[Phase, ...]] = {}
@@ -214,7 +214,7 @@ def _read_body(tree: Mapping[str, Tree], links: Links | None, problems: Problems
 
 
 def _bounded(combinations: tuple[Where, ...], problems: Problems) -> tuple[Where, ...]:
-    """The combinations, or the first alone of a file that would take minutes to read so often."""
+    """Return the combinations, or only the first if reading the file for all would take minutes."""
     count = len(problems.lines)
     if count * len(combinations) <= READ_MOST:
         return combinations
@@ -223,7 +223,7 @@ def _bounded(combinations: tuple[Where, ...], problems: Problems) -> tuple[Where
 
 
 def _check_rounds(file: ScenarioFile, matrix: Matrix, problems: Problems) -> None:
-    """What each key alone cannot say."""
+    """Note problems between keys that are each right alone."""
     if file.order == "abba" and (file.rounds == 1 or len(matrix.combinations) == 1):
         text = "order abba turns every second round around: it needs a matrix and 'rounds' of two or more"
         problems.add(("order",), text)
@@ -232,7 +232,7 @@ def _check_rounds(file: ScenarioFile, matrix: Matrix, problems: Problems) -> Non
 
 
 def _in_order(file: ScenarioFile, found: Mapping[Where, tuple[Phase, ...]], problems: Problems) -> tuple[Phase, ...]:
-    """The phases as they run; without matrix and rounds just as they are written."""
+    """Return the phases in running order; without matrix and rounds, as they are written."""
     if len(file.phases) * len(found) * file.rounds > PHASES_MOST:
         count = f"{len(file.phases)} x {len(found)} x {file.rounds}"
         text = f"expected at most {PHASES_MOST} phases in all, got {count} (phases x combinations x rounds)"

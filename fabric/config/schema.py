@@ -1,4 +1,4 @@
-"""JSON Schemas of the two files people write, so that an editor completes and checks them."""
+"""JSON Schemas of the two files that people write, so that an editor can complete and check them."""
 
 import ast
 import inspect
@@ -23,12 +23,12 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def inventory_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of an inventory file."""
+    """Return the JSON Schema (draft 2020-12) of an inventory file."""
     return _schema(InventoryFile)
 
 
 def scenario_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a scenario file."""
+    """Return the JSON Schema (draft 2020-12) of a scenario file."""
     schema = _schema(ScenarioFile)
     probes = schema["$defs"]["Phase"]["properties"]["probes"]
     probes["items"]["oneOf"].append({"enum": list(ASKED)})  # the bare word: a probe with default settings
@@ -41,7 +41,7 @@ def scenario_schema() -> dict[str, Any]:
 
 
 def _used_by(name: str, definitions: dict[str, Any]) -> set[str]:
-    """The definitions that one of them speaks of, itself among them."""
+    """Return the definitions that one of them refers to, itself among them."""
     found: set[str] = set()
     waiting = [name]
     while waiting:
@@ -53,7 +53,7 @@ def _used_by(name: str, definitions: dict[str, Any]) -> set[str]:
 
 
 def _or_reference(part: dict[str, Any]) -> dict[str, Any]:
-    """The same, and ``$name`` in place of every single value."""
+    """Return the schema with ``$name`` allowed in place of every single value."""
     if "$ref" in part:
         return part
     if "oneOf" in part:
@@ -76,7 +76,7 @@ def _schema(model: type[Entry | InFiles]) -> dict[str, Any]:
 
 @cache
 def _docstrings(module: str) -> dict[str, dict[str, str]]:
-    """The docstring of each field of each class of a module, on one line; none where its source is not there."""
+    """Return the docstring of each field of each class of a module, on one line; none without its source."""
     try:
         source = inspect.getsource(sys.modules[module])
     except OSError:
@@ -96,14 +96,14 @@ def _docstrings(module: str) -> dict[str, dict[str, str]]:
 
 
 class _Generator(GenerateJsonSchema):
-    """Tells of each key what its field's docstring does; leaves out null, and defaults that are no JSON."""
+    """Describes each key with its field's docstring; omits null, and defaults that JSON cannot hold."""
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        """With what is said of its keys."""
+        """Add the descriptions of its keys."""
         return self._described(super().model_schema(schema), schema["cls"])
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
-        """The same."""
+        """Add the descriptions of its keys."""
         return self._described(super().dataclass_schema(schema), schema["cls"])
 
     @staticmethod
@@ -116,15 +116,15 @@ class _Generator(GenerateJsonSchema):
         return made
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
-        """An optional key may be left out, not be null."""
+        """Allow an optional key to be left out, but not to be null."""
         return self.generate_inner(schema["schema"])
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
-        """A key that has not the shape of a name is no key."""
+        """Forbid keys that do not have the shape of a name."""
         return {**super().dict_schema(schema), "additionalProperties": False}
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
-        """The default is told where it can be written as it stands."""
+        """Give the default if it can be written in a file as it is."""
         inner = self.generate_inner(schema["schema"])
         default = schema.get("default")
         kinds = inner.get("type", [])

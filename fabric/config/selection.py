@@ -1,4 +1,4 @@
-"""Which hosts a scenario runs on: ``all``, ``gpu[001-016]``, a list, ``{rack: r1}`` or ``{tor: leaf3}``."""
+"""Select the hosts that a scenario runs on: ``all``, ``gpu[001-016]``, a list, ``{rack: r1}`` or ``{tor: leaf3}``."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _HOSTS_SHOWN = 200  # characters of the folded hosts that a message names; a cho
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """*kind* is ``all``, ``names``, ``rack`` or ``tor``; the last two have the *group*'s name."""
+    """A selection of hosts: *kind* is ``all``, ``names``, ``rack`` or ``tor``; *group* is the name of a rack or ToR."""
 
     kind: str
     folded: tuple[Folded, ...] = ()
@@ -30,7 +30,7 @@ class HostsText(Scalar):
     """Reads a selection of hosts."""
 
     def parse(self, value: object) -> Selection:
-        """The selection; names are looked up later, when the inventory is known."""
+        """Return the selection; names are looked up later, when the inventory is known."""
         if value == "all":
             return Selection("all")
         if isinstance(value, dict):
@@ -48,7 +48,7 @@ class HostsText(Scalar):
         return Selection("names", folded)
 
     def json_schema(self) -> JsonSchemaValue:
-        """Text, a list of texts, or one of two mappings."""
+        """Return the schema: a text, a list of texts, or one of two mappings."""
         names = FoldedNames().json_schema()
         groups = [
             {
@@ -63,7 +63,7 @@ class HostsText(Scalar):
 
 
 def _group(value: dict[str, object]) -> Selection:
-    """``{rack: r1}`` or ``{tor: leaf3}``."""
+    """Parse ``{rack: r1}`` or ``{tor: leaf3}``."""
     if len(value) != 1:
         raise refusal(_EXPECTED, value)
     key, group = next(iter(value.items()))
@@ -74,7 +74,11 @@ def _group(value: dict[str, object]) -> Selection:
 
 
 def hosts_named(text: object, inventory: Inventory | None, say: Callable[[str], None]) -> tuple[str, ...]:
-    """The hosts that ``--hosts`` or a file selects; none where the text is wrong, which is said, or no inventory is."""
+    """
+    Return the hosts that ``--hosts`` or a file selects.
+
+    None without an inventory, or if the text is wrong, which *say* is told.
+    """
     try:
         wanted = HostsText().parse(text)
     except PydanticCustomError as exc:
@@ -96,7 +100,7 @@ def hosts_named(text: object, inventory: Inventory | None, say: Callable[[str], 
 
 
 def _named(folded: tuple[Folded, ...], inventory: Inventory, say: Callable[[str], None]) -> tuple[str, ...]:
-    """The hosts that are named, each once, in inventory order."""
+    """Return the named hosts, each once, in inventory order."""
     topology = inventory.topology
     wanted: set[str] = set()
     for part in folded:

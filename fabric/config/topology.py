@@ -1,4 +1,4 @@
-"""Hosts, switches and cables: what a file says of them, and whether every name refers to something."""
+"""Decode hosts, switches and cables of a file, and check that every name refers to something."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,17 +40,17 @@ _TEXT_MOST = 128
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A name with numbers in it, ``su{unit:02}-leaf{rail}``: four fields, zero padding, and nothing else."""
+    """A name with fields in it, ``su{unit:02}-leaf{rail}``; zero padding is the only format."""
 
     written: str
 
     @property
     def fields(self) -> frozenset[str]:
-        """The fields that are used."""
+        """Return the fields that it uses."""
         return frozenset(field.partition(":")[0] for field in _FIELD.findall(self.written))
 
     def text(self, values: Mapping[str, str | int]) -> str:
-        """The text with every field replaced."""
+        """Return the text with every field replaced."""
         return self.written.format(**values)
 
 
@@ -61,7 +61,7 @@ class TemplateText(Scalar):
     fields: tuple[str, ...]
 
     def parse(self, value: object) -> Template:
-        """The template, or a refusal that names the field that is not known here."""
+        """Return the template, or raise a refusal that names the unknown field."""
         names = one_of("{" + field + "}" for field in self.fields)
         expected = f"text with {names}, such as rack{{rack:02}}"
         if not isinstance(value, str) or not 0 < len(value) <= _TEXT_MOST:
@@ -80,7 +80,7 @@ class TemplateText(Scalar):
         return Template(value)
 
     def json_schema(self) -> JsonSchemaValue:
-        """Text with fields in braces."""
+        """Return the schema of a text with fields in braces."""
         return {"type": "string", "pattern": r"^([A-Za-z0-9._:-]|\{(name|unit|rack|rail)(:0[1-9])?\})+$"}
 
 
@@ -91,13 +91,13 @@ class TemplateOrList(Scalar):
     one: TemplateText
 
     def parse(self, value: object) -> tuple[Template, ...]:
-        """One template, or as many as the list has."""
+        """Return one template, or as many as the list has."""
         if isinstance(value, list) and value:
             return tuple(self.one.parse(item) for item in value)
         return (self.one.parse(value),)
 
     def json_schema(self) -> JsonSchemaValue:
-        """A template or a list of them."""
+        """Return the schema of a template or a list of templates."""
         one = self.one.json_schema()
         return {"oneOf": [one, {"type": "array", "minItems": 1, "items": one}]}
 
@@ -162,16 +162,16 @@ _NAME = Template("{name}")
 
 @dataclass(slots=True)
 class Names:
-    """Names of one sort, each once, and never more than a bound in one file."""
+    """Collects names of one kind: each once, and at most ``NAMES_MOST`` in one file."""
 
     what: str
     problems: Problems
     asked: int = 0
     where: dict[str, KeyPath] = field(default_factory=dict)
-    """The entry of each name."""
+    """The entry in which each name occurs."""
 
     def take(self, folded: Folded, path: KeyPath) -> tuple[str, ...]:
-        """The names that are new and well formed; what is wrong with the others is noted."""
+        """Return the names that are new and well formed; note what is wrong with the others."""
         self.asked += folded.count
         if self.asked > NAMES_MOST:
             self.problems.add(path, f"more than {NAMES_MOST} {self.what} in one inventory")
@@ -189,14 +189,14 @@ class Names:
         return new
 
     def usable(self, texts: Iterable[str], path: KeyPath, shape: re.Pattern[str] = ADDRESS_PATTERN) -> None:
-        """Note the first text that came out of a template and cannot be what its key is."""
+        """Note the first text made from a template that does not have the shape its key needs."""
         bad = next((text for text in texts if not shape.fullmatch(text)), None)
         if bad is not None:
             self.problems.add(path, f"{quoted(bad)} is not usable as {path[-1]}")
 
 
 def switches(entries: Iterable[tuple[KeyPath, SwitchesEntry]], names: Names) -> dict[str, Switch]:
-    """Every switch by name, in the order written."""
+    """Return every switch by name, in the order written."""
     found: dict[str, Switch] = {}
     for path, entry in entries:
         for key in ("management", "user", "port"):
@@ -212,9 +212,9 @@ def refuse_one_machine_twice(
     topology: Topology, where: Mapping[str, KeyPath], ssh: SshSettings, problems: Problems
 ) -> None:
     """
-    Note names that lead to one machine: the same address, however it is written, by the same port and account.
+    Note names that lead to one machine: equal address (however written), port and account.
 
-    *where*: which entry made each name. What a login leaves open is that of *ssh*.
+    *where*: the entry that made each name. *ssh* gives the port and account that a login leaves open.
     """
     logins = {**{name: Login(host.address) for name, host in topology.hosts.items()}, **topology.logins}
     names = gathered(
@@ -230,7 +230,7 @@ def refuse_one_machine_twice(
 
 
 def _one_spelling(address: str) -> str:
-    """An address as it is compared: of IPv6 the short form, names in small."""
+    """Return an address in one spelling: IPv6 in its short form, names in lower case."""
     text = address.rstrip(".").lower()
     try:
         return str(ip_address(text))
@@ -247,7 +247,9 @@ def _login(entry: SwitchesEntry, name: str) -> Login | None:
 def uplinks(
     entries: Iterable[tuple[KeyPath, SwitchesEntry]], known: Mapping[str, Switch], problems: Problems
 ) -> tuple[Uplinks, ...]:
-    """The cables between switches, lower tiers first; ends are of different tiers, and one of them lists a cable."""
+    """
+    Return the cables between switches, lower tiers first; ends are of different tiers, and one end lists each cable.
+    """
     found: dict[str, list[Uplinks]] = {tier: [] for tier in TIERS}
     joined: set[tuple[str, str]] = set()
     cables = 0
@@ -277,7 +279,7 @@ def uplinks(
 
 
 def _refer(path: KeyPath, names: Iterable[str], known: Mapping[str, Switch], problems: Problems) -> None:
-    """Note the switches that are named and not there."""
+    """Note switches that are named but do not exist."""
     absent = sorted({name for name in names if name not in known})
     if absent:
         text = f"no switch {some(absent)} under switches:{nearest(absent[0], known)}"
@@ -291,9 +293,9 @@ def hosts(
     names: Names,
 ) -> dict[str, Host]:
     """
-    Every host by name, in the order written.
+    Return every host by name, in the order written.
 
-    *platforms* are None where their entries are wrong; *known* are all switches, None where some could not be read.
+    *platforms* are None if their entries are wrong; *known* are all switches, None if some could not be read.
     """
     found: dict[str, Host] = {}
     for path, entry in entries:
@@ -316,7 +318,7 @@ def hosts(
 
 
 def management(entries: Iterable[tuple[KeyPath, HostsEntry]], names: Names) -> dict[str, Login]:
-    """How each machine for management is reached, by name; they have no layout and no cables that we alter."""
+    """Return by name how each machine for management is reached; they have no layout and no cables that we alter."""
     found: dict[str, Login] = {}
     for path, entry in entries:
         for key in ("platform", "rack", "hosts_per_rack", "leaves", "hosts_per_unit"):
@@ -334,7 +336,7 @@ def management(entries: Iterable[tuple[KeyPath, HostsEntry]], names: Names) -> d
 
 
 def _counted(entry: HostsEntry, path: KeyPath, problems: Problems) -> bool:
-    """Whether every counter that a template uses can be counted."""
+    """Return whether every counter that a template uses can be counted."""
     templates = {"rack": entry.rack, "address": entry.address}
     used = {key: template.fields for key, template in templates.items() if template}
     used["leaves"] = frozenset().union(*(template.fields for template in entry.leaves or ()))
@@ -348,7 +350,7 @@ def _counted(entry: HostsEntry, path: KeyPath, problems: Problems) -> bool:
 
 
 def _leaf_templates(entry: HostsEntry, platform: Platform, path: KeyPath, problems: Problems) -> tuple[Template, ...]:
-    """One template for each rail; none where their number is wrong, which is noted."""
+    """Return one template for each rail; none if their number is wrong, which is noted."""
     given = entry.leaves or ()
     rails = 1 + max((rnic.rail for rnic in platform.rnics), default=0)
     if len(given) > 1 and len(given) != rails:
@@ -361,7 +363,7 @@ def _leaf_templates(entry: HostsEntry, platform: Platform, path: KeyPath, proble
 def _made(
     entry: HostsEntry, platform: Platform, members: Iterable[str], leaf_templates: Sequence[Template]
 ) -> Iterator[Host]:
-    """The hosts of one entry; those with the same leaves share one tuple of them."""
+    """Yield the hosts of one entry; hosts with equal leaves share one tuple of them."""
     shared: dict[tuple[str, ...], tuple[str, ...]] = {}
     for position, name in enumerate(members):
         unit, rack = position // (entry.hosts_per_unit or 1), position // (entry.hosts_per_rack or 1)
@@ -373,7 +375,7 @@ def _made(
 
 
 def _check_made(made: Sequence[Host], entry: HostsEntry, platform: Platform, path: KeyPath, names: Names) -> None:
-    """Note names that came out of the templates wrong."""
+    """Note wrong names that came out of the templates."""
     if platform.nvlink_domain == "rack" and entry.rack is None:
         names.problems.add(path, "'rack' is required here: NVLink joins the hosts of one (nvlink_domain: rack)")
     names.usable((host.rack or "r0" for host in made), (*path, "rack"), HOST_PATTERN)
@@ -381,7 +383,7 @@ def _check_made(made: Sequence[Host], entry: HostsEntry, platform: Platform, pat
 
 
 def _check_leaves(made: Sequence[Host], path: KeyPath, known: Mapping[str, Switch], problems: Problems) -> None:
-    """Note leaves that are no leaf switches."""
+    """Note leaves that are not leaf switches."""
     leaves = dict.fromkeys(leaf for host in made for leaf in host.leaves)
     _refer(path, leaves, known, problems)
     wrong = next((leaf for leaf in leaves if leaf in known and known[leaf].tier != "leaf"), None)

@@ -1,4 +1,4 @@
-"""Reads what ``fabric simulate`` is asked, and which links fail: every problem at once."""
+"""Read the question that ``fabric simulate`` is asked, and which links fail; report every problem at once."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,9 +24,9 @@ from fabric.sim.net.route import ENGINES
 from fabric.sim.what_if import DEFAULT_ORDER, ENGINES_BY_DEFAULT, ORDERS, PATTERNS, Question, flows_of
 
 FLOWS_MOST = 1_000_000
-"""Of one seed: takes a second and 300 MB for each engine (measured)."""
+"""The most flows of one seed: they take a second and 300 MB for each engine (measured)."""
 SAMPLES_MOST = 20_000_000
-"""Of all seeds of one engine."""
+"""The most flows of one engine over all seeds."""
 
 
 def load_what_if(
@@ -41,7 +41,7 @@ def load_what_if(
     seeds: int = 10,
     seed: int = 0,
 ) -> Question:
-    """The question that the command line asks of the network of an inventory."""
+    """Return the question that the command line asks of the network of an inventory."""
     line = {name: Problems(name) for name in ("TRAFFIC", "--routing", "--order", "--hosts", "--fault")}
     _one_of(pattern, PATTERNS, line["TRAFFIC"])
     engines = _engines(routing, line["--routing"])
@@ -74,7 +74,7 @@ def load_what_if(
 
 
 def _all(line: Mapping[str, Problems]) -> list[Problem]:
-    """What is wrong with any word of the command line."""
+    """Return the problems of all words of the command line."""
     return [problem for problems in line.values() for problem in problems.all()]
 
 
@@ -84,7 +84,7 @@ def _one_of(word: str, words: tuple[str, ...], problems: Problems) -> None:
 
 
 def _engines(routing: str | None, problems: Problems) -> tuple[str, ...]:
-    """``ftree,ar``; each at most once, in the order written."""
+    """Parse ``ftree,ar``; each engine at most once, in the order written."""
     if routing is None:
         return ENGINES_BY_DEFAULT
     engines = tuple(word.strip() for word in routing.split(","))
@@ -96,7 +96,7 @@ def _engines(routing: str | None, problems: Problems) -> tuple[str, ...]:
 
 
 def _net(inventory: Inventory) -> NamedClos:
-    """The network; ConfigError when the inventory has none that is regular."""
+    """Return the network; raise ConfigError if the inventory has no regular one."""
     try:
         return regular_net(inventory.topology)
     except ValueError as exc:
@@ -105,7 +105,7 @@ def _net(inventory: Inventory) -> NamedClos:
 
 
 def _hosts(text: str | None, inventory: Inventory, net: NamedClos, problems: Problems) -> tuple[int, ...]:
-    """Ids of the hosts that take part, in inventory order; at least two."""
+    """Return the ids of the hosts that take part, in inventory order; at least two."""
     names = hosts_named("all" if text is None else text, inventory, partial(problems.at_line, 0))
     if len(names) < 2 and not problems:
         problems.at_line(0, f"expected at least 2 hosts, got {len(names)}")
@@ -113,7 +113,7 @@ def _hosts(text: str | None, inventory: Inventory, net: NamedClos, problems: Pro
 
 
 def _bounded(question: Question) -> None:
-    """ConfigError when the answer would take more memory than a laptop has."""
+    """Raise ConfigError if the answer would take more memory than a laptop has."""
     flows = flows_of(question.pattern, hosts=len(question.hosts), rails=question.net.clos.spec.rails)
     parts = question.qps if "ecmp" in question.engines else 1
     if flows * parts > FLOWS_MOST:
@@ -133,7 +133,7 @@ _FORMS = "su0-leaf3--spine2:slow=0.25, su0-leaf3->spine2:ber=1e-3, gpu003/mlx5_2
 
 
 def link_faults(texts: Iterable[str], net: NamedClos, problems: Problems, *, seed: int) -> tuple[LinkFault, ...]:
-    """The faults; *seed* draws the links of those that name none. What is wrong with any is noted: there are none."""
+    """Return the faults; *seed* draws the links of those that name none. If any is wrong, note it and return none."""
     found = []
     for number, text in enumerate(texts):
         matched = _FAULT.fullmatch(text) if len(text) <= _TEXT_MOST and text.isprintable() else None
@@ -156,7 +156,7 @@ def link_faults(texts: Iterable[str], net: NamedClos, problems: Problems, *, see
 
 @contextmanager
 def _noted(fault: str, problems: Problems) -> Iterator[None]:
-    """What cannot be understood of one half of a fault is a problem, and hides none of the other."""
+    """Note a ValueError as a problem of the fault, so that it does not hide problems of its other half."""
     try:
         yield
     except ValueError as exc:
@@ -164,7 +164,7 @@ def _noted(fault: str, problems: Problems) -> Iterator[None]:
 
 
 def _value(kind: str, text: str | None) -> float:
-    """The number that a kind needs, or 0 for one that has none."""
+    """Return the number that a kind needs, or 0 for a kind without one."""
     if kind not in _VALUES:
         if text is not None:
             raise ValueError(f"{kind} has no value")
@@ -175,7 +175,7 @@ def _value(kind: str, text: str | None) -> float:
 
 
 def _links(link: str, kind: str, net: NamedClos, seed: int) -> tuple[int, ...]:
-    """The directed links that are meant; ValueError with what was expected."""
+    """Return the directed links that are meant; raise ValueError with what was expected."""
     if drawn := _DRAW.fullmatch(link):
         return _random_trunks(int(drawn["count"] or 1), net, seed)
     if "/" in link:
@@ -191,7 +191,7 @@ def _links(link: str, kind: str, net: NamedClos, seed: int) -> tuple[int, ...]:
 
 
 def _random_trunks(count: int, net: NamedClos, seed: int) -> tuple[int, ...]:
-    """Both directions of cables between switches, drawn without putting back."""
+    """Return both directions of cables between switches, drawn without replacement."""
     if not 1 <= count <= len(net.trunks):
         raise ValueError(f"expected 1 to {len(net.trunks)} cables between switches, got {count}")
     drawn = np.random.default_rng(seed).choice(len(net.trunks), size=count, replace=False)
@@ -205,7 +205,7 @@ def _access(link: str, net: NamedClos) -> Cable:
 
 
 def _between(ends: CableEnds, number: str | None, net: NamedClos, kind: str) -> tuple[int, ...]:
-    """The links between two switches: of all parallel cables, or of the one whose number is given."""
+    """Return the links between two switches: of all parallel cables, or of the one with this number."""
     which = None if number is None else _NUMBER.parse(number)
     there = {ends.one, ends.other} <= set(net.switches)
     cables = net.cables(ends.one, ends.other) if there else ()

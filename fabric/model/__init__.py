@@ -1,4 +1,4 @@
-"""The words of the house as frozen dataclasses, no input or output; and what shares a key, together."""
+"""The words of the project as frozen dataclasses, without input or output; ``gathered`` groups values by key."""
 
 from collections.abc import Hashable, Iterable
 from typing import TypeVar
@@ -8,7 +8,7 @@ Value = TypeVar("Value")
 
 
 def gathered(pairs: Iterable[tuple[Shared, Value]]) -> dict[Shared, list[Value]]:
-    """Of each key the values that come with it, both in the order in which they come."""
+    """Group values by key; keys, and the values of each, stay in the order in which they come."""
     found: dict[Shared, list[Value]] = {}
     for key, value in pairs:
         found.setdefault(key, []).append(value)

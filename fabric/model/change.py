@@ -43,10 +43,10 @@ class When:
 
 class ChangeSpec(Entry):
     """
-    What one entry of a phase's ``changes:`` asks for, by its *kind*: the keys of the file are the fields of the model.
+    What one entry of a phase's ``changes:`` asks for, by its *kind*; the keys of the file are the model's fields.
 
     Each kind is such a model in a file of its own (``fabric.changes.kind.Kind``), which says there how it is made and
-    undone. *is_fault*: it makes the fabric worse on purpose, so that limits do not apply meanwhile.
+    undone. *is_fault*: it makes the fabric worse on purpose, so limits do not apply meanwhile.
     """
 
     kind: ClassVar[str] = ""
@@ -54,25 +54,29 @@ class ChangeSpec(Entry):
 
     @property
     def when(self) -> When:
-        """When it is in force; unless a kind says more: as long as its phase."""
+        """Return when it is in force: as long as its phase, unless a kind says more."""
         return When()
 
     @property
     def alters(self) -> bool:
-        """Something on the fabric is altered for it; not where the probes of the phase ask for it themselves."""
+        """
+        Return whether something on the fabric is altered for it; False if the phase's probes ask for it themselves.
+        """
         return True
 
     @property
     def raw_ber(self) -> str:
-        """The bit error ratio before error correction that is asked for, such as ``3e-4``; empty where none is."""
+        """Return the requested bit error ratio before error correction, such as ``3e-4``; empty if there is none."""
         return ""
 
     def lasts_s(self, component: str) -> float | None:
-        """How long it is in force on a component at the most, with all its pauses; None: until its phase ends."""
+        """
+        Return how long it is in force on a component at the most, with all its pauses; None: until its phase ends.
+        """
         return self.when.for_s
 
     def params(self, component: str) -> Mapping[str, str | int | float]:
-        """What is decided for a component beside its times, as JSON documents tell it."""
+        """Return what is decided for a component besides its times, as JSON documents show it."""
         return {
             name: value
             for name, value in self.model_dump(mode="json", exclude_none=True).items()
@@ -80,7 +84,7 @@ class ChangeSpec(Entry):
         }
 
     def env(self, settings: ChangeSettings, written: Mapping[str, str]) -> Mapping[str, str]:
-        """Variables that the collectives of the phase get for it, besides those that are *written* there."""
+        """Return variables for the collectives of the phase, besides those *written* in the scenario."""
         return {}
 
     def __str__(self) -> str:
@@ -96,8 +100,8 @@ class Change:
     """
     One planned change of one component, decided before any host is touched.
 
-    *component*: ``su0-leaf3--spine02`` (a cable between switches), ``gpu001/mlx5_0`` (the cable of an RNIC), a host
-    or ``fabric``. *scope*: ``port``, ``host`` or ``fabric``. *switches* and *hosts* are what it touches, for the blast
+    *component*: ``su0-leaf3--spine02`` (a cable between switches), ``gpu001/mlx5_0`` (the cable of an RNIC), a host or
+    ``fabric``. *scope*: ``port``, ``host`` or ``fabric``. *switches* and *hosts*: what it touches, for the blast
     radius.
     """
 
@@ -111,27 +115,27 @@ class Change:
 
     @property
     def part(self) -> Part:
-        """The component as a part: a cable between switches, an RNIC, a host."""
+        """Return the component as a part: a cable between switches, an RNIC, a host."""
         return Part.of(self.component)
 
     @property
     def kind(self) -> str:
-        """``ber``, ``link_down`` and so on."""
+        """Return the name of its kind: ``ber``, ``link_down`` and so on."""
         return self.spec.kind
 
     @property
     def is_fault(self) -> bool:
-        """It makes the fabric worse on purpose."""
+        """Return whether it makes the fabric worse on purpose."""
         return self.spec.is_fault
 
     @property
     def when(self) -> When:
-        """When it is in force."""
+        """Return when it is in force."""
         return self.spec.when
 
     @property
     def lasts_s(self) -> float | None:
-        """How long it is in force at the most, with all its pauses; None: until its phase ends."""
+        """Return how long it is in force at the most, with all its pauses; None: until its phase ends."""
         return self.spec.lasts_s(self.component)
 
 
@@ -141,7 +145,7 @@ Argv = tuple[str, ...]
 @dataclass(frozen=True, slots=True)
 class Check:
     """
-    How to see on the target that a state is there: *argv* exits 0 and every one of *patterns* matches a line it prints.
+    How to verify a state on the target: *argv* exits 0 and each of *patterns* matches a line it prints.
 
     Patterns are POSIX extended regular expressions (``grep -E``), so that the guard can check without us.
     """
@@ -160,7 +164,7 @@ class AdapterEnd:
 
     @property
     def name(self) -> str:
-        """As in component names."""
+        """Return the name as in component names."""
         return f"{self.host}/{self.device}"
 
     def __str__(self) -> str:
@@ -177,7 +181,7 @@ class SwitchEnd:
 
     @property
     def name(self) -> str:
-        """``leaf3:17``."""
+        """Return for example ``leaf3:17``."""
         return f"{self.switch}:{self.port}"
 
     def __str__(self) -> str:
@@ -193,13 +197,13 @@ class Alteration:
     """
     What is done on *host* to make a change and to take it back; every argv is absolute and may be run twice.
 
-    *undo* restores what was seen before, not what is usually there; *checks* hold when it is there again. *prior* is
-    what was seen, for people and the journal. *devices*: RDMA devices of *host* that lose traffic by it; a guard
-    refuses to apply when one of them carries the session (also behind a bond, VLAN or bridge, or the same PCI
-    function). *timer_s*: the device's own timer undoes it after so long, None when it has none; apply is repeated in
-    time. *manual*: the undo as a person would type it, where *undo* is too long for that. *outlives*: it stays when
-    *host* starts anew, because what is altered is another device, or a file. *ends*: of a cable the one that is
-    altered, then the other one where that is to be looked at.
+    *undo* restores what was seen before, not what is usual; *checks* hold once it is restored. *prior* is what was
+    seen, for people and the journal. *devices*: RDMA devices of *host* that lose traffic by it; a guard refuses to
+    apply when one of them carries the session (also behind a bond, VLAN or bridge, or the same PCI function).
+    *timer_s*: the device's own timer undoes it after so long, None if it has none; apply is repeated in time. *manual*:
+    the undo as a person would type it, if *undo* is too long for that. *outlives*: it survives a restart of *host*,
+    because it alters another device, or a file. *ends*: the end of a cable that is altered, then the other end if that
+    is to be checked.
     """
 
     host: str
@@ -243,7 +247,7 @@ Options = Annotated[
     Mapping[Annotated[str, OPENSM_KEY], Annotated[str, OPENSM_VALUE]], Field(min_length=1, max_length=32)
 ]
 PortTool = Annotated[str, Choice(("ibportstate", "mlxlink", "ip"))]
-"""What closes a port."""
+"""The tool that closes a port."""
 Most = Annotated[int, Whole(1, 1000)]
 
 
@@ -329,14 +333,14 @@ class ChangeSettings(InFiles):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of time in which a change was in force, executor's seconds; *ended_s* None: it was never seen ended."""
+    """A time in which a change was in force, in the executor's seconds; *ended_s* None: its end was never seen."""
 
     began_s: float
     ended_s: float | None
 
     @property
     def until_s(self) -> float:
-        """Its end; infinity where that was never seen."""
+        """Return its end; infinity if that was never seen."""
         return inf if self.ended_s is None else self.ended_s
 
 
@@ -345,10 +349,10 @@ class ChangeResult:
     """
     How one change ended.
 
-    *state*: ``reverted`` (as asked, and read back), ``refused`` (a guard rail; nothing was altered), ``failed`` (could
-    not be made, was not seen in force, or had to stop; taken back), ``lost`` (its guard took it back before its time),
-    ``open`` (it may still be live). *counters*: by how much the receivers' counters grew from just before it was
-    applied until just after it was taken back.
+    *state*: ``reverted`` (as asked, and read back), ``refused`` (by a guard rail; nothing was altered), ``failed``
+    (could not be made, was not seen in force, or had to stop; taken back), ``lost`` (its guard took it back too early),
+    ``open`` (it may still be live). *counters*: how much the receivers' counters grew from just before it was applied
+    until just after it was taken back.
     """
 
     change: Change
@@ -359,4 +363,4 @@ class ChangeResult:
 
 
 Changes = Sequence[ChangeResult]
-"""What became of the changes of a run, in order."""
+"""The results of a run's changes, in order."""

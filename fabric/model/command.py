@@ -1,4 +1,4 @@
-"""What is run on a host, and everything it answered."""
+"""A command that runs on a host, and its result."""
 
 from dataclasses import dataclass
 
@@ -9,10 +9,10 @@ GIB = 1 << 30
 @dataclass(frozen=True, slots=True)
 class Command:
     """
-    argv on a host with a deadline.
+    An argv that runs on a host, with a deadline.
 
-    With *ready_port* it is a server: it counts as ready once it listens on that TCP port of its host.
-    Output beyond *output_cap_bytes* (each stream) is cut and marked.
+    With *ready_port* it is a server: it is ready once it listens on that TCP port of its host. Output beyond
+    *output_cap_bytes* (of each stream) is cut and marked.
     """
 
     host: str
@@ -28,8 +28,8 @@ class CommandResult:
     """
     Everything a command answered; a non-zero exit is an answer, not an exception.
 
-    *exit_status* of a program ended by signal N is 128 + N, as a shell says it; a missing tool is 127.
-    Times are seconds of the executor's clock. *truncated*: some output was cut.
+    *exit_status* of a program ended by signal N is 128 + N, as in a shell; of a missing tool it is 127. Times are
+    seconds of the executor's clock. *truncated*: some output was cut.
     """
 
     command: Command

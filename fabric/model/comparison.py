@@ -1,4 +1,4 @@
-"""Two runs compared: what became better or worse, by component."""
+"""The result of comparing two runs: what became better or worse, by component."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -8,7 +8,7 @@ WHOLE = "everything"
 
 
 class Difference(Enum):
-    """What became of a part from one run to the other, worst first."""
+    """How a part changed from one run to the other, worst first."""
 
     WORSE = "worse"
     INCONCLUSIVE = "inconclusive"
@@ -19,10 +19,10 @@ class Difference(Enum):
 @dataclass(frozen=True, slots=True)
 class Compared:
     """
-    One component, by one kind of probe and one message size.
+    The comparison of one component, for one kind of probe and one message size.
 
-    *ratio* is the median of what the second run measured over what the first did, *low* and *high* bound its 99 %
-    interval; None where there is no such number. *n* counts the ratios. *note* says what the numbers do not.
+    *ratio* is the median of the second run's results over the first's; *low* and *high* bound its 99 % interval; None
+    if there is no such number. *n* counts the ratios. *note* says what the numbers do not.
     """
 
     component: str
@@ -39,12 +39,12 @@ class Compared:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """
-    *rows*: every component, the worst first. *common* counts the probes that both runs measured.
+    Two runs compared: *rows* has every component, the worst first.
 
-    *only_first*, *only_second*: what only one of them asked for or measured, in words. *unmeasured* counts the probes
-    that the first run measured and the second one tried to and could not: they are no proof that all is well.
-    *measured_first*, *measured_second* count what each run measured at all, or the fabric failed: of these *common* is
-    a part, which may be small.
+    *common* counts the probes that both runs measured. *only_first*, *only_second*: what only one of them asked for or
+    measured, in words. *unmeasured* counts probes that the first run measured and the second tried but could not: they
+    do not prove that all is well. *measured_first*, *measured_second* count the probes that each run measured, or in
+    which the fabric failed; *common* may be a small part of them.
     """
 
     rows: tuple[Compared, ...]
@@ -57,7 +57,7 @@ class Comparison:
 
     @property
     def change(self) -> Difference:
-        """The worst of all; SAME or BETTER only when everything that was measured before was measured again."""
+        """Return the worst of all; SAME or BETTER only if everything that was measured before was measured again."""
         found = {row.change for row in self.rows}
         if Difference.WORSE in found:
             return Difference.WORSE

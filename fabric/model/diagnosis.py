@@ -1,4 +1,4 @@
-"""Measurements between pairs of hosts, as any tool's reader hands them over, and what they say of the parts between."""
+"""Measurements between pairs of hosts, as any tool's reader returns them, and the diagnosis of the parts between."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -9,10 +9,10 @@ from fabric.model.verdict import Suspect
 
 class PairRow(NamedTuple):
     """
-    One bandwidth between two hosts, decimal Gb/s, from *a* to *b* where the tool says which end sent.
+    One bandwidth between two hosts in decimal Gb/s, from *a* to *b* if the tool says which end sent.
 
     *kind* is the test in the tool's words, *rail* the RNIC or rail it ran on, *via* the spine it crossed; empty or None
-    when not said. *line* is where it stands, 1-based.
+    if not known. *line* is its line in the file, 1-based.
     """
 
     a: str
@@ -31,9 +31,9 @@ class PairFailure:
     """
     A test of two hosts that failed, with the tool's own words in *text* (never empty).
 
-    *fabric*: those words say that a part of the fabric is bad (port down, retries exceeded), not only that nothing
-    could be measured. *at* is the host whose part they name, None where it is either. *a*, *b*, *line*, *kind* and
-    *rail* as in ``PairRow``, empty or None where the tool gave up before it said them.
+    *fabric*: the words say that a part of the fabric is bad (port down, retries exceeded), not only that nothing could
+    be measured. *at* is the host whose part they name, None if it may be either. *a*, *b*, *line*, *kind* and *rail* as
+    in ``PairRow``, empty or None if the tool gave up before it printed them.
     """
 
     a: str
@@ -49,8 +49,10 @@ class PairFailure:
 @dataclass(frozen=True, slots=True)
 class PairTable:
     """
-    All of one file. *problems* are lines that cannot be read, with what was expected: (line, text); with any of them
-    the rows are not to be used. *notes* say what was left out on purpose; *failures* are tests that failed.
+    All results of one file.
+
+    *problems* are lines that cannot be read, with what was expected: (line, text); if there are any, the rows must not
+    be used. *notes* say what was left out on purpose; *failures* are tests that failed.
     """
 
     rows: tuple[PairRow, ...]
@@ -60,16 +62,16 @@ class PairTable:
 
 
 PROBLEMS_MOST = 20
-"""A reader stops after so many problems: the file is something else."""
+"""A reader stops after so many problems: the file is then something else."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairTest:
     """
-    One test of two hosts; *via* is the spine it shall cross, None when any will do; *why* in words.
+    One test of two hosts to run next; *why* gives the reason in words.
 
-    *label*: the flow label of its packets. Where a hash draws the way, the same two hosts with the same label take the
-    same one again. None: another than before.
+    *via*: the spine it has to cross, None if any will do. *label*: the flow label of its packets. Where a hash picks
+    the path, the same two hosts with the same label take the same path again; None: a label not used before.
     """
 
     a: str
@@ -82,10 +84,11 @@ class PairTest:
 @dataclass(frozen=True, slots=True)
 class LinkClass:
     """
-    A class of links with a level of its own (``same leaf``, ``across leaves``, ``within a group``, ``all pairs``).
+    A class of links with a normal level of its own.
 
-    *test* is the kind of test, *gbps* what a good pair reaches, *noise* the coefficient of variation of good samples,
-    *groups* are hosts that are a class by their results.
+    *name*: ``same leaf``, ``across leaves``, ``within a group`` or ``all pairs``. *test* is the kind of test, *gbps*
+    what a good pair reaches, *noise* the coefficient of variation of good samples, *groups* the hosts that form a class
+    by their results.
     """
 
     name: str
@@ -100,9 +103,9 @@ class LinkClass:
 @dataclass(frozen=True, slots=True)
 class PairMatrix:
     """
-    Ratios to what a good pair reaches, rows send when *directed*; None where nothing was measured.
+    Ratios of results to what a good pair reaches; rows send if *directed*; None where nothing was measured.
 
-    Below *least* a ratio is slow.
+    A ratio below *least* is slow.
     """
 
     test: str
@@ -118,8 +121,8 @@ class Diagnosis:
     """
     The verdict on all measurements together.
 
-    *suspects* are FAIL (bad: this, or one of those it is ambiguous with) or INCONCLUSIVE (may be bad). *matrices* are
-    drawn for those planes in which something is slow.
+    *suspects* are FAIL (bad: this part, or one it is ambiguous with) or INCONCLUSIVE (may be bad). *matrices* are drawn
+    for the planes in which something is slow.
     """
 
     outcome: Outcome

@@ -1,4 +1,4 @@
-"""Where two JSON documents differ, and how to say it."""
+"""Find where two JSON documents differ, and put it in words."""
 
 import json
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from math import isclose
 from typing import Any
 
 MOST_DIFFERENCES = 20
-"""So many fields that are not as they should be are named (a choice)."""
+"""The most differing fields that are named (a choice)."""
 
 _LONGEST = 80
 _ABSENT = object()
@@ -15,9 +15,9 @@ _ABSENT = object()
 
 def differing(stated: Any, again: Any, *, close: bool = False) -> list[str]:
     """
-    In which fields a JSON document says other than the same made again from the run's files, in words; empty in none.
+    Return in words where a JSON document differs from the one made again from the run's files; empty if nowhere.
 
-    Every field counts, also one too many. *close*: the last digits of a number may differ, as they do between machines.
+    Every field counts, extra fields too. *close*: the last digits of a number may differ, as they do between machines.
     """
     lines = (
         f"{path or 'all of it'}: it says {in_words(one)}, the run's files say {in_words(other)}"
@@ -29,9 +29,9 @@ def differing(stated: Any, again: Any, *, close: bool = False) -> list[str]:
 
 def unlike(one: Any, other: Any, path: str = "", *, close: bool = False) -> Iterator[tuple[str, Any, Any]]:
     """
-    Every place where two JSON documents differ, and what stands there in each; *close* as ``differing``.
+    Yield every place where two JSON documents differ, with both values; *close* as in ``differing``.
 
-    Goes no deeper than the other one, however deep the first is.
+    Goes no deeper than the second document, however deep the first is.
     """
     if isinstance(one, dict) and isinstance(other, dict):
         for name in sorted({*one, *other}):
@@ -54,7 +54,7 @@ def _close(one: object, other: object, close: bool) -> bool:
 
 
 def in_words(value: object) -> str:
-    """A value of ``unlike`` for people, not too long."""
+    """Return a value of ``unlike`` as short text for people."""
     if value is _ABSENT:
         return "nothing"
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What a pre-flight check found before anything was measured, and all of it together."""
+"""Findings of pre-flight checks, which run before anything is measured, and the result of all checks."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -25,8 +25,8 @@ class Finding:
     """
     One thing that is not as it should be.
 
-    *check* names what was looked at. *hosts* are those it is true of; none: the machine that runs fabric. *what* is
-    wrong, *why* it matters, *advice* is what to do. No text names a host, so that equal findings can be folded.
+    *check* names what was looked at. *hosts* are the hosts it is true of; none: the machine that runs fabric. *what* is
+    wrong, *why* it matters, *advice* on what to do. No text names a host, so that equal findings can be merged.
     """
 
     check: str
@@ -39,7 +39,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A whole pre-flight: *hosts* were looked at, *findings* are folded and the worst come first."""
+    """A whole pre-flight: *hosts* were looked at; *findings* are merged, and the worst come first."""
 
     scenario: str | None
     inventory: str
@@ -50,7 +50,7 @@ class Checked:
 
     @property
     def exit_code(self) -> int:
-        """0 nothing is wrong (warnings included), 1 there are problems, 3 something could not be checked."""
+        """Return 0 if nothing is wrong (warnings included), 1 for problems, 3 if something could not be checked."""
         found = {finding.severity for finding in self.findings}
         if Severity.PROBLEM in found:
             return 1
@@ -58,9 +58,9 @@ class Checked:
 
 
 def folded(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Equal findings as one, with all their hosts; the worst first, then what is true of most hosts."""
+    """Merge equal findings with all their hosts; the worst first, then those of most hosts."""
     alike = gathered((replace(one, hosts=()), one.hosts) for one in findings)
     made = [replace(one, hosts=tuple(dict.fromkeys(chain(*hosts)))) for one, hosts in alike.items()]
     order = list(Severity)
-    # Sorting is stable: what is equally bad stays in the order of the checks.
+    # Sorting is stable: equally bad findings stay in the order of the checks.
     return tuple(sorted(made, key=lambda one: (order.index(one.severity), -len(one.hosts))))

@@ -1,4 +1,4 @@
-"""What hosts and switches say is there: RNICs, GPUs and cables as they were found, before any inventory is believed."""
+"""What hosts and switches themselves report: RNICs, GPUs and cables as found, independent of any inventory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 @dataclass(frozen=True, slots=True)
 class FoundRnic:
     """
-    One RDMA port as the kernel of its host has it; None: its file is not there, or says nothing.
+    One RDMA port as the kernel of its host reports it; None: its file is missing or empty.
 
-    *guid* is the port's own (the second half of its first GID). *rate_gbps* as the kernel rounds it; of a port that is
-    not *active* it says nothing of the cable. *link_layer* is ``infiniband`` or ``ethernet``, *netdev* its interface.
+    *guid* is the port's own (the second half of its first GID). *rate_gbps* is as the kernel rounds it; for a port that
+    is not *active* it says nothing about the cable. *link_layer* is ``infiniband`` or ``ethernet``, *netdev* its
+    interface.
     """
 
     device: str
@@ -29,9 +30,9 @@ class FoundRnic:
 @dataclass(frozen=True)
 class FoundHost:
     """
-    One host: *distance* between its GPUs and RDMA devices as ``nvidia-smi topo -m`` has it, *gpu_numa* by ``GPU0``.
+    One host: *distance* between its GPUs and RDMA devices by ``nvidia-smi topo -m``, *gpu_numa* by ``GPU0``.
 
-    *unread* says what it did not tell, and why. *gpu_maker*: ``amd`` where rocm-smi told of them.
+    *unread* says what could not be read, and why. *gpu_maker*: ``amd`` if rocm-smi reported the GPUs.
     """
 
     name: str
@@ -46,7 +47,7 @@ class FoundHost:
 
 @dataclass(frozen=True, slots=True)
 class FoundEnd:
-    """A port: *node* is ``gpu001/mlx5_0``, a switch, or what a node that is neither calls itself; *port* as printed."""
+    """A port: *node* is ``gpu001/mlx5_0``, a switch, or another node's own name; *port* is as printed."""
 
     node: str
     port: str
@@ -57,7 +58,7 @@ class FoundEnd:
 
 @dataclass(frozen=True, slots=True)
 class FoundCable:
-    """One cable with both ends; *rate_gbps* is None where nobody said it."""
+    """One cable with both ends; *rate_gbps* is None if unknown."""
 
     a: FoundEnd
     b: FoundEnd

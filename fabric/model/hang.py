@@ -1,4 +1,4 @@
-"""A job that hangs: what is told of its ranks, and which of them the others wait for."""
+"""A job that hangs: what is known of its ranks, and which of them the others wait for."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from fabric.model.outcome import Outcome
 
 
 class CallState(Enum):
-    """How far a collective came on one rank; *OVER*: it was given back, well or with an error."""
+    """How far a collective came on one rank; *OVER*: it returned, well or with an error."""
 
     CALLED = 0
     STARTED = 1
@@ -29,19 +29,19 @@ class Call(NamedTuple):
 
     @property
     def alike(self) -> tuple[str, tuple[int, ...], tuple[str, ...]]:
-        """What all ranks must agree on."""
+        """Return what all ranks must agree on."""
         return self[:3]
 
 
 @dataclass(frozen=True, slots=True)
 class RankTrace:
     """
-    How far one rank came in one group: by its flight recorder, by the watchdog's words in its log, or by NCCL RAS.
+    How far one rank came in one group: by its flight recorder, its log's watchdog messages, or NCCL RAS.
 
     Collectives of a group are numbered in the order in which a rank calls them. *called* is the last number, *open* the
-    first that is not over (``called + 1`` when all are); *calls* are those of which more is known. *members* are the
-    ranks of the group, as far as this trace tells. *at_s* is when NCCL RAS looked; None: the rank itself told, when the
-    job was given up.
+    first that is not over (``called + 1`` if all are); *calls* are those with more details. *members* are the ranks of
+    the group, as far as this trace tells. *at_s* is when NCCL RAS looked; None: the rank itself reported, when the job
+    was given up.
     """
 
     rank: int
@@ -66,22 +66,22 @@ class Place:
 class HangKind(Enum):
     """What speaks against a rank, or a host."""
 
-    DEAD = "dead"  # NCCL RAS gave its process up
-    ABSENT = "absent"  # it did not call what the others wait in
-    DIFFERENT = "different"  # it called something else than the others
-    UNFINISHED = "unfinished"  # it did not come as far as the others in the same collective
-    SILENT = "silent"  # nothing is told of it, and the others wait
+    DEAD = "dead"  # NCCL RAS gave up on its process
+    ABSENT = "absent"  # it did not call the collective that the others wait in
+    DIFFERENT = "different"  # it called another collective than the others
+    UNFINISHED = "unfinished"  # it came less far than the others in the same collective
+    SILENT = "silent"  # nothing is known of it, and the others wait
     FAILED = "failed"  # its host, or the other end, says that a part failed
 
 
 @dataclass(frozen=True, slots=True)
 class HangSuspect:
     """
-    A rank that the others wait for; *rank* is None where a log accuses a host.
+    A rank that the others wait for; *rank* is None if a log accuses a host.
 
-    *outcome* FAIL: that is certain; INCONCLUSIVE: it may be. *group* and *number* say which collective, *said* what
-    this rank called or what was logged, *others* what the other ranks called, or the host at the other end of what
-    failed. *parts* are what is to be tested.
+    *outcome* FAIL: that is certain; INCONCLUSIVE: it may be. *group* and *number* say which collective. *said*: what
+    this rank called, or what was logged. *others*: what the other ranks called, or the host at the other end of what
+    failed. *parts* are to be tested.
     """
 
     kind: HangKind
@@ -100,7 +100,8 @@ class Standstill:
     """
     The first collective of a group that not all its ranks called alike and finished, and which ranks did what.
 
-    *certain*: the group stands still; False where one look at a job that may well work says so, or an old dump.
+    *certain*: the group stands still. False if the evidence is one look at a job that may well be working, or an old
+    dump.
     """
 
     group: str
@@ -114,18 +115,18 @@ class Standstill:
 
     @property
     def order(self) -> list[int]:
-        """Every rank of the group, in the order of its rings where NCCL changes nothing."""
+        """Return every rank of the group, in the order of its rings unless NCCL changes it."""
         return sorted({*self.absent, *self.unfinished, *self.finished, *self.silent})
 
 
 @dataclass(frozen=True, slots=True)
 class JobEvidence:
     """
-    What one file, or all of them, tell of a job of these *ranks*, as far as any file names them.
+    What one file, or all files, say of a job of these *ranks*, as far as any file names them.
 
-    *furthest*: by group how far ranks came that are not named. *addresses*: whose they are. *lost*: ranks that NCCL RAS
-    did not reach, *dead* those of them that it has given up. *in_exchange*: ranks with a send or receive that is not
-    over. *gave_up*: ranks that say that a peer went away.
+    *furthest*: by group, how far unnamed ranks came. *addresses*: the host of each address. *lost*: ranks that NCCL RAS
+    did not reach; *dead*: those of them that it has given up on. *in_exchange*: ranks with a send or receive that is
+    not over. *gave_up*: ranks that report that a peer went away.
     """
 
     traces: tuple[RankTrace, ...] = ()
@@ -146,8 +147,8 @@ class Hang:
     """
     The verdict: where the job stands still (the causes first), who is waited for, what to test now.
 
-    *ranks* are those of the job, *all_known* where something says that there are no others; *reporting* those that
-    say something themselves. *hosts* shall be tested, with their neighbours (*next_tests*).
+    *ranks* are those of the job; *all_known* if the evidence says that there are no others; *reporting* are those that
+    left evidence themselves. *hosts* should be tested, with their neighbours (*next_tests*).
     """
 
     outcome: Outcome

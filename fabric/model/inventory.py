@@ -22,7 +22,7 @@ SITE = {
     "copper": "the cables of hosts are copper: NDR has RS(272,257+1) there, which mends less than that of optics",
     "old_mft": "NVIDIA MFT 4.22, which knows no plane_ind",
 }
-"""What of a real site the simulated one may have; without them it is the kindest there is."""
+"""Traits of real sites that the simulated one may have; without any it is the kindest there is."""
 BACKENDS = ("mock", "ssh", "slurm", "process")
 ROUTING = ("ftree", "updn", "minhop", "lft_random", "ecmp", "ar")
 NOISES = ("clean", "real")
@@ -34,7 +34,7 @@ OF_CABLES = ("dark_lane", "half_width", "batch", "dirty", "flapping", "swapped",
 MISSET_ENDS = ("pfc_off", "short_cable", "trusts_pcp", "small_mtu", "unmapped")
 MISSET_HOSTS = ("misset", "no_headroom", "np_off", "rp_off", "other_class", "gid_v1", "firmware_dcbx", "cnp_in_data")
 MISSET_SWITCHES = ("ecn_off", "kmin_over_kmax", "kmax_over_xoff")
-"""RoCE: what one end of a cable is set wrong in, at either end, at the host's, at a switch's."""
+"""RoCE settings that may be wrong: at either end of a cable, at the host's end, at a switch's end."""
 MISSET_KINDS = (*MISSET_ENDS, *MISSET_HOSTS, *MISSET_SWITCHES)
 FAULT_KIND = Choice((*_KINDS, *PARTIAL[1:], *OF_CABLES, *MISSET_KINDS))
 COMPONENT = Line("a component such as gpu003/mlx5_2 or gpu006/gpu5:nvlink", most=256)
@@ -136,7 +136,7 @@ class TimedFaultEntry(Fault):
     """How long it stays: 30s."""
 
     def made(self) -> TimedFault:
-        """The fault."""
+        """Return the fault."""
         return TimedFault(self.at, self.lasts, Fault(self.component, self.kind, self.factor))
 
 
@@ -223,7 +223,7 @@ class Inventory(InventorySettings):
     topology: Topology
 
     def __post_init__(self) -> None:
-        # A simulated rack does as OpenSM's ftree by default.
+        # A simulated rack routes like OpenSM's ftree by default.
         routing = self.mock.routing or self.routing or ("ftree" if self.backend == "mock" else None)
         if self.topology.routing != routing:
             object.__setattr__(self, "topology", replace(self.topology, routing=routing))

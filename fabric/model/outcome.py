@@ -1,4 +1,4 @@
-"""How a thing ended, from best to worst."""
+"""Outcomes, from best to worst, and the reasons of a verdict."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from enum import Enum, StrEnum
 
 
 class Outcome(Enum):
-    """Ordered from best to worst; the worst of many is the whole's. FAIL: the fabric is bad. ERROR: we are."""
+    """
+    An outcome, ordered from best to worst; the worst of many counts for the whole. FAIL: the fabric is bad.
+
+    ERROR: we are.
+    """
 
     PASS = "pass"
     SKIPPED = "skipped"
@@ -17,21 +21,21 @@ class Outcome(Enum):
     ERROR = "error"
     FAIL = "fail"
 
-    __hash__ = object.__hash__  # each is one object; Enum hashes its name, anew for each of millions
+    __hash__ = object.__hash__  # each is one object; Enum would hash its name, anew each of millions of times
 
     @property
     def rank(self) -> int:
-        """Position in the order, 0 is best."""
+        """Return its position in the order; 0 is best."""
         return _RANK[self]
 
     @property
     def is_good(self) -> bool:
-        """Measured, and good enough."""
+        """Return whether it was measured and is good enough."""
         return self in (Outcome.PASS, Outcome.MARGINAL)
 
     @staticmethod
     def worst(outcomes: Iterable[Outcome]) -> Outcome:
-        """Fold many into one; nothing measured is INCONCLUSIVE, never PASS."""
+        """Return the worst of many; if nothing was measured, INCONCLUSIVE, never PASS."""
         found = set(outcomes)
         if not found or found == {Outcome.SKIPPED}:
             return Outcome.INCONCLUSIVE
@@ -42,7 +46,7 @@ _RANK = {outcome: position for position, outcome in enumerate(Outcome)}
 
 
 class ReasonKind(StrEnum):
-    """What a reason of a verdict is; decisions read this and never its words."""
+    """The kind of a verdict's reason; decisions read this and never its words."""
 
     BAD = "bad"  # something did not pass, or is not known
     UNPLANNED = "unplanned"  # asked for and could not be planned: SKIPPED
@@ -52,7 +56,9 @@ class ReasonKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One line of why a verdict is as it is: its *text* for people, and its *kind*. As a string it is marked a note."""
+    """
+    One line of why a verdict is as it is: *text* for people, and its *kind*. As a string, a note is marked as such.
+    """
 
     text: str
     kind: ReasonKind = ReasonKind.BAD
@@ -62,5 +68,5 @@ class Reason:
 
 
 def note(text: str) -> Reason:
-    """One that made nothing fail."""
+    """Return a reason that made nothing fail."""
     return Reason(text, ReasonKind.NOTE)

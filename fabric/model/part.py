@@ -1,4 +1,4 @@
-"""The parts of a cluster and their names, as verdicts, changes, counters and users write them, and their parser."""
+"""The parts of a cluster, and the parser of their names as verdicts, changes, counters and users write them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 PORT = "port"
-"""The aspect of an RNIC that is its port, its cable and the leaf's port."""
+"""The aspect of an RNIC that means its port, its cable and the leaf's port."""
 
 _WAYS = ("tx", "rx")
 
@@ -33,58 +33,58 @@ class Part:
 
     @staticmethod
     def of(name: str) -> Part:
-        """The part of a name; every text is the name of some part."""
+        """Return the part with this name; every text is the name of some part."""
         return _part(name)
 
     def __str__(self) -> str:
-        """Its name: ``str(Part.of(name)) == name``."""
+        """Return its name: ``str(Part.of(name)) == name``."""
         whole = f"{self.host}/{self.item}" if self.item else self.host
         return f"{whole}:{self.aspect}" if self.aspect else whole
 
     @property
     def inside(self) -> str:
-        """Its name within its host: ``mlx5_0:port``; "" of a host."""
+        """Return its name within its host, ``mlx5_0:port``; "" for a host."""
         return str(self)[len(self.host) + 1 :] if self.item else ""
 
     @property
     def place(self) -> tuple[str, str]:
-        """Host and item."""
+        """Return host and item."""
         return self.host, self.item
 
     @property
     def device(self) -> str:
-        """The item that a path begins at: ``mlx5_0`` of ``mlx5_0->numa1``; else the item."""
+        """Return the item at which a path begins, ``mlx5_0`` of ``mlx5_0->numa1``; else the item."""
         return self.item.partition("->")[0]
 
     @property
     def end(self) -> str:
-        """Where a path ends: ``numa1`` of ``mlx5_0->numa1``; "" of what is no path."""
+        """Return where a path ends, ``numa1`` of ``mlx5_0->numa1``; "" if it is not a path."""
         return self.item.partition("->")[2]
 
     @property
     def is_port(self) -> bool:
-        """Whether it is an RNIC's port with its cable."""
+        """Return whether it is an RNIC's port with its cable."""
         return self.aspect == PORT
 
     @property
     def both_ways(self) -> Part:
-        """The same part without the direction (``:tx``, ``:rx``) that a name may end with."""
+        """Return the same part without the direction (``:tx``, ``:rx``) that a name may end with."""
         return Part(self.host, self.item) if self.aspect in _WAYS else self
 
     @property
     def members(self) -> tuple[Part, ...]:
-        """Each of a pair; of any other the part itself."""
+        """Return both parts of a pair; for any other part, the part itself."""
         return tuple(_part(name) for name in str(self).split("+"))
 
     @property
     def link_ends(self) -> tuple[str, str] | None:
-        """The switches of a link between switches; None of what is none."""
+        """Return the two switches of a link between switches; None if it is not such a link."""
         low, way, high = self.host.partition("->" if "->" in self.host else "--")
         return (low, high.partition("#")[0]) if way else None
 
     @property
     def number(self) -> int:
-        """Which of parallel links of two switches, counted from 0; 0 of what is none."""
+        """Return the number of a link among parallel links of two switches, from 0; 0 if it has none."""
         digits = self.host.partition("#")[2]
         return int(digits) if digits.isdecimal() else 0
 

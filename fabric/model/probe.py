@@ -1,4 +1,4 @@
-"""One measurement, fully decided, and what came of it."""
+"""A probe (one measurement, fully decided), its commands and its result."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,10 +10,10 @@ from fabric.model.outcome import Outcome
 ParamValue = str | int | tuple[int, ...]
 
 CURVE = "curve"
-"""A parameter of a probe that is a point of a scaling curve: without a limit its number is told and judges nothing."""
+"""The probe parameter that marks a point of a scaling curve: without a limit, its number is shown but not judged."""
 
 SHARE = "share_percent"
-"""A parameter of a probe to which others leave only so much of its line: a limit asks for that part of itself."""
+"""The probe parameter with the percentage of its line that others leave to it; its limit is reduced to that share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +35,20 @@ class Probe:
 
 
 class FailureKind(StrEnum):
-    """Why a probe has no number, where a decision follows from it; the words are in its reason."""
+    """Why a probe has no number, if a decision follows from it; the probe's reason has the words."""
 
-    RETRIES_EXCEEDED = "retries_exceeded"  # packets vanished for longer than an RNIC waits for its acks
+    RETRIES_EXCEEDED = "retries_exceeded"  # packets vanished for longer than an RNIC waits for acks
     PORT_DOWN = "port_down"
     REMOTE_ERROR = "remote_error"  # NCCL: a network error, or a peer's process ended
     NO_SUCH_GPU = "no_such_gpu"  # there is no GPU of that number
-    TOO_FEW_GPUS = "too_few_gpus"  # some GPUs are there, and fewer than were asked for
-    GPU_FAILED = "gpu_failed"  # words that mean a bad GPU where all others of its host work
+    TOO_FEW_GPUS = "too_few_gpus"  # some GPUs are there, but fewer than were asked for
+    GPU_FAILED = "gpu_failed"  # an error that means a bad GPU if all others of its host work
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeCommands:
     """
-    What a probe runs: the servers first, each until ready, then the client whose output is the measurement.
+    What a probe runs: first the servers, each until ready, then the client whose output is the measurement.
 
     *beside*: other clients, started with it. *counters*: what is read before all that, and again after it.
     """
@@ -62,10 +62,10 @@ class ProbeCommands:
 @dataclass(frozen=True, slots=True)
 class Answered:
     """
-    What those commands answered: *servers* that ended by themselves, *client* None where it was never started.
+    The answers of a probe's commands: *servers* that ended by themselves, *client* (None if it was never started).
 
     *beside*: its other clients that ended by themselves. *before* and *after*: what its counters were. *names*: what
-    hosts that were asked call themselves, by inventory name.
+    the hosts call themselves, if asked, by inventory name.
     """
 
     servers: Sequence[CommandResult]
@@ -78,7 +78,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Metric name, number, unit, probe id. No judgement. *size_bytes* is the message size, None when there is none."""
+    """Metric name, number, unit, probe id; no judgement. *size_bytes* is the message size, None if there is none."""
 
     probe_id: str
     metric: str
@@ -92,8 +92,8 @@ class NamedPart:
     """
     A part that is known to be bad, not inferred: *component* ``gpu002/mlx5_3``; *condition* what is wrong with it.
 
-    A tool itself said ``down``, ``absent`` or ``unreached``: an RNIC with no way to the other's address (RoCE).
-    Of a probe on several hosts also ``gpu002``, ``silent``: a host that does not answer, or ``garbled``: its tools
+    A tool itself reported ``down``, ``absent`` or ``unreached``: an RNIC with no path to the other's address (RoCE).
+    For a probe on several hosts also ``gpu002`` with ``silent``: a host that does not answer, or ``garbled``: its tools
     print what cannot be read.
     """
 
@@ -106,9 +106,9 @@ class Reading:
     """
     What a probe's output says: measurements, or why there are none.
 
-    *outcome* is None when there are measurements to judge, FAIL when the tool itself says that the fabric is bad
-    (port down, retries exceeded, wrong results), ERROR when we could not measure. *ask_names*: the output names hosts
-    otherwise than the inventory does; what they call themselves would tell whether they are the same.
+    *outcome* is None if there are measurements to judge, FAIL if the tool itself says that the fabric is bad (port
+    down, retries exceeded, wrong results), ERROR if we could not measure. *ask_names*: the output names hosts
+    differently from the inventory; asking the hosts for their own names would tell whether they are the same.
     """
 
     measurements: tuple[Measurement, ...]
@@ -121,7 +121,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class LeftOutHost:
-    """A host that takes no part in a phase, because of which a probe is SKIPPED, and *why* in words."""
+    """A host that takes no part in a phase, so that a probe is SKIPPED, and *why* in words."""
 
     host: str
     why: str
@@ -133,7 +133,7 @@ class LeftOutHost:
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
     """
-    How one probe ended; *outcome* None means measured and not judged yet. Times in the executor's seconds.
+    How one probe ended; *outcome* None: measured and not judged yet. Times in the executor's seconds.
 
     *attempt* counts from 1; 0 means that nothing of it was started (skipped, or its host was out of the run).
     """
@@ -145,25 +145,28 @@ class ProbeResult:
     reason: str
     started_s: float
     ended_s: float
-    error_host: str | None = None  # the host that an ERROR belongs to, where that is known
+    error_host: str | None = None  # the host that an ERROR belongs to, if known
     named: NamedPart | None = None
     failure: FailureKind | None = None
-    left_out: LeftOutHost | None = None  # because of whom it was skipped
+    left_out: LeftOutHost | None = None  # the host because of which it was skipped
 
 
 Results = Mapping[str, ProbeResult]
-"""What came of probes, by their ids."""
+"""Results of probes, by their ids."""
 
 
 AGAIN = "again"
-"""The name of a probe's parameter: it was run because this part (``gpu001/mlx5_3``) had dipped. Such probes are chosen
-by what was measured, so they say nothing of how often healthy parts dip, and are judged apart."""
+"""
+The probe parameter with the part (``gpu001/mlx5_3``) whose dip caused this probe.
+
+Such probes are chosen by what was measured, so they say nothing of how often healthy parts dip, and are judged apart.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class FollowUpLimits:
-    """The most that one follow-up may spend in one phase; only what already runs when it is spent ends after it."""
+    """The most that one follow-up may spend in one phase; probes that already run when it is spent still finish."""
 
-    rounds: int  # how often it may be given more
+    rounds: int  # how many rounds it may be given
     probes: int  # in all its rounds together
     budget_s: float  # by the executor's clock, from when it was first asked; after it no round begins

@@ -1,4 +1,4 @@
-"""What good runs measured: a distribution per key, recorded beside the spec limits of a baseline."""
+"""The distributions that good runs measured, one per key; a baseline has them beside its spec limits."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -25,11 +25,11 @@ RunName = Annotated[str, Word(rf"{SAFE_NAME.pattern}/{SAFE_NAME.pattern}", "a ru
 @dataclass(frozen=True, slots=True)
 class Key(InFiles):
     """
-    What two measurements must share to be compared with each other; a part that is None was not there to record.
+    What two measurements must share to be comparable; a field that is None was not there to record.
 
     *tool* is the tool family. *link_class* is as in ``Limit`` for loopback; between RNICs it is ``same_leaf`` or
-    ``cross_leaf``, None where the leaves are not known. *direction* is None for collectives, as is *line_rate_gbps*,
-    that of the slower RNIC. The hardware class is the baseline that holds the key.
+    ``cross_leaf``, None if the leaves are not known. *direction* and *line_rate_gbps* (of the slower RNIC) are None for
+    collectives. The hardware class is the baseline that holds the key.
     """
 
     kind: Annotated[str, PROBE_KIND]
@@ -47,8 +47,8 @@ class Recorded(Key):
     """
     The distribution of one key over runs that passed: median and MAD (not scaled) in Gb/s, *n* samples, *cv* robust.
 
-    *cv* is 1.4826 MAD / median: the coefficient of variation if the samples are normal. *runs* are those that the
-    samples came from, as ``scenario/run-id``; *trimmed* counts the samples that were left out as outliers.
+    *cv* is 1.4826 MAD / median: the coefficient of variation if the samples are normal. *runs* are the runs of the
+    samples, as ``scenario/run-id``; *trimmed* counts the samples that were left out as outliers.
     """
 
     median_gbps: Gbps
@@ -60,13 +60,13 @@ class Recorded(Key):
 
     @property
     def key(self) -> Key:
-        """What it is the distribution of."""
+        """Return the key of the distribution."""
         return Key(**self.fields_of(Key))
 
 
 @dataclass(frozen=True, slots=True)
 class KeyChange:
-    """One key in two sets of records; *old* or *new* is None where one of them lacks it."""
+    """One key in two sets of records; *old* or *new* is None if that set lacks it."""
 
     key: Key
     old: Recorded | None
@@ -74,12 +74,12 @@ class KeyChange:
 
     @property
     def ratio(self) -> float:
-        """The new median over the old one; 1 where one is missing."""
+        """Return the new median over the old one; 1 if one is missing."""
         return self.new.median_gbps / self.old.median_gbps if self.old and self.new else 1.0
 
 
 def key_words(key: Key) -> str:
-    """``loopback pix 8M one_way line rate 400 Gb/s``."""
+    """Return the key in words: ``loopback pix 8M one_way line rate 400 Gb/s``."""
     size = size_text(key.size_bytes) if key.size_bytes else None
     ranks = f"{key.ranks} ranks" if key.ranks else None
     rate = f"line rate {key.line_rate_gbps:g} Gb/s" if key.line_rate_gbps else None

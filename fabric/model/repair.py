@@ -1,4 +1,4 @@
-"""What accused a host before it was repaired, and what became of it afterwards."""
+"""The evidence that accused a host before its repair, and the decision after it."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -11,7 +11,7 @@ from fabric.model.verdict import Suspect
 @dataclass(frozen=True, slots=True)
 class PartIdentity:
     """
-    One part as it names itself; None: it does not say.
+    The identity of one part as it reports it; None: it does not say.
 
     *part* is its name within the host: ``mlx5_3``, ``mlx5_3:port`` (the cable or transceiver plugged into it),
     ``gpu3``. *kind*: ``rnic``, ``module`` or ``gpu``. *unique* is the node GUID of an RNIC and the UUID of a GPU.
@@ -36,18 +36,18 @@ class HostIdentity:
 
     @property
     def by_part(self) -> dict[str, PartIdentity]:
-        """The parts by name."""
+        """Return the parts by name."""
         return {one.part: one for one in self.parts}
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """
-    One probe that did not pass in the run that failed the host, Gb/s.
+    One probe that did not pass in the run that failed the host; numbers in Gb/s.
 
-    *value_gbps* is None where nothing was measured then, *limit_gbps* where there was no limit. *past_gbps* is what the
-    same probe measured in earlier runs, where it met its limit. *repeat*: how often it is measured again; 0: as often
-    as the scenario says.
+    *value_gbps* is None if nothing was measured, *limit_gbps* if there was no limit. *past_gbps* is what the same probe
+    measured in earlier runs in which it met its limit. *repeat*: how often it is measured again; 0: as often as the
+    scenario says.
     """
 
     probe: Probe
@@ -62,10 +62,10 @@ class Evidence:
 @dataclass(frozen=True, slots=True)
 class Need:
     """
-    What *part* has to show, from how it failed: *bad* of the *of* tests through it then.
+    What *part* has to show because of how it failed: then, *bad* of *of* tests through it were bad.
 
-    *tests*: so many good ones tell that it is bad that often no more. *after_s*: it was bad no sooner than so long
-    under load, and *warm_c*: only when its module was so warm (Celsius); None: that had no part in it.
+    *tests*: how many good tests show that it is no longer bad that often. *after_s*: it was bad only after so long
+    under load. *warm_c*: it was bad only when its module was at least so warm (Celsius); None: warmth did not matter.
     """
 
     part: str
@@ -79,11 +79,11 @@ class Need:
 @dataclass(frozen=True, slots=True)
 class Because:
     """
-    The run that failed *hosts*, which are said to be repaired; or *links*: leaves, spines and cables between switches.
+    The run that failed *hosts* (said to be repaired) or *links* (leaves, spines, cables between switches).
 
     *needs* is what their parts have to show. *run* is ``scenario/run-id``, *path* its directory. *quick*: bit errors
-    are not watched. *identity* is what the parts were then, empty where that was not read. *notes* say what could not
-    be repeated.
+    are not watched. *identity* is that of the parts then, empty if it was not read. *notes* say what could not be
+    repeated.
     """
 
     run: str
@@ -99,7 +99,7 @@ class Because:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What was repaired, each of which gets a decision."""
+        """Return the names of what was repaired; each gets a decision."""
         return self.links or self.hosts
 
 
@@ -114,10 +114,10 @@ class Decision(Enum):
 @dataclass(frozen=True, slots=True)
 class Weighed:
     """
-    One piece of evidence, measured again: the median of *n* repetitions, Gb/s, beside what it is compared with.
+    One piece of evidence, measured again: the median of *n* repetitions, Gb/s, and what it is compared with.
 
-    *past* and *peers* say in words how it lies to the same probe in earlier runs and to others of its kind in this run;
-    empty where there is nothing to compare with.
+    *past* and *peers* say in words how it compares with the same probe in earlier runs, and with others of its kind in
+    this run; empty if there is nothing to compare with.
     """
 
     label: str
@@ -134,7 +134,7 @@ class Weighed:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """Of one host or link: whether it may go back, and why, the weightiest reason first."""
+    """The decision on one host or link: whether it may go back, and why, the weightiest reason first."""
 
     name: str
     decision: Decision
@@ -146,9 +146,9 @@ class Acceptance:
     """
     The end of a post-repair validation: one decision for *each* host or link, and the worst of them for all.
 
-    *hosts* are their names (links' as well). *reasons* explain the decision, the weightiest first; *notes* are what a
-    reader should know and what does not change it. *parts* says what was replaced. *watched_s* is how long the ports
-    were watched for bit errors, the shortest of them (None: not at all).
+    *hosts* are their names (of links too). *reasons* explain the decision, the weightiest first; *notes* are worth
+    knowing but do not change it. *parts* says what was replaced. *watched_s* is how long the ports were watched for bit
+    errors, the shortest time of all (None: not at all).
     """
 
     decision: Decision

@@ -1,4 +1,4 @@
-"""What is read on the hosts again and again while a run works."""
+"""Counters and sensors that are sampled on the hosts while a run works."""
 
 from bisect import bisect_right
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from fabric.model.fields.entry import Entry, InFiles, NotInFiles
 from fabric.model.fields.scalars import Decimal, Duration, Flag, Span
 
 Value = int | float | None
-"""A number that was read; None: it could not be."""
+"""A number that was read; None: it could not be read."""
 
 
 class SampleSettings(Entry):
@@ -39,7 +39,7 @@ class SampleSettings(Entry):
 
 @dataclass(frozen=True, slots=True)
 class CounterReading:
-    """What one number is: on which host, of which part (``mlx5_0``, ``gpu3``), which counter or sensor."""
+    """The name of one sampled number: host, part (``mlx5_0``, ``gpu3``), and counter or sensor."""
 
     host: str
     part: str
@@ -49,7 +49,7 @@ class CounterReading:
 @dataclass(slots=True)
 class CounterCourse:
     """
-    What became of one reading: it was *values[i]* from *at_s[i]* on; None: not readable.
+    How one reading developed: it was *values[i]* from *at_s[i]* on; None: not readable.
 
     *until_s* is when its host was last asked.
     """
@@ -59,14 +59,14 @@ class CounterCourse:
     until_s: float = 0.0
 
     def value_at(self, at_s: float) -> Value:
-        """What it was then; None before the first sample, too."""
+        """Return its value at that time; None also before the first sample."""
         place = bisect_right(self.at_s, at_s) - 1
         return self.values[place] if place >= 0 else None
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Everything kept of a run's samples: *every_s* between two of them, and the course of each reading."""
+    """All samples kept of a run: *every_s* between two of them, and the course of each reading."""
 
     every_s: float
     courses: Mapping[CounterReading, CounterCourse]
@@ -80,16 +80,20 @@ JUDGED = (
     "port_rcv_errors",
     "port_xmit_discards",
 )
-"""Those whose growth says that a link is not well."""
+"""Counters whose growth says that a link is not well."""
 
 TRAFFIC = ("port_xmit_data", "port_rcv_data")
-"""What a port sent and received, in words of four bytes (linux: Documentation/ABI/stable/sysfs-class-infiniband)."""
+"""
+Counters of what a port sent and received, in words of four bytes.
+
+Source: linux, Documentation/ABI/stable/sysfs-class-infiniband.
+"""
 
 HELD_BACK = ("np_ecn_marked_roce_packets", "rp_cnp_handled", "rx_pfc_us")
-"""RoCE: what tells that senders were held back: packets marked, CNPs that a sender handled, how long it was paused."""
+"""RoCE counters that show that senders were held back: packets marked, CNPs handled by a sender, time it was paused."""
 
 HOT_C = 70.0
-"""A module above it is not well: NVIDIA's UFM plugin isolates from there (TMAX), degrees Celsius."""
+"""A module above this temperature (Celsius) is not well: NVIDIA's UFM plugin isolates from there (TMAX)."""
 
 WIDTHS = {"link_downed": 8, "link_error_recovery": 8, "symbol_error": 16, "port_rcv_errors": 16}
 """Bits of the narrow counters (InfiniBand specification, PortCounters); all others, and wide readings, have 32."""
@@ -97,23 +101,23 @@ WIDTHS = {"link_downed": 8, "link_error_recovery": 8, "symbol_error": 16, "port_
 WIDTHS |= dict.fromkeys(("np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled"), 64)
 WIDTHS |= {f"{way}_prio{n}_pause{of}": 64 for way in ("rx", "tx") for n in range(8) for of in ("", "_duration")}
 DROPS = ("rx_discards_phy", "tx_discards_phy", "rx_out_of_buffer", "rx_buf_discard", "rx_cong_discard")
-"""What an RNIC's port dropped, by cause (``ethtool -S``, mlx5)."""
+"""Counters of what an RNIC's port dropped, by cause (``ethtool -S``, mlx5)."""
 
 NEARLY_FULL = "rx_buffer_passed_thres_phy"
-"""How often its buffer was more than 85 % full."""
+"""The counter of how often a port's buffer was more than 85 % full."""
 
 WIDTHS |= dict.fromkeys((*DROPS, NEARLY_FULL), 64) | {"sent_bytes": 64, "received_bytes": 64}
 
-_NEAR = 0.25  # of the range: a counter wraps from its last quarter into its first; anything else is a reset (choice)
+_NEAR = 0.25  # share of the range: a counter wraps from its last quarter into its first, else it was reset (a choice)
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
     """
-    By how much a counter grew at least.
+    The least by which a counter grew.
 
-    *reset*: somebody cleared it, or the host booted, so that what it counted before that is not known. *full*: it
-    stands at its highest value, where the narrow ones stay, so it may have counted more.
+    *reset*: it was cleared, or the host booted, so what it counted before that is not known. *full*: it is at its
+    highest value, where the narrow ones stay, so it may have counted more.
     """
 
     by: int
@@ -122,7 +126,11 @@ class Growth:
 
 
 def growth(name: str, before: int, after: int) -> Growth:
-    """From one reading to the next: never negative, a narrow counter that wrapped around included."""
+    """
+    Return the growth from one reading to the next.
+
+    It is never negative, also when a narrow counter has wrapped around.
+    """
     bits = WIDTHS.get(name, 32)
     if max(before, after) >= 1 << bits:
         bits = 32
@@ -138,10 +146,12 @@ SYMBOL_ERRORS, LINK_DOWNED, LINK_RECOVERIES = "symbol_errors", "link_downed", "l
 PFC, RETRANSMITS = "pfc", "retransmits"
 
 CRITERIA = (SYMBOL_ERRORS, LINK_DOWNED, LINK_RECOVERIES, PFC, RETRANSMITS)
-"""What a scenario may name."""
+"""The criteria that a scenario may name."""
 
 PFC_TIMES = ("rx_pfc_us", "tx_pfc_us")
-"""How long a port was told to wait, and told the other end to wait, microseconds (``ethtool -S``, all priorities)."""
+"""
+Time for which a port was told to wait, and told the other end to wait, microseconds (``ethtool -S``, all priorities).
+"""
 
 PFC_COUNTERS = (*PFC_TIMES, "rx_pfc_frames", "tx_pfc_frames")
 
@@ -149,7 +159,7 @@ _INFINIBAND: dict[str, tuple[str, ...]] = {
     SYMBOL_ERRORS: ("symbol_error",),
     LINK_DOWNED: ("link_downed",),
     LINK_RECOVERIES: ("link_error_recovery",),
-    PFC: (),  # its credits are no PFC
+    PFC: (),  # InfiniBand's credits are not PFC
     RETRANSMITS: ("out_of_sequence", "packet_seq_err", "local_ack_timeout_err"),
 }
 _ETHERNET = _INFINIBAND | {
@@ -160,7 +170,7 @@ _ETHERNET = _INFINIBAND | {
 
 
 MOST_RETRANSMITS = 1e12
-"""A bound on what can be written (a choice: more than a port of 800 Gb/s has packets in an hour)."""
+"""The largest number that can be written (a choice: a port of 800 Gb/s has fewer packets in an hour)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +189,12 @@ class ZeroGrowth(InFiles):
 
 
 def counters_of(criterion: str, *, ethernet: bool) -> tuple[str, ...]:
-    """The counters that must be read for it; empty where the link layer has none such (PFC on InfiniBand)."""
+    """Return the counters to read for a criterion; none if the link layer has none (PFC on InfiniBand)."""
     return (_ETHERNET if ethernet else _INFINIBAND)[criterion]
 
 
 def all_counters(wanted: ZeroGrowth) -> frozenset[str]:
-    """Every counter that some criterion looks at, on either link layer."""
+    """Return every counter that a criterion needs, on either link layer."""
     return frozenset(
         name
         for criterion in wanted.criteria

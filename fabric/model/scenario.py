@@ -1,4 +1,4 @@
-"""What the operator wants measured: a scenario, its phases, and the probes each phase asks for."""
+"""What the operator wants measured: a scenario, its phases, and the probes that each phase asks for."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ from fabric.model.topology import EnvPairs, Platform, Topology
 
 @dataclass(frozen=True, slots=True)
 class FilledTime:
-    """What all rounds of one repeated phase have in common: its own *name*, and the time that they fill together."""
+    """The time that all rounds of one repeated phase fill together; *name* is the name they share."""
 
     name: str
     within_s: float
@@ -35,10 +35,10 @@ class FilledTime:
 @dataclass(frozen=True, slots=True)
 class Uses:
     """
-    What a probe needs of a host beside its RNICs.
+    What a probe needs of a host besides its RNICs.
 
     *programs* are called by name. *cuda*: perftest reaches GPU memory itself. *gpudirect*: some RNIC reads GPU memory.
-    *pinned_bytes*: the most that one program locks.
+    *pinned_bytes*: the most memory that one program locks.
     """
 
     programs: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class Uses:
 
 
 class LimitKey(NamedTuple):
-    """What the limit for a probe is looked up by, as the judge does."""
+    """The key by which the judge looks up the limit of a probe."""
 
     kind: str
     link_class: str | None = None
@@ -86,38 +86,38 @@ class ProbeSpec(Entry):
 
     @property
     def is_of_some(self) -> bool:
-        """Whether this very entry says of which hosts it is, so that the others miss nothing."""
+        """Return whether this entry itself names its hosts, so that other hosts miss nothing."""
         return False
 
     @property
     def measured_sizes(self) -> tuple[int, ...]:
-        """The message sizes that it measures, bytes."""
+        """Return the message sizes that it measures, in bytes."""
         return ()
 
     def unjoined(self, hosts: Sequence[str], topology: Topology) -> dict[str, list[str]]:
-        """What it cannot measure because the fabric has no way there, in words, and on which hosts."""
+        """Return what it cannot measure because the fabric has no path there, in words, and on which hosts."""
         return {}
 
     def uses(self, platform: Platform) -> Uses | None:
-        """What it needs of a host of this platform; None where such a host takes no part."""
+        """Return what it needs of a host of this platform; None if such a host takes no part."""
         return None
 
     def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
-        """What its probes' limits are looked up by on one of so many hosts of the platform; none without probes."""
+        """Yield the keys of its probes' limits on one of so many hosts of the platform; none without probes."""
         return iter(())
 
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
-        """Every probe of this kind on these hosts, fully decided."""
+        """Yield every probe of this kind on these hosts, fully decided."""
         raise NotImplementedError
 
     @classmethod
     def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
-        """What to run for a probe of this kind."""
+        """Return the commands of a probe of this kind."""
         raise ValueError(f"{probe.probe_id}: no probe is of kind {cls.kind}")
 
     @classmethod
     def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
-        """What its output says."""
+        """Return what the output of a probe says."""
         raise ValueError(f"{probe.probe_id}: no probe is of kind {cls.kind}")
 
 
@@ -137,18 +137,18 @@ class LocaliseSettings(Entry):
 
 
 PHASES_MOST = 2000
-"""Of one scenario (a choice: 72 h of rounds of two minutes)."""
+"""The most phases of one scenario (a choice: 72 h of rounds of two minutes)."""
 
 DRILLS = "drills"
-"""The word of ``allow:`` with which the phases run that are drills."""
+"""The word in ``allow:`` that lets phases run that are drills."""
 ALLOWED = ("isolate", "busy_hosts", "blast_radius", "power_loss", DRILLS)
-"""Guard rails that a scenario may lift, and phases that are left out otherwise."""
+"""Guard rails that a scenario may lift, and phases that run only if allowed."""
 
 Where = tuple[tuple[str, str], ...]
 """One combination of a matrix, as texts: ``(("adaptive_routing", "on"),)``."""
 
 LONGEST_S = 30 * 86_400
-"""Of a whole run, seconds (a choice; 3 to 4 weeks is the longest burn-in that anybody recommends)."""
+"""The longest run in seconds (a choice; 3 to 4 weeks is the longest burn-in that anybody recommends)."""
 
 Name = Annotated[str, SAFE_NAME]
 PhaseName = Annotated[str, PHASE_NAME]
@@ -159,11 +159,11 @@ PROBES = Kinds()
 
 
 PROBE_KIND = Choice(PROBES.kinds)
-"""The name of one of them."""
+"""The name of a kind of probe."""
 
 
 def _auto(value: object) -> object:
-    """``auto`` or a mapping; anything else is refused."""
+    """Accept ``auto`` or a mapping; refuse anything else."""
     if value == "auto":
         return {}
     if not isinstance(value, dict):
@@ -215,18 +215,18 @@ class Phase(InFiles):
 
     @property
     def written(self) -> str:
-        """Its name in the file."""
+        """Return its name in the file."""
         return self.label or self.name
 
     @property
     def repeated(self) -> tuple[str, Where]:
-        """What all its rounds have in common: that name, and the combination of a matrix."""
+        """Return what all its rounds share: the written name, and the combination of a matrix."""
         return self.written, self.where
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseRef:
-    """The phases that were made of one written phase, in every round; *where* keeps those with these matrix values."""
+    """All phases made of one written phase, in every round; *where* keeps only those with these matrix values."""
 
     label: str
     where: Where = ()
@@ -235,12 +235,18 @@ class PhaseRef:
 MEAN, CV, P5, SLOWEST = "mean", "cv", "p5", "slowest/median"
 STATISTICS = (MEAN, CV, P5, SLOWEST)
 """
-What is judged of a phase: the geometric mean; sigma / mean of its members (the rings, the pairs); their 5th percentile;
-the slowest over the median of them.
+Statistics of a phase that can be judged.
+
+The geometric mean; sigma / mean of its members (the rings, the pairs); their 5th percentile; the slowest over the
+median of them.
 """
 
 LEAST_ROUNDS = 3
-"""So many rounds tell by themselves what rounds differ by (a choice): of two differences Student's t is 12.7."""
+"""
+From so many rounds on, the rounds themselves show how much they differ (a choice).
+
+With two differences Student's t is 12.7.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +254,7 @@ class ExpectedRatio:
     """
     A statistic of one phase over another's, with its confidence interval, is within bounds; *over* None: its own value.
 
-    *at_least* and *at_most* bound it (None: not on that side). Of every probe the same name, size and participants are
+    *at_least* and *at_most* bound it (None: not on that side). Probes of the same name, size and participants are
     compared; *probe* and *size_bytes* keep only one name or size. *statistic* is one of ``STATISTICS``.
     """
 
@@ -262,19 +268,19 @@ class ExpectedRatio:
 
     @property
     def refs(self) -> tuple[PhaseRef, ...]:
-        """The phases that it is about."""
+        """Return the phases that it is about."""
         return (self.of,) if self.over is None else (self.of, self.over)
 
 
 @dataclass(frozen=True, slots=True)
 class OfPhase:
-    """What is expected of one phase."""
+    """The base of expectations about one phase."""
 
     phase: PhaseRef
 
     @property
     def refs(self) -> tuple[PhaseRef, ...]:
-        """The phases that it is about."""
+        """Return the phases that it is about."""
         return (self.phase,)
 
 
@@ -290,7 +296,8 @@ class ExpectedRecovery(OfPhase):
     """
     After each change of a phase has ended, a sample reaches *fraction* of the median before it *within_s*.
 
-    *since* ``begin``: after it has begun, though it may still be in force, and all later samples reach it, too.
+    *since* ``begin``: the time counts from the change's begin, even if it is still in force, and all later samples have
+    to reach the fraction, too.
     """
 
     within_s: float
@@ -320,7 +327,7 @@ class JudgeSettings(InFiles):
 
     @property
     def growth(self) -> ZeroGrowth | None:
-        """What ports may not count, and how much is too much; None where nothing is asked."""
+        """Return what ports may not count, and how much is too much; None if the scenario does not ask."""
         return replace(self.allowed_growth or ZeroGrowth(), criteria=self.zero_growth) if self.zero_growth else None
 
 
@@ -358,4 +365,4 @@ class Scenario(ScenarioSettings):
     expect: tuple[Expectation, ...] = ()
     lines: Annotated[Lines, Field(exclude=True)] = field(
         default=(), compare=False
-    )  # where its file says what is found wrong only once it is planned
+    )  # lines of keys whose problems show only when planned

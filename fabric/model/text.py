@@ -1,4 +1,4 @@
-"""Host names folded and unfolded as the field writes them: ``gpu[001-016,020]``."""
+"""Text for people: host names folded as ``gpu[001-016,020]``, counts, sizes, durations, bandwidths."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -8,9 +8,9 @@ from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 
 def unfold(text: str) -> tuple[str, ...]:
     """
-    ``gpu[001-003]`` to its names, in order.
+    Return the names of ``gpu[001-003]``, in order.
 
-    Raises ValueError with the reason when the text is not a host set.
+    Raises ValueError with the reason if the text is not a host set.
     """
     try:
         return tuple(NodeSet(text, resolver=RESOLVER_NOGROUP))
@@ -19,7 +19,7 @@ def unfold(text: str) -> tuple[str, ...]:
 
 
 def fold(names: Iterable[str]) -> str:
-    """Names to ``gpu[001-003]``; "none" when there are none."""
+    """Fold names to ``gpu[001-003]``; "none" if there are none."""
     listed = list(names)
     if not listed:
         return "none"
@@ -27,31 +27,31 @@ def fold(names: Iterable[str]) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """The number with thousands apart, and the noun in singular or plural (with an s)."""
+    """Return the number with thousands separated, and the noun in singular or plural (with an s)."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 MOST_SHOWN = 4
-"""So many of one sort are said, where how many more there are is enough of the others."""
+"""How many items of a list are shown; of the rest only the number is given."""
 
 
 def some(names: Sequence[str], most: int = MOST_SHOWN, apart: str = ", ") -> str:
-    """The first of them, and how many more there are."""
+    """Return the first names, and how many more there are."""
     rest = len(names) - most
     return apart.join(names[:most]) + (f"{';' if apart == '; ' else ''} and {rest:,} more" if rest > 0 else "")
 
 
 def cut(text: str, most: int) -> str:
-    """So many characters of it at the most; the last one says where more are left out."""
+    """Cut a text to *most* characters; an ellipsis marks the cut."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 HOST, ADDRESS = "HOST", "ADDRESS"
-"""What stands for the host's own name and address."""
+"""Placeholders for a host's own name and address."""
 
 
 def without_own(text: str, host: str, address: str = "") -> str:
-    """*text* with a host's own name as HOST and its address as ADDRESS, and without its name before it all."""
+    """Return *text* with a host's own name as HOST and its address as ADDRESS, and without a leading ``name: ``."""
     anonymous = text.removeprefix(f"{host}: ")
     if address and address != host:
         anonymous = _alone(address).sub(ADDRESS, anonymous)
@@ -59,12 +59,14 @@ def without_own(text: str, host: str, address: str = "") -> str:
 
 
 def _alone(name: str) -> re.Pattern[str]:
-    """The name where it is no part of another one: gpu1 is not in gpu12, 10.0.0.1 not in 10.0.0.12."""
+    """Return a pattern of the name as a whole: gpu1 is not in gpu12, 10.0.0.1 not in 10.0.0.12."""
     return re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
 
 
 def gbps_text(gbps: float, decimals: int = 1) -> str:
-    """A bandwidth for people, ``391.3``; below 1 Gb/s three digits that count, which decimals would round away."""
+    """
+    Return a bandwidth for people, ``391.3``; below 1 Gb/s with three significant digits, which decimals would lose.
+    """
     return f"{gbps:.3g}" if 0 < abs(gbps) < 1 else f"{gbps:.{decimals}f}"
 
 
@@ -90,12 +92,12 @@ def duration_text(seconds: float) -> str:
 
 
 def three_digits(value: float) -> str:
-    """``0.0316``, ``1.62``, ``1,530``."""
+    """Return a number with three significant digits: ``0.0316``, ``1.62``, ``1,530``."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def change_text(ratio: float) -> str:
-    """How far a ratio is from 1, as ``-38%``: with as many digits as it takes not to say that it is nothing."""
+    """Return how far a ratio is from 1, as ``-38%``, with enough digits that a change does not look like none."""
     change = ratio - 1.0
     for digits in (0, 1, 2):
         text = f"{change:+.{digits}%}"

@@ -1,4 +1,4 @@
-"""The parts of a cluster and how they hang together: hosts, RNICs, GPUs, switches, links."""
+"""The parts of a cluster and how they are connected: hosts, RNICs, GPUs, switches, links."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ Endpoint = str
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU of a host; *pcie_switch* is None when it hangs directly off the CPU."""
+    """One GPU of a host; *pcie_switch* is None if it is connected directly to the CPU."""
 
     index: int
     numa: int
@@ -27,7 +27,7 @@ class Gpu:
 
     @property
     def name(self) -> Endpoint:
-        """How it is written everywhere: ``gpu3``."""
+        """Return its name: ``gpu3``."""
         return f"gpu{self.index}"
 
 
@@ -57,7 +57,7 @@ Env = dict[Annotated[str, ENV_NAME], Annotated[str, AsWritten("a value", most=40
 EnvPairs = Annotated[
     tuple[tuple[str, str], ...], WrittenAs(Annotated[Env, Field(max_length=64)], lambda env: tuple(env.items()))
 ]
-"""Variables as the program holds them, of which a file writes a mapping."""
+"""Variables as the program holds them; a file writes a mapping."""
 PROGRAM_PATH = Word(
     r"(/[A-Za-z0-9._+@-]{1,255}){1,32}",
     "an absolute path such as /opt/perftest/bin/ib_write_bw (letters, digits, '.', '_', '+', '@', '-')",
@@ -84,7 +84,7 @@ class ToolsEntry(Entry):
     """Slurm's srun, with launcher srun."""
 
     def given(self) -> tuple[tuple[str, str], ...]:
-        """Each program that is given, and its path."""
+        """Return each given program with its path."""
         return tuple((name, path) for name, path in self if path is not None)
 
 
@@ -124,7 +124,7 @@ class ToolSettings(InFiles):
 
 @dataclass(frozen=True)
 class Platform(ToolSettings):
-    """A host layout, described once and shared by every host of that make; how its tools are called belongs to it."""
+    """A host layout, described once and shared by all hosts of that kind; how its tools are called belongs to it."""
 
     name: str
     gpus: tuple[Gpu, ...]
@@ -136,44 +136,48 @@ class Platform(ToolSettings):
 
     @property
     def amd(self) -> bool:
-        """Its GPUs are AMD's: perftest is built with ROCm, collectives are RCCL's, rocm-smi lists the GPUs."""
+        """
+        Return whether its GPUs are AMD's.
+
+        Then perftest is built with ROCm, collectives are RCCL's, and rocm-smi lists the GPUs.
+        """
         return self.gpu_maker == "amd"
 
     @cached_property
     def reached(self) -> tuple[Endpoint, ...]:
-        """The endpoints that perftest can put its buffers on."""
+        """Return the endpoints that perftest can put its buffers on."""
         return self.endpoints[: self.numa_nodes] if self.use_cuda == "no" else self.endpoints
 
     @cached_property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """Every memory node, then every GPU."""
+        """Return every memory node, then every GPU."""
         return tuple(f"numa{n}" for n in range(self.numa_nodes)) + tuple(gpu.name for gpu in self.gpus)
 
     @cached_property
     def gpu_by_name(self) -> Mapping[str, Gpu]:
-        """GPUs by ``gpuN``."""
+        """Return the GPUs by ``gpuN``."""
         return {gpu.name: gpu for gpu in self.gpus}
 
     @cached_property
     def rnic_by_device(self) -> Mapping[str, Rnic]:
-        """RNICs by ``mlx5_N``."""
+        """Return the RNICs by ``mlx5_N``."""
         return {rnic.device: rnic for rnic in self.rnics}
 
     @cached_property
     def rnic_by_rail(self) -> Mapping[int, Rnic]:
-        """The first RNIC of each rail."""
+        """Return the first RNIC of each rail."""
         return {rnic.rail: rnic for rnic in reversed(self.rnics)}
 
     def program(self, name: str) -> str:
-        """The word by which a program is called on these hosts: its path where one is given, else its name."""
+        """Return the word that calls a program on these hosts: its path if given, else its name."""
         return next((path for tool, path in self.tools if tool == name), name)
 
     def link_class(self, rnic: Rnic, endpoint: Endpoint) -> str:
         """
-        PCIe distance between an RNIC and an endpoint, in the words of ``nvidia-smi topo -m``.
+        Return the PCIe distance between an RNIC and an endpoint, in the words of ``nvidia-smi topo -m``.
 
-        ``pix`` same PCIe switch, ``node`` same NUMA node, ``sys`` across sockets; for memory
-        ``mem_local`` and ``mem_remote``.
+        ``pix`` same PCIe switch, ``node`` same NUMA node, ``sys`` across sockets; for memory ``mem_local`` and
+        ``mem_remote``.
         """
         gpu = self.gpu_by_name.get(endpoint)
         if gpu is None:
@@ -194,20 +198,20 @@ class Host:
     leaves: tuple[str, ...]
 
     def leaf(self, rail: int) -> str | None:
-        """The leaf switch of a rail; None where the inventory says none."""
+        """Return the leaf switch of a rail; None if the inventory does not give it."""
         return self.leaves[rail] if rail < len(self.leaves) else None
 
     def rnic(self, rail: int) -> Rnic:
-        """Its first RNIC of a rail."""
+        """Return its first RNIC of a rail."""
         return self.platform.rnic_by_rail[rail]
 
 
 NVLINK = "nvlink"
-"""The link class of a collective over hosts that NVLink joins: what is normal for the network is not for it."""
+"""The link class of a collective over hosts that NVLink joins: what is normal for the network does not apply."""
 
 
 def joined_by_nvlink(hosts: Sequence[Host]) -> bool:
-    """Whether all GPUs of several hosts are in one NVLink domain, so that their bytes need no network."""
+    """Return whether all GPUs of several hosts are in one NVLink domain, so that their bytes need no network."""
     racks = {host.rack for host in hosts if host.platform.nvlink_domain == "rack"}
     return len(racks) == 1 and None not in racks and all(host.platform.nvlink_domain == "rack" for host in hosts)
 
@@ -225,9 +229,9 @@ class Uplinks:
 @dataclass(frozen=True, slots=True)
 class Login:
     """
-    How a switch, or a machine for management, is reached; *user* and *port* None: as hosts are.
+    How to reach a switch, or a machine for management; *user* and *port* None: as for hosts.
 
-    *management* is what its system is configured with (``nvue``); None: it is not configured by us.
+    *management* is the system that configures it (``nvue``); None: we do not configure it.
     """
 
     address: str
@@ -238,7 +242,9 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """One switch; *tier* is ``leaf``, ``spine`` or ``core``; it is never a host under test. *login* None: unreached."""
+    """
+    One switch, never a host under test; *tier* is ``leaf``, ``spine`` or ``core``. *login* None: it cannot be reached.
+    """
 
     name: str
     tier: str
@@ -247,7 +253,7 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A cable between two ports; its two directions can fail apart."""
+    """A cable between two ports; each of its two directions can fail alone."""
 
     a: str
     b: str
@@ -256,14 +262,16 @@ class Link:
 
     @property
     def name(self) -> str:
-        """``leaf3--spine2#1``, the second of its kind; the cable of an RNIC has the RNIC's name."""
+        """Return ``leaf3--spine2#1``, the second of its kind; the cable of an RNIC has the RNIC's name."""
         number = f"#{self.number}" if self.number else ""
         return self.a if "/" in self.a else f"{self.a}--{self.b}{number}"
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """Where a leaf is below cores: its pod's *name* (its first spine), its *place* in it, cables up of each spine."""
+    """
+    The place of a leaf below cores: its pod's *name* (its first spine), its *place* in it, cables up of each spine.
+    """
 
     name: str
     place: int
@@ -274,10 +282,10 @@ class Pod:
 @dataclass(frozen=True)
 class Topology:
     """
-    Everything that is there; answers who shares this ToR and which links there are.
+    All hosts and switches of the inventory; it derives ToR groups, links and routes.
 
     *management* are machines that changes may run on (a subnet manager's, say) and that are never under test.
-    *routing*: how its switches choose paths, ``ftree`` or ``ecmp``, say; None: nobody says.
+    *routing*: how its switches choose paths, such as ``ftree`` or ``ecmp``; None: not known.
     """
 
     hosts: Mapping[str, Host]
@@ -289,21 +297,24 @@ class Topology:
     @property
     def draws_ways(self) -> bool:
         """
-        Whether nobody can plan which way a pair takes: a hash draws it (ECMP; Ethernet where nobody says otherwise).
+        Return whether the path of a pair cannot be planned, because a hash draws it.
 
-        Also static tables that follow no order (lft_random): these say the ways once they are read, and no plan does.
+        That is ECMP, and Ethernet unless stated otherwise. It is also true for static tables without an order
+        (lft_random): they tell the paths once they are read, but no plan does.
         """
         return self.routing in ("ecmp", "lft_random") or (self.routing is None and self.ethernet)
 
     @cached_property
     def tor_groups(self) -> tuple[tuple[str, ...], ...]:
-        """Hosts on the very same leaf switches, in inventory order, one tuple a group; leafless hosts are in none."""
+        """
+        Return groups of hosts on the very same leaf switches, in inventory order; hosts without leaves are in none.
+        """
         groups = gathered((host.leaves, host.name) for host in self.hosts.values() if host.leaves)
         return tuple(map(tuple, groups.values()))
 
     @cached_property
     def above(self) -> Mapping[str, Mapping[str, int]]:
-        """By switch, those above it and how many cables lead to each."""
+        """Return for each switch those above it, and how many cables lead to each."""
         found: dict[str, Counter[str]] = {}
         for uplinks in self.uplinks:
             for lower in uplinks.lower:
@@ -311,21 +322,21 @@ class Topology:
         return found
 
     def cables_between(self, one: str, other: str) -> int:
-        """How many cables join two switches, whichever is above the other."""
+        """Return how many cables join two switches, whichever is above the other."""
         return self.above.get(one, {}).get(other, 0) + self.above.get(other, {}).get(one, 0)
 
     @cached_property
     def parts(self) -> Mapping[str, int]:
         """
-        A number for each leaf: switches join those with the same one.
+        Return a number for each leaf; leaves that switches join have the same number.
 
-        Where no uplinks are given at all, leaves are joined by what is not described, or by nothing (``apart``).
+        Without any uplinks in the inventory, leaves are joined by something not described, or by nothing (``apart``).
         """
         return {leaf: self.switch_parts[leaf] for host in self.hosts.values() for leaf in host.leaves}
 
     @cached_property
     def switch_parts(self) -> Mapping[str, int]:
-        """The same for every switch that a host's leaves reach."""
+        """Return the same number for every switch that a host's leaves reach."""
         leaves = list(dict.fromkeys(leaf for host in self.hosts.values() for leaf in host.leaves))
         if not self.uplinks:
             return {leaf: number if self.apart else 0 for number, leaf in enumerate(leaves)}
@@ -341,31 +352,31 @@ class Topology:
 
     @cached_property
     def ethernet_switches(self) -> frozenset[str]:
-        """The switches that RNICs with Ethernet ports reach."""
+        """Return the switches that RNICs with Ethernet ports reach."""
         hosts = [host for host in self.hosts.values() if host.platform.link_layer == "ethernet"]
         parts = {self.parts[leaf] for host in hosts for leaf in host.leaves}
         return frozenset(name for name, part in self.switch_parts.items() if part in parts)
 
     @cached_property
     def apart(self) -> bool:
-        """Whether nothing is above the leaves: no spines and no uplinks are given, all hosts are on one leaf a rail."""
+        """Return whether nothing is above the leaves: no spines, no uplinks, and all hosts on one leaf per rail."""
         above = self.uplinks or any(switch.tier != "leaf" for switch in self.switches.values())
         of_rail = gathered(each for host in self.hosts.values() for each in enumerate(host.leaves))
         return not above and all(len(set(leaves)) == 1 for leaves in of_rail.values())
 
     def part_of(self, host: Host, rail: int) -> int | None:
-        """The part that a rail of a host is on: RNICs have a way to each other where it is the same (or unknown)."""
+        """Return the part that a host's rail is on; RNICs can reach each other if it is the same (or unknown)."""
         leaf = host.leaf(rail)
         return None if leaf is None else self.parts[leaf]
 
     @cached_property
     def _on_leaf(self) -> Mapping[str, list[str]]:
-        """By leaf the RNICs (``gpu003/mlx5_2``) in its ports, as the inventory lists them."""
+        """Return for each leaf the RNICs (``gpu003/mlx5_2``) in its ports, as the inventory lists them."""
         return gathered((link.b, link.a) for link in self.links() if "/" in link.a)
 
     @cached_property
     def pods(self) -> Mapping[str, Pod]:
-        """The pod of each leaf that has cores above its spines."""
+        """Return the pod of each leaf that has cores above its spines."""
         found: dict[str, Pod] = {}
         places: dict[tuple[str, ...], int] = {}
         for leaf in self.parts:
@@ -377,37 +388,41 @@ class Topology:
 
     def core_cables(self, sender: str, receiver: str, rnic: str) -> tuple[str, ...]:
         """
-        Up and down, which cables to the cores a static route takes from one leaf to an *rnic* on another.
+        Return the cables to the cores, up and down, that a static route takes from one leaf to an *rnic* on another.
 
-        As OpenSM's ftree deals them out: RNICs of a leaf in turn to the spines, what a spine gets in turn to its cores
-        (``fabric.sim.net.route``). Empty where the leaves are of one pod.
+        As OpenSM's ftree assigns them: RNICs of a leaf in turn to the spines, those of a spine in turn to its cores
+        (``fabric.sim.net.route``). Empty if both leaves are in one pod.
         """
         here, there = self.pods.get(sender), self.pods.get(receiver)
         if here is None or there is None or here.name == there.name:
             return ()
         row, spine = divmod(self._on_leaf[receiver].index(rnic), there.spines)
-        of_leaf = -(-(len(self._on_leaf[receiver]) - spine) // there.spines)  # its ports that come to this spine
+        of_leaf = -(-(len(self._on_leaf[receiver]) - spine) // there.spines)  # the leaf's ports assigned to this spine
         core = (there.place * of_leaf + row) % there.cores
         return f"{here.name}:up:{spine}.{core}", f"{there.name}:down:{spine}.{core}"
 
     @cached_property
     def logins(self) -> Mapping[str, Login]:
-        """Whatever is reached and is no host under test: switches in inventory order, then machines for management."""
+        """
+        Return all logins that are not hosts under test: switches in inventory order, then machines for management.
+        """
         switches = {switch.name: switch.login for switch in self.switches.values() if switch.login is not None}
         return {**switches, **self.management}
 
     @cached_property
     def ethernet(self) -> bool:
-        """Whether every host is on Ethernet (RoCE), so that the switches decide how to route, each for itself."""
+        """Return whether every host is on Ethernet (RoCE), so that each switch decides on its own how to route."""
         return bool(self.hosts) and all(host.platform.link_layer == "ethernet" for host in self.hosts.values())
 
     @cached_property
     def link_count(self) -> int:
-        """How many cables there are."""
+        """Return the number of cables."""
         return sum(1 for _ in self.links())
 
     def links_between(self, hosts: Iterable[str]) -> list[Link]:
-        """The cables that traffic between these hosts may cross: their own, and all that lead up from their leaves."""
+        """
+        Return the cables that traffic between these hosts may cross: their own, and all that lead up from their leaves.
+        """
         names = set(hosts)
         reached = {leaf for name in names for leaf in self.hosts[name].leaves}
         for uplinks in self.uplinks:  # lower tiers first
@@ -416,7 +431,7 @@ class Topology:
         return [one for one in self.links() if one.a in reached or Part.of(one.a).host in names]
 
     def links(self) -> Iterator[Link]:
-        """Every cable: host to leaf first, then switch to switch."""
+        """Yield every cable: host to leaf first, then switch to switch."""
         for host in self.hosts.values():
             for rnic in host.platform.rnics:
                 if leaf := host.leaf(rnic.rail):

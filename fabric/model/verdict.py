@@ -1,4 +1,4 @@
-"""What is concluded: limits, verdicts per component, suspects."""
+"""The conclusions of a run: limits, verdicts per component, suspects."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from fabric.model.topology import NVLINK, Platform
 @dataclass(frozen=True, slots=True)
 class TrainingImpact:
     """
-    What a job of *gpus* GPUs has to expect; None where nothing was measured that says so, *notes* say why.
+    What a job of *gpus* GPUs has to expect; None if no measurement tells, then *notes* say why.
 
-    *mttf_s* is the mean time to failure, *ettr* the expected part of the time that trains. With *bound* the rate is
-    only known not to be above: then both are at least as much.
+    *mttf_s* is the mean time to failure, *ettr* the expected share of time spent training. With *bound* only an upper
+    bound of the failure rate is known: both are then at least as large.
 
-    They rest on *failures* in *host_days* of looking. *flaps* counts links that went down in that time and came back
-    without any probe that died of it (None: not counted).
+    They rest on *failures* in *host_days* of observation. *flaps* counts links that went down in that time and came
+    back without a probe dying of it (None: not counted).
     """
 
     gpus: int
@@ -62,13 +62,13 @@ class Limit(InFiles):
 
     @property
     def key(self) -> LimitKey:
-        """What it is the limit for."""
+        """Return the key that it is the limit for."""
         return LimitKey(self.kind, self.link_class, self.size_bytes, self.ranks, self.algorithm)
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What is normal for one platform: the least that is acceptable, and beside it what good runs measured."""
+    """What is normal for one platform: the lowest acceptable values, and what good runs measured."""
 
     name: str
     source: str  # the file
@@ -77,7 +77,7 @@ class Baseline:
 
 
 class Recurrence(Enum):
-    """Whether a number that is low stands alone."""
+    """Whether a low number was seen again."""
 
     SEEN_ONCE = "seen once: measure it again"
     CONFIRMED = "confirmed by others"
@@ -87,12 +87,12 @@ class Recurrence(Enum):
 @dataclass(frozen=True, slots=True)
 class ProbeVerdict:
     """
-    One probe, judged: outcome, the reason in words, measured and required Gb/s where there are such.
+    One probe, judged: outcome, the reason in words, measured and required Gb/s if there are any.
 
-    *ran* is False when no command of it was started: such a probe is evidence for nothing. *expected_gbps* is what is
-    normal for its key (the median of its peers, or the recorded one), None where that is not known. *against* says in
-    words what it is slower than where that is not the limit: "the median of 128 peers". *missing*: what there is not to
-    compare it with. *recurrence* is part of the reason once the verdict is ``told``.
+    *ran* is False if none of its commands was started: such a probe is evidence of nothing. *expected_gbps* is what is
+    normal for its key (the median of its peers, or the recorded one), None if unknown. *against* says in words what it
+    is slower than, if that is not the limit: "the median of 128 peers". *missing*: what is missing to compare it with.
+    *recurrence* becomes part of the reason by ``with_recurrence``.
     """
 
     probe_id: str
@@ -109,29 +109,29 @@ class ProbeVerdict:
     recurrence: Recurrence | None = None
 
     def with_recurrence(self) -> ProbeVerdict:
-        """With the recurrence in its reason."""
+        """Return the verdict with its recurrence added to the reason."""
         return self if self.recurrence is None else replace(self, reason=f"{self.reason}; {self.recurrence.value}")
 
     @property
     def required_gbps(self) -> float | None:
-        """What it was found to be below: the limit, or what is normal where the limit was met."""
+        """Return what it was found to be below: the limit, or what is normal if it met the limit."""
         return self.expected_gbps if self.against else self.limit_gbps
 
 
 Verdicts = Mapping[str, ProbeVerdict]
-"""How probes were judged, by their ids."""
+"""Verdicts on probes, by their ids."""
 
 
 DRIFT, HEAT = "drift", "heat"
-"""Courses of a suspect that tell how it must be measured again: it became worse gradually, or is bad when warm."""
+"""Courses of a suspect that decide how it must be measured again: it became worse gradually, or is bad when warm."""
 
 CAME_BACK = "came_back"
-"""The course of what failed and was well again later."""
+"""The course of a part that failed and was well again later."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnFails:
-    """*failed*: hosts with a probe of their own that was bad, and which; *well*: those whose own all did well."""
+    """*failed*: hosts with a bad probe of their own, and its name; *well*: hosts whose own probes all did well."""
 
     failed: Mapping[str, str]
     well: frozenset[str]
@@ -144,16 +144,15 @@ class Suspect:
 
     *kind*: ``host``, ``rnic``, ``gpu``, ``gpu_pcie``, ``nvlink``, ``numa``, ``pcie_switch``, ``cpu_interconnect``,
     ``path``, ``link``, ``uplinks``, ``leaf``, ``spine``, ``spines``, ``core``, ``rack``, ``pair``, ``group`` (of more
-    than two hosts), ``traffic_class`` (of RoCE).
-    *confidence*, 0 to 1: its share of the likelihood among its rivals and nobody, at most 0.99. *outcome* FAIL: replace
-    or repair; ERROR: could not be measured, and why. *probes*: the ids of the bad probes, the worst first, at most 20;
-    *hosts*: whose parts are meant.
+    than two hosts), ``traffic_class`` (of RoCE). *confidence*, 0 to 1: its share of the likelihood among itself, its
+    rivals and "no part", at most 0.99. *outcome* FAIL: replace or repair; ERROR: it could not be measured, and why.
+    *probes*: the ids of the bad probes, the worst first, at most 20; *hosts*: the hosts whose parts are meant.
 
-    What its samples say, None where there are none: the median *loss* (0 to 1) of those that did not pass, the worst
-    and what is normal for that one (Gb/s), *rate* of those that did not pass, *since_s* the first of them began.
-    *direction*: ``tx`` or ``rx`` where one way alone is meant. Where it is and what it is, as far as that is known:
-    *rack*, *leaf* at the other end of its cable, *serial*, *part_number*, *firmware*. *course*: what its losses over
-    many rounds follow (``drift``, ``step``, ``heat``, ...: ``judge/course``), empty where there were none.
+    From its samples, None if there are none: *loss*, the median loss (0 to 1) of those that did not pass; the worst one
+    and what is normal for it (Gb/s); *rate*, the share that did not pass; *since_s*, when the first of these began.
+    *direction*: ``tx`` or ``rx`` if only one is meant. Where and what it is, if known: *rack*, *leaf* at the other end
+    of its cable, *serial*, *part_number*, *firmware*. *course*: what its losses over many rounds follow (``drift``,
+    ``step``, ``heat``, ...: ``judge/course``), empty if there were none.
     """
 
     component: str
@@ -181,7 +180,7 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class ComponentVerdict:
-    """One component's outcome: the worst that is attributed to it, and why."""
+    """The outcome of one component: the worst that is attributed to it, and why."""
 
     component: str
     outcome: Outcome
@@ -194,8 +193,8 @@ class ExpectationVerdict:
     One expectation of a scenario, judged: *text* says it in words, *reason* what was found.
 
     *value* is the ratio or the time (seconds) that was found, *low* and *high* bound its 95 % confidence interval, *n*
-    counts the samples it rests on; None where there is no such number. *in_force* is False where a change that it is
-    about was not.
+    counts the samples it rests on; None if there is no such number. *in_force* is False if a change that it is about
+    was not in force.
     """
 
     text: str
@@ -210,9 +209,9 @@ class ExpectationVerdict:
     @property
     def number(self) -> tuple[str, str]:
         """
-        Value and interval: ``1.62`` and ``1.58 to 1.66``.
+        Return value and interval: ``1.62`` and ``1.58 to 1.66``.
 
-        A ratio or a statistic has an interval; a time has none and is said in seconds. A dash where nothing was found.
+        A ratio or a statistic has an interval; a time has none and is given in seconds. A dash if nothing was found.
         """
         if self.value is None:
             return "-", ""
@@ -224,10 +223,10 @@ class ExpectationVerdict:
 @dataclass(frozen=True, slots=True)
 class WindowEffect:
     """
-    One time in force, executor's seconds.
+    The effect of a change in one window, in the executor's seconds.
 
-    *detect_s*: from its beginning until the first sample that showed a loss had ended; *recover_s*: from its end until
-    a sample that reached 95 % of the median before had ended. None: not seen.
+    *detect_s*: from its beginning until the end of the first sample that showed a loss; *recover_s*: from its end until
+    the end of a sample that reached 95 % of the median before. None: not seen.
     """
 
     began_s: float
@@ -239,13 +238,13 @@ class WindowEffect:
 @dataclass(frozen=True, slots=True)
 class ChangeEffect:
     """
-    What one change did.
+    The effect of one change.
 
     *retained* is the median bandwidth during it over the median before, by key; *reference* says before what ("before
-    it" in the same phase, or the name of the phase without a fault that is used instead). *samples* counts those during
-    it, *given_up* how many of them the transport gave up. *spacing_s*: nothing is known more finely. *note* explains a
-    bandwidth that did not change. *gbps* is the median bandwidth during it and before, where all samples are of one
-    kind and size. Fields are None, empty or 0 where nothing was measured.
+    it" in the same phase, or the name of the phase without a fault that is used instead). *samples* counts the samples
+    during it, *given_up* those that the transport gave up. *spacing_s*: the time resolution of all this. *note*
+    explains a bandwidth that did not change. *gbps* is the median bandwidth during it and before, if all samples are of
+    one kind and size. Fields are None, empty or 0 if nothing was measured.
     """
 
     change_id: str
@@ -260,12 +259,16 @@ class ChangeEffect:
 
     @property
     def detect_s(self) -> float | None:
-        """The longest of its windows; None when no window showed a loss."""
+        """Return the longest of its windows; None if no window showed a loss."""
         return max((window.detect_s for window in self.windows if window.detect_s is not None), default=None)
 
     @property
     def recover_s(self) -> float | None:
-        """The longest of its windows that showed a loss; None when one was not seen to recover, or none showed any."""
+        """
+        Return the longest of its windows that showed a loss.
+
+        None if no window showed a loss, or one was not seen to recover.
+        """
         found = [window.recover_s for window in self.windows if window.detect_s is not None]
         known = [seconds for seconds in found if seconds is not None]
         return max(known) if known and len(known) == len(found) else None
@@ -274,10 +277,9 @@ class ChangeEffect:
 @dataclass(frozen=True, slots=True)
 class HallPoint:
     """
-    One collective over so many hosts: measured bus bandwidth, the most that the inventory allows, and the limit; or the
-    bisection.
+    One collective over so many hosts, or the bisection: measured bus bandwidth, the inventory's bound, and the limit.
 
-    None: not measured, not known, none. *reason*: why it is not well, or was not measured.
+    None: not measured, not known, none. *reason*: why it is not good, or was not measured.
     """
 
     kind: str
@@ -292,7 +294,7 @@ class HallPoint:
 
 @dataclass(frozen=True, slots=True)
 class HallPairs:
-    """What single flows between RNICs reached in the same run: how many, the least and the median, and their limit."""
+    """Results of single flows between RNICs in the same run: how many, the lowest, the median, and their limit."""
 
     kind: str
     count: int
@@ -303,7 +305,7 @@ class HallPairs:
 
 @dataclass(frozen=True, slots=True)
 class Hall:
-    """How a hall scales: the *points* of its curve and its bisection, RNIC to RNIC beside them."""
+    """How a hall scales: the *points* of its curve and its bisection, with RNIC to RNIC for comparison."""
 
     points: tuple[HallPoint, ...]
     pairs: tuple[HallPairs, ...]
@@ -311,7 +313,7 @@ class Hall:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Outcome + reasons + what they rest on, for a whole run."""
+    """The verdict on a whole run: outcome, reasons, and what they rest on."""
 
     outcome: Outcome
     reasons: tuple[Reason, ...]
@@ -327,17 +329,17 @@ class Verdict:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Its reasons as they are printed, one a line."""
+        """Return its reasons as they are printed, one per line."""
         return tuple(map(str, self.reasons))
 
 
 @dataclass(frozen=True, slots=True)
 class LinkCoverage:
     """
-    How much of the links of a run was seen: *whole* of so many *cables* at both ends from the first probe to the last.
+    How much of the links of a run was seen: *whole* of *cables* at both ends from the first probe to the last.
 
-    *looks*: how often; *lit* of *ends* told the light that they receive. *least_ber*: the symbol error ratio that could
-    hide on a cable without an error in that time (5 %), None where nobody looked.
+    *looks*: how often; *lit* of *ends* reported the light that they receive. *least_ber*: the symbol error ratio that
+    could hide on a cable without an error in that time (5 %), None if nobody looked.
     """
 
     cables: int
@@ -349,7 +351,7 @@ class LinkCoverage:
 
     @property
     def is_whole(self) -> bool:
-        """Both ends of every cable were seen all the time."""
+        """Return whether both ends of every cable were seen all the time."""
         return self.looks > 0 and self.whole == self.cables
 
     def __str__(self) -> str:
@@ -367,9 +369,9 @@ class JudgedRun:
     What was asked, the verdict, and what it rests on.
 
     *path* is the run's directory; *elapsed_s* is by the run's own clock (simulated on the mock); *judged_by* names the
-    baselines used; *again* is the command that gives this verdict again. *complete* is False where not
-    all was reached: it ended early, or it *goes_on*, judged by what was measured until now. *history_bytes* is how much
-    of its history the verdict rests on. *go_on* is the command that measures what is left, empty where nothing is.
+    baselines used; *again* is the command that gives this verdict again. *complete* is False if not all was reached:
+    the run ended early, or it *goes_on* and is judged by what was measured until now. *history_bytes* is how much of
+    its history the verdict rests on. *go_on* is the command that measures what is left, empty if nothing is.
     """
 
     scenario: Scenario
@@ -387,45 +389,52 @@ class JudgedRun:
 
 
 ONE_LINE = frozenset({"loopback", "rnic_to_rnic", "pairwise", "link_burn"})
-"""Kinds of which every byte passes through one RNIC at either end. A loopback does not leave it, and is no faster: its
-engine is built for the line (measured limits for 400 Gb/s are 380 and 390, see ``inventory/baselines``)."""
+"""
+Kinds of probes whose bytes all pass through one RNIC at either end.
+
+A loopback does not leave the RNIC, and is no faster: its engine is built for the line (measured limits for 400 Gb/s are
+380 and 390, see ``inventory/baselines``).
+"""
 
 ALL_LINES = frozenset({"tor_all_reduce", "group_all_reduce", "concurrent_rings"})
-"""Kinds between hosts over all their RNICs."""
+"""Kinds of probes between hosts over all their RNICs."""
 
 RING = "RING"
-"""Of these only a ring's bus bandwidth is bounded by the lines: each ring leaves each host once. Trees, NVLS and
-CollNet move fewer bytes than the bus bandwidth stands for."""
+"""
+The only algorithm whose bus bandwidth is bounded by the lines: each ring leaves each host once.
+
+Trees, NVLS and CollNet move fewer bytes than the bus bandwidth stands for.
+"""
 
 
 def bound_by_lines(kind: str, algorithm: object) -> bool:
-    """Whether what is measured can be no faster than lines; *algorithm* is NCCL_ALGO, None where there is none."""
+    """Return whether a measurement can be no faster than the lines; *algorithm* is NCCL_ALGO, None if there is none."""
     return kind in ONE_LINE or (kind in ALL_LINES and algorithm == RING)
 
 
 def most_specific(limits: Iterable[Limit], wanted: tuple[str, object, object, object, object]) -> Limit | None:
-    """The limit that matches and says most about what is *wanted*, as in a ``LimitKey``; None when none matches."""
+    """Return the matching limit that says most about what is *wanted*, as in a ``LimitKey``; None if none matches."""
     kind, link_class, size, *_ = wanted
 
     def matches(limit: Limit) -> bool:
         fits = limit.kind == kind and all(one in (None, want) for one, want in zip(limit.key, wanted, strict=True))
         large = (size if isinstance(size, int) else 0) >= limit.min_size_bytes
-        # What is said of the network says nothing of NVLink.
+        # A limit for the network does not apply to NVLink.
         return fits and large and (link_class != NVLINK or limit.link_class == NVLINK)
 
     return max(filter(matches, limits), key=lambda limit: sum(one is not None for one in limit.key), default=None)
 
 
 def least_gbps(limit: Limit, platform: Platform) -> float:
-    """What a limit asks for on a host of the platform, Gb/s."""
+    """Return what a limit asks for on a host of the platform, Gb/s."""
     return limit.at_least_gbps * (min(len(platform.rnics), len(platform.gpus)) if limit.per_rnic else 1)
 
 
 def out_of_reach(least: float, lines_gbps: Sequence[float]) -> str:
     """
-    Why lines of these rates cannot carry *least* (Gb/s), in words; empty when they can.
+    Say why lines of these rates cannot carry *least* (Gb/s); empty if they can.
 
-    As much as the lines is too much too, for headers take their share of them.
+    All of the lines' rate is too much as well, because headers take a share of it.
     """
     total = sum(lines_gbps)
     if not lines_gbps or least < total:

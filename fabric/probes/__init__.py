@@ -1,1 +1,1 @@
-"""One file per kind of measurement: what to run, what it holds alone, what it yields."""
+"""One file per kind of measurement: what to run, what it claims, what it yields."""

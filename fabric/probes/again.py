@@ -1,8 +1,8 @@
 """
-Probes of an earlier run once more: what accused a host before it was repaired, exactly as it was measured then.
+Repeat probes of an earlier run: the evidence against a host before its repair, measured exactly as it was then.
 
-Each keeps its own kind, so it is run, read and judged as before; only the phase, the server's port and the repetitions
-are new.
+Each probe keeps its own kind, so it is run, read and judged as before; only the phase, the server's port and the
+repetitions are new.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,11 +36,11 @@ class AgainSpec(ProbeSpec):
 
     @property
     def is_of_some(self) -> bool:
-        """Once it is known what to repeat."""
+        """Return whether it is known what to repeat."""
         return self.because is not None
 
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
-        """The probes whose hosts all take part, each as often as it needs, the repetitions of one after the other."""
+        """Yield the probes whose hosts all take part, each with its repetitions one after another."""
         here = set(hosts)
         for one in () if self.because is None else self.because.evidence:
             probe = one.probe
@@ -55,16 +55,17 @@ class AgainSpec(ProbeSpec):
 
 
 def because_of(scenario: Scenario) -> Because | None:
-    """What the evidence of a post-repair validation is from; None for any other scenario."""
+    """Return the origin of the evidence of a post-repair validation; None for any other scenario."""
     specs = (spec for phase in scenario.phases for spec in phase.probes if isinstance(spec, AgainSpec))
     return next((spec.because for spec in specs if spec.because is not None), None)
 
 
 def shortened(probe: Probe, *, iterations: int, duration_s: int) -> Probe:
     """
-    The probe with at most so many iterations of each size, or seconds of traffic; the very probe where it has no more.
+    Return the probe with at most so many iterations of each size, or seconds of traffic.
 
-    Its expected time shrinks with what it transfers; starting takes as long as before.
+    The very same probe is returned if it has no more. Its expected time shrinks with what it transfers; the start takes
+    as long as before.
     """
     params, expected_s = dict(probe.params), probe.duration_s
     had, lasted_s = params.get("iterations"), params.get("duration_s")

@@ -1,8 +1,8 @@
 """
-All-to-all among the GPUs of one host (MegaScale 4.3), whole and in halves.
+All-to-all among the GPUs of one host (MegaScale 4.3), as a whole and in halves.
 
 A collective yields one number for all its GPUs. Splitting the GPUs by each bit of their number gives complementary
-halves that run at the same time; one slow GPU is in the slow half of every split, and so has a name.
+halves that run at the same time; one slow GPU is in the slow half of every split, and can so be named.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,27 +39,27 @@ class AllToAllSpec(InHost, CollectiveSpec):
     """Whether halves of the GPUs are measured too, so that one slow GPU can be named."""
 
     def uses(self, platform: Platform) -> Uses | None:
-        """One program, where there are two GPUs."""
+        """Return its one program, if there are two GPUs."""
         return Uses(("alltoall_perf",)) if len(platform.gpus) > 1 else None
 
     def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
-        """That of all its GPUs."""
+        """Yield the key for all GPUs of the host."""
         gpus = len(platform.gpus)
         return iter([LimitKey(self.kind, size_bytes=self.sizes_bytes[-1], ranks=gpus)] if gpus > 1 else ())
 
     @property
     def expected_s(self) -> float:
-        """The start, and all passes."""
+        """Return the time of the start and all passes."""
         return START_S + transfer_s(self.sizes_bytes, self.iterations, gbps=PLANNED_GBPS)
 
     def layout(self, platform: Platform) -> Iterator[Inside]:
-        """The whole host, then its halves: 1 + 6 on 8 GPUs."""
+        """Yield the whole host, then its halves: 1 + 6 on 8 GPUs."""
         for label, gpus in groups([gpu.index for gpu in platform.gpus], halves=self.halves):
             yield label, tuple(f"gpu{index}" for index in gpus), {"gpus": gpus, "ranks": len(gpus), **self.load}
 
     @classmethod
     def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
-        """alltoall_perf in one process, the group's GPUs made visible."""
+        """Return alltoall_perf in one process that sees only the group's GPUs."""
         platform = topology.hosts[probe.hosts[0]].platform
         visible = "HIP_VISIBLE_DEVICES" if platform.amd else "CUDA_VISIBLE_DEVICES"
         client = Command(
@@ -74,7 +74,7 @@ class AllToAllSpec(InHost, CollectiveSpec):
 
 
 def groups(indexes: Sequence[int], *, halves: bool) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Label and GPUs of each group; only groups of two or more can exchange anything."""
+    """Yield label and GPUs of each group; only groups of two or more can exchange anything."""
     if len(indexes) > 1:
         yield "all", tuple(indexes)
     if not halves or len(indexes) < 4:

@@ -1,9 +1,8 @@
 """
-Several flows at once, each an ib_write_bw of its own between two hosts of a rail, and what ports count meanwhile.
+Several flows at once, each an ib_write_bw between two hosts of a rail, and the congestion counters of their ports.
 
-What is judged is the sum at the receivers, and how evenly the senders have it (``judge/normal/kinds.py``). What the
-ports count of congestion is read before and after: marks, CNPs and pauses are how a good fabric does it; packets that
-are lost are not.
+The sum at the receivers is judged, and how evenly the senders share it (``judge/normal/kinds.py``). Congestion counters
+are read before and after: marks, CNPs and pauses are normal on a good fabric; lost packets are not.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,25 +22,28 @@ from fabric.probes.shapes import Seconds, int_param, repeated, through_switch
 from fabric.tools import roce
 
 FLOWS, RAIL = "flows", "rail"
-"""Parameters: how many flows there are at once, and on which rail."""
+"""Parameters: how many flows run at once, and on which rail."""
 SHARE_OF_SUM, COUNT = "share of the sum", "count"
-"""Units of measurements: what one sender has of the sum, and how much a counter grew."""
+"""Units of measurements: one sender's share of the sum, and how much a counter grew."""
 
 MOST_SENDERS = 256
 FIRST_PORT = 24_000
-"""TCP ports of these probes' servers, above those counted from ``kinds.FIRST_PORT``; as many again for the next probe,
-for which a server that lingers is not in the way."""
+"""
+First TCP port of these probes' servers, above those counted from ``kinds.FIRST_PORT``.
 
-_READ_S = 15.0  # for the counters of one port; a choice
-_SETTLE_S = 1.0  # expected for reading them twice
+The next probe uses another bank of as many ports, so that a server that lingers is not in its way.
+"""
+
+_READ_S = 15.0  # deadline for the counters of one port; a choice
+_SETTLE_S = 1.0  # expected time for reading them twice
 
 Least = Annotated[float, Decimal(0.01, 1)]
 
 Flows = Sequence[tuple[str, str]]
-"""Who sends to whom at once."""
+"""(sender, receiver) of all flows that run at once."""
 
 Draw = tuple[Flows, str, str, dict[str, ParamValue]]
-"""Flows; who they are about, and what tells them from others about these; parameters of their own."""
+"""Flows; the hosts they are about; a label that tells them from other flows about these hosts; own parameters."""
 
 
 class AtOnceSpec(PerftestSpec):
@@ -58,15 +60,15 @@ class AtOnceSpec(PerftestSpec):
     """Jain's index of the senders' bandwidths: 1 is even; below it is MARGINAL."""
 
     def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
-        """None: its limits are keys of its own."""
+        """Yield nothing: its limits are keys of its own."""
         return iter(())
 
     def own_params(self) -> dict[str, ParamValue]:
-        """What is asked of the sum."""
+        """Return the limits on the sum."""
         return {"at_least": f"{self.at_least:g}", "even": f"{self.even:g}"}
 
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
-        """All flows of every plane, as often as that is repeated."""
+        """Yield all flows of every plane, as often as they are repeated."""
         for plane in planes_of(hosts, topology):
             for flows, about, what, own in self.draws(plane, topology):
                 own |= {RAIL: plane.rail, FLOWS: len(flows), **self.own_params()}
@@ -77,27 +79,29 @@ class AtOnceSpec(PerftestSpec):
                     yield self.probe(phase, about, label, hosts=names, claims=claims, port=port, **own)
 
     def draws(self, plane: Plane, topology: Topology) -> Iterator[Draw]:
-        """What is measured in a plane, one after the other."""
+        """Yield what is measured in a plane, one after the other."""
         raise NotImplementedError
 
     @property
     def expected_s(self) -> float:
-        """Reading the counters, too."""
+        """Return the expected time, with that of reading the counters."""
         return super().expected_s + _SETTLE_S
 
     @classmethod
     def order(cls, flows: Flows) -> tuple[str, ...]:
-        """The hosts of a probe."""
+        """Return the hosts of a probe, in the kind's order."""
         raise NotImplementedError
 
     @classmethod
     def flows(cls, probe: Probe) -> list[tuple[str, str]]:
-        """Who sends to whom in a probe; the first is its client."""
+        """Return (sender, receiver) of each flow of a probe; the first flow is its client."""
         raise NotImplementedError
 
     @classmethod
     def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
-        """A server for each flow on its receiver, then all clients at once; counters of all ports around that."""
+        """
+        Return a server for each flow on its receiver, then all clients at once; counters of all ports before and after.
+        """
         pairs = [super(AtOnceSpec, cls).commands(one, topology) for one in cls.pairs(probe, topology)]
         servers = tuple(server for pair in pairs for server in pair.servers)
         client, *beside = (pair.client for pair in pairs)
@@ -106,7 +110,7 @@ class AtOnceSpec(PerftestSpec):
 
     @classmethod
     def pairs(cls, probe: Probe, topology: Topology) -> list[Probe]:
-        """Each flow as a probe of two hosts."""
+        """Return each flow as a probe of two hosts."""
         rail, first = int_param(probe, RAIL), int_param(probe, "port")
         found = []
         for number, ends in enumerate(cls.flows(probe)):
@@ -117,7 +121,7 @@ class AtOnceSpec(PerftestSpec):
 
     @classmethod
     def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
-        """What the flows reached, and what the counters grew by; or why one of the flows failed."""
+        """Return what the flows reached and how much the counters grew; or why one of the flows failed."""
         clients = [] if answered.client is None else [answered.client]
         ended = {(one.command.host, one.command.argv): one for one in (*answered.servers, *clients, *answered.beside)}
         gbps = []
@@ -133,7 +137,7 @@ class AtOnceSpec(PerftestSpec):
 
     @classmethod
     def measured(cls, probe: Probe, gbps: Sequence[float]) -> Iterator[Measurement]:
-        """The sum of the flows, and what each sender has of it."""
+        """Yield the sum of the flows, and each sender's share of it."""
         total = sum(gbps)
         yield Measurement(probe.probe_id, "bandwidth", total, "Gb/s", int_param(probe, "size_bytes"))
         for (sender, _), value in zip(cls.flows(probe), gbps, strict=True):
@@ -141,7 +145,7 @@ class AtOnceSpec(PerftestSpec):
 
     @classmethod
     def counted(cls, probe: Probe, topology: Topology, answered: Answered) -> Iterator[Measurement]:
-        """By how much counters grew, of all receivers together and of all senders; none where one was not there."""
+        """Yield how much counters grew, over all receivers and over all senders; none if a host lacks it."""
         receivers = {receiver for _, receiver in cls.flows(probe)}
         groups = {"receivers": receivers, "senders": set(probe.hosts) - receivers}
         after = {one.command.host: one for one in answered.after}
@@ -162,7 +166,7 @@ def _counters(name: str, rail: int, topology: Topology) -> Command:
 
 
 def claims_of(flows: Flows, rail: int, topology: Topology) -> tuple[str, ...]:
-    """The RNICs of all, the ways through their PCIe switches, and all uplinks of their leaves."""
+    """Return the claims of all flows: RNICs, the ways through their PCIe switches, and all uplinks of their leaves."""
     claims: dict[str, None] = {}
     leaves: dict[str, None] = {}
     for name, way in chain.from_iterable(((sender, "down"), (receiver, "up")) for sender, receiver in flows):
@@ -177,7 +181,7 @@ _PAUSES = ("rx_prio", "tx_prio")
 
 
 def _grown(before: CommandResult, after: CommandResult) -> Mapping[str, int]:
-    """What one port counted meanwhile, priorities together; nothing of what was not there or was cleared."""
+    """Return how much one port counted, priorities added up; without counters that were missing or cleared."""
     first, last = (roce.read_congestion(result.stdout) or {} for result in (before, after))
     grown: dict[str, int] = {}
     for name in first.keys() & last.keys():

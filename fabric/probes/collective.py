@@ -1,6 +1,7 @@
 """
-What the nccl-tests probes share: the command, the expected time, the reading of the output; and of several hosts which
-fit together, what they claim, and how the program is launched.
+Common parts of the nccl-tests probes: command, expected time, reading of the output.
+
+For several hosts also: which hosts fit together, what they claim, and how the program is launched.
 """
 
 from collections import Counter
@@ -27,9 +28,9 @@ START_S = 4.0
 """Expected time for CUDA and NCCL to start and stop on one host (seconds; for the plan only)."""
 
 MNNVL = "NCCL_MNNVL_ENABLE"
-"""The variable that sends a collective over hosts that NVLink joins over the network (0)."""
+"""The variable that, set to 0, makes a collective over hosts that NVLink joins use the network."""
 
-_NAMED = 4  # hosts that a reason names; a choice
+_NAMED = 4  # the most hosts that a reason names; a choice
 _DEADLINE_GBPS = 1000.0  # algorithm bandwidth that a deadline allows for; a choice, far below a healthy H100 host
 
 
@@ -44,30 +45,34 @@ class CollectiveSpec(ProbeSpec):
 
     @property
     def measured_sizes(self) -> tuple[int, ...]:
-        """All of them."""
+        """Return all its sizes."""
         return self.sizes_bytes
 
     @property
     def load(self) -> dict[str, ParamValue]:
-        """What every probe of it is told of the traffic."""
+        """Return the traffic parameters of every probe of it."""
         return {"sizes_bytes": self.sizes_bytes, "iterations": self.iterations}
 
     @classmethod
     def argv(cls, probe: Probe, platform: Platform) -> tuple[str, ...]:
-        """The nccl-tests command line for this probe's sizes."""
+        """Return the nccl-tests command line for this probe's sizes."""
         name, *options = cls.asked(probe).argv()
         return (*platform.wrapper, program(platform.program(name)), *options, *platform.nccl_tests_options)
 
     @classmethod
     def asked(cls, probe: Probe) -> Collective:
-        """What a probe asks of nccl-tests; one process drives all GPUs of its own host, several have one each."""
+        """
+        Return what a probe asks of nccl-tests.
+
+        Within one host one process drives all its GPUs; over several hosts each GPU has a process.
+        """
         gpus = probe.params.get("gpus")
         gpus_per_process = len(gpus) if isinstance(gpus, tuple) else 1
         return Collective(cls.op, sizes(probe), gpus_per_process, int_param(probe, "iterations"))
 
     @classmethod
     def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
-        """Bus bandwidth in Gb/s per size, out of place and in place, or why there is none."""
+        """Return bus bandwidth in Gb/s per size, out of place and in place, or why there is none."""
         client = answered.client
         if client is None:
             return Reading((), Outcome.ERROR, "the test was never started")
@@ -88,24 +93,32 @@ class CollectiveSpec(ProbeSpec):
 
 
 def sizes(probe: Probe) -> tuple[int, ...]:
-    """The message sizes of a probe, ascending, bytes."""
+    """Return the message sizes of a probe, ascending, in bytes."""
     return numbers_param(probe, "sizes_bytes")
 
 
 def transfer_s(sizes_bytes: Sequence[int], iterations: int, *, gbps: float) -> float:
-    """Every size out of place and in place, with warm-up, at this algorithm bandwidth (Gb/s); without the start."""
+    """
+    Return the time of all sizes, out of place and in place, with warm-up, at this algorithm bandwidth (Gb/s).
+
+    The start is not included.
+    """
     passes = 2 * (iterations + WARMUP_ITERATIONS)
     return sum(sizes_bytes) * 8 / (gbps * 1e9) * passes
 
 
 def timeout_s(probe: Probe, *, start_s: float) -> float:
-    """The deadline: generous, because a timeout proves nothing about the network; *start_s*: until the first pass."""
+    """
+    Return the deadline; *start_s* is the time until the first pass. It is generous, because a timeout proves nothing.
+    """
     slow_s = transfer_s(sizes(probe), int_param(probe, "iterations"), gbps=_DEADLINE_GBPS)
     return 60.0 + 5 * (start_s + slow_s)
 
 
 def with_env(probe: Probe, env: Sequence[tuple[str, str]]) -> Probe:
-    """The probe with the variables of its phase, as ``NAME=VALUE`` lines; the very probe when there are none."""
+    """
+    Return the probe with the variables of its phase, as ``NAME=VALUE`` lines; the very same probe if there are none.
+    """
     if not env:
         return probe
     params = dict(probe.params)
@@ -116,14 +129,15 @@ def with_env(probe: Probe, env: Sequence[tuple[str, str]]) -> Probe:
 
 TELLING = {"NCCL_DEBUG": "WARN"}
 """
-Without it NCCL tells of a network that does not answer only as "a network error", as it does of a peer that ended.
+Variables that make NCCL report network errors in detail.
 
-Its level is NONE where nothing sets it, which keeps "Got completion ... status=12" back (NCCL 5067397, src/debug.cc).
+Without it NCCL reports a network that does not answer only as "a network error", as it does for a peer that ended. Its
+level is NONE unless set, which hides "Got completion ... status=12" (NCCL 5067397, src/debug.cc).
 """
 
 
 def environment(probe: Probe, platform: Platform, **chosen: str) -> dict[str, str]:
-    """What a collective is given on hosts of a platform: *chosen* wins over the phase's own, that over the site's."""
+    """Return the variables of a collective on a platform: *chosen* wins over the phase's own, these over the site's."""
     gid = {} if platform.gid_index is None else {"NCCL_IB_GID_INDEX": str(platform.gid_index)}
     traffic = {} if platform.traffic_class is None else {"NCCL_IB_TC": str(platform.traffic_class)}
     pairs = (line.partition("=") for line in str(probe.params.get("env", "")).split("\n") if line)
@@ -153,10 +167,10 @@ def _measured(probe: Probe, test: nccl.NcclTest, host: str, names: Mapping[str, 
 
 def _elsewhere(listed: Sequence[NcclRank], probe: Probe, names: Mapping[str, str]) -> list[str]:
     """
-    Where ranks ran that were to run elsewhere, or two had one GPU.
+    Return which ranks ran on other hosts than asked, or shared one GPU.
 
-    A host's name is what it calls itself, and until it was asked what the inventory calls it; nccl-tests prints it
-    up to its first dot.
+    A host is known by the name it gives itself, and until it was asked by its inventory name; nccl-tests prints names
+    up to the first dot.
     """
     per_host = int_param(probe, "ranks") // len(probe.hosts)
     asked = Counter[str]()
@@ -173,7 +187,7 @@ def _elsewhere(listed: Sequence[NcclRank], probe: Probe, names: Mapping[str, str
 
 
 def _short(name: str) -> str:
-    """A host's name as nccl-tests prints it, without regard to case; an address stays whole."""
+    """Return a host's name as nccl-tests prints it, in lower case; an address stays whole."""
     try:
         return str(ip_address(name))
     except ValueError:
@@ -181,16 +195,16 @@ def _short(name: str) -> str:
 
 
 def _counted(hosts: Counter[str], others: Counter[str]) -> str:
-    """``gpu001 x 8, gpu002 x 8 and 3 more``: first those of which there are not as many among the others."""
+    """Return ``gpu001 x 8, gpu002 x 8 and 3 more``, beginning with hosts whose count differs in *others*."""
     ordered = sorted(hosts, key=lambda host: hosts[host] == others[host])
     return some([f"{host} x {hosts[host]}" for host in ordered], _NAMED) or "none"
 
 
 def _garbled(probe: Probe, host: str) -> NamedPart | None:
     """
-    Of several hosts the one that started the job, and that printed what cannot be read although all ended well.
+    Name the host that started the job: its output cannot be read although the job ended well.
 
-    A job that another host disturbed ends with an error.
+    Only for several hosts. A job that another host disturbed ends with an error.
     """
     return NamedPart(host, "garbled") if len(probe.hosts) > 1 else None
 
@@ -206,23 +220,27 @@ LAUNCH_S = 10.0
 """Expected time for the launcher and NCCL's own start over two hosts (seconds; for the plan and the deadline)."""
 
 LAUNCH_MORE_S = 2.0
-"""And for each doubling of that number; a choice, on the slow side."""
+"""Further time for each doubling of the number of hosts; a choice, on the slow side."""
 
 OF_LINE_RATE = 0.92
-"""Of its RNICs' line rate a ring all-reduce carries (46 of 50 GB/s: nccl-tests issue 290); for the plan."""
+"""
+The share of its RNICs' line rate that a ring all-reduce carries (46 of 50 GB/s: nccl-tests issue 290); for the plan.
+"""
 
 NO_RNICS_GBPS = 100.0
-"""What a host without RNICs is planned with, as if over one ordinary interface (a choice)."""
+"""Bandwidth with which a host without RNICs is planned, as over one ordinary interface (a choice)."""
 
 NCCL_PINNED_BYTES = 256 * MIB
-"""Memory that NCCL locks for its buffers on one process; a choice, on the large side of 16 channels of 4 MiB."""
+"""Memory that NCCL locks for the buffers of one process; a choice, on the large side of 16 channels of 4 MiB."""
 
 BYTES_PER_RANK = 256
-"""All ranks are listed before the first row, in 93 bytes and the launcher's mark: 16,384 of them take 1.5 MB."""
+"""
+Output per rank: all ranks are listed before the first row, 93 bytes each and the launcher's mark; 16,384 take 1.5 MB.
+"""
 
 
 def alike(hosts: Iterable[Host]) -> list[list[Host]]:
-    """Hosts with GPUs in groups that one command line fits, in the order first met."""
+    """Return groups of hosts with GPUs that one command line fits, in the order first met."""
     by_fit: dict[tuple[object, ...], list[Host]] = {}
     for host in hosts:
         if host.platform.gpus:
@@ -231,7 +249,7 @@ def alike(hosts: Iterable[Host]) -> list[list[Host]]:
 
 
 def joined(names: Iterable[str], topology: Topology) -> list[list[Host]]:
-    """The same, of hosts whose rails have a way to each other."""
+    """Return such groups in which the fabric also joins the hosts' rails."""
     by_part: dict[tuple[int | None, ...], list[Host]] = {}
     for host in map(topology.hosts.__getitem__, names):
         parts = tuple(topology.part_of(host, rnic.rail) for rnic in host.platform.rnics)
@@ -240,31 +258,31 @@ def joined(names: Iterable[str], topology: Topology) -> list[list[Host]]:
 
 
 def _fit(platform: Platform) -> tuple[object, ...]:
-    """What all hosts must have in common: ranks, RNICs by name, the environment and the program."""
+    """Return what all hosts of a command must share: ranks, RNICs by name, environment and program."""
     rnics = tuple((rnic.device, rnic.port) for rnic in platform.rnics)
     called = (platform.program("all_reduce_perf"), platform.wrapper, platform.nccl_tests_options)
     return len(platform.gpus), rnics, platform.gid_index, platform.traffic_class, platform.env, called
 
 
 def shuffled(hosts: Iterable[Host], *, seed: int) -> list[Host]:
-    """The same hosts in an order that depends on their names and the seed only, on any machine."""
+    """Return the hosts in an order that depends only on their names and the seed, on any machine."""
     return sorted(hosts, key=lambda host: sha256(f"{seed}/{host.name}".encode()).digest())
 
 
 def start_s(hosts: int) -> float:
-    """Expected time until the first pass over so many hosts (seconds; for the plan and the deadline)."""
+    """Return the expected time until the first pass over so many hosts (seconds; for the plan and the deadline)."""
     return LAUNCH_S + LAUNCH_MORE_S * (log2(hosts) - 1) + START_S
 
 
 def payload_gbps(hosts: Sequence[Host]) -> float:
-    """What the RNICs of the slowest host carry together, as the plan expects it."""
+    """Return what the RNICs of the slowest host carry together, as the plan expects it."""
     return OF_LINE_RATE * (
         min(sum(rnic.line_rate_gbps for rnic in host.platform.rnics) for host in hosts) or NO_RNICS_GBPS
     )
 
 
 def claims(hosts: Iterable[Host]) -> tuple[str, ...]:
-    """Every GPU and RNIC of these hosts."""
+    """Return every GPU and RNIC of these hosts."""
     makes = ((host.name, host.platform) for host in hosts)
     return tuple(f"{name}/{part}" for name, make in makes for part in (*make.gpu_by_name, *make.rnic_by_device))
 
@@ -283,29 +301,31 @@ class AllReduceSpec(CollectiveSpec):
     launcher: Launcher = "mpirun"
 
     def ranks(self, gpus: int, *, hosts: int) -> int:
-        """How many take part in each probe where each of so many *hosts* has so many *gpus*."""
+        """Return the ranks of each probe if *hosts* hosts with *gpus* GPUs each take part."""
         raise NotImplementedError
 
     def uses(self, platform: Platform) -> Uses | None:
-        """The program and its launcher, where there are GPUs."""
+        """Return the program and its launcher, if there are GPUs."""
         if not platform.gpus:
             return None
         return Uses((f"{self.op}_perf", self.launcher), gpudirect=True, pinned_bytes=NCCL_PINNED_BYTES)
 
     @property
     def without_limit(self) -> bool:
-        """Whether its numbers are shown, and judged only where there is a limit all the same."""
+        """Return whether its numbers are only shown, and judged only if a limit exists nevertheless."""
         return False
 
     def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
-        """That of the largest size and all ranks."""
+        """Yield the key of the largest size and all ranks."""
         ranks = self.ranks(len(platform.gpus), hosts=hosts)
         joined = NVLINK if platform.nvlink_domain == "rack" and dict(platform.env).get(MNNVL) != "0" else None
         key = LimitKey(self.kind, joined, self.sizes_bytes[-1], ranks, self.algorithm or None)
         yield from () if self.without_limit else (key,)
 
     def probes(self, hosts: Sequence[Host], *, phase: str, label: str, **params: ParamValue) -> Iterator[Probe]:
-        """The all-reduce over *hosts* in this order, as often as it is repeated; *label* says which, in its id."""
+        """
+        Yield the all-reduce over *hosts* in this order, as often as it is repeated; *label* identifies it in its id.
+        """
         gbps = self.planned_gbps(hosts)
         over_nvlink = joined_by_nvlink(hosts) and dict(hosts[0].platform.env).get(MNNVL) != "0"
         own: dict[str, ParamValue] = {"link_class": NVLINK} if over_nvlink else {}
@@ -331,15 +351,19 @@ class AllReduceSpec(CollectiveSpec):
             )
 
     def planned_gbps(self, hosts: Sequence[Host]) -> float:
-        """Algorithm bandwidth that the plan expects: of a ring, for each byte crosses 2 (n - 1) / n times."""
+        """
+        Return the algorithm bandwidth that the plan expects of a ring, in which each byte crosses 2 (n - 1) / n times.
+        """
         ranks = max(2, sum(len(host.platform.gpus) for host in hosts))
         return payload_gbps(hosts) * ranks / (2 * (ranks - 1))
 
     @classmethod
     def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
-        """The program, one process a GPU, launched from the first host; hosts know each other by inventory name."""
+        """
+        Return the program, one process per GPU, launched from the first host; hosts know each other by inventory name.
+        """
         platform = topology.hosts[probe.hosts[0]].platform
-        # "=" asks for exact names: without it mlx5_1 also selects mlx5_10; without RNICs NCCL takes sockets by itself.
+        # "=" asks for exact names: otherwise mlx5_1 also selects mlx5_10. Without RNICs NCCL uses sockets by itself.
         own = {"NCCL_IB_HCA": "=" + ",".join(f"{rnic.device}:{rnic.port}" for rnic in platform.rnics)}
         algorithm = {"NCCL_ALGO": str(probe.params["algorithm"])} if "algorithm" in probe.params else {}
         env = environment(probe, platform, **algorithm, **(own if platform.rnics else {}))

@@ -1,8 +1,8 @@
 """
-All-reduce in disjoint groups of hosts, all at once: what rings of several jobs leave to each other.
+All-reduce in disjoint groups of hosts, all at once: what the rings of several jobs leave to each other.
 
-Groups claim nothing in common, so their first measurements start together; repetitions follow one another within each
-group, so that a fast group is through before a slow one.
+Groups have no claim in common, so their first measurements start together. Repetitions follow one another within each
+group, so a fast group finishes before a slow one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from fabric.model.topology import Host, Topology
 from fabric.probes.collective import AllReduceSpec, joined, shuffled
 from fabric.probes.shapes import Name, Seed, Sizes
 
-_NAMED = 4  # more hosts than this are not all said in an id
+_NAMED = 4  # an id does not name all of more hosts than this
 
 
 class ConcurrentRingsSpec(AllReduceSpec):
@@ -41,15 +41,15 @@ class ConcurrentRingsSpec(AllReduceSpec):
 
     @property
     def without_limit(self) -> bool:
-        """Where numbers are shown."""
+        """Return whether its numbers are only shown."""
         return self.told
 
     def ranks(self, gpus: int, *, hosts: int) -> int:
-        """Those of one group."""
+        """Return the ranks of one group."""
         return self.groups_of * gpus
 
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
-        """One probe a group and repetition; hosts that fill no group are left out."""
+        """Yield one probe for each group and repetition; hosts that do not fill a group are left out."""
         number = 0
         for fitting in joined(hosts, topology):
             for group in groups(fitting, self):
@@ -60,9 +60,9 @@ class ConcurrentRingsSpec(AllReduceSpec):
 
 def groups(hosts: Sequence[Host], spec: ConcurrentRingsSpec) -> list[list[Host]]:
     """
-    Disjoint groups of ``groups_of`` hosts.
+    Return disjoint groups of ``groups_of`` hosts.
 
-    ``across``: with g groups, host i together with hosts i + g, i + 2g and so on.
+    ``across``: with g groups, host i is with hosts i + g, i + 2g and so on.
     """
     count = len(hosts) // spec.groups_of
     if spec.pairing == "across":

@@ -1,10 +1,10 @@
 """
-What hashes make of many queue pairs: how much goes up each cable of a switch, by the counters of both ends.
+Measure how hashes spread many queue pairs over the uplinks of a switch, by the counters of both ends of each cable.
 
-Each queue pair has a UDP source port of its own (RoCE v2), and all else that a switch hashes is the same for two hosts.
-So every queue pair draws a cable, and each repetition draws them all anew. All hosts send at once to hosts of another
-leaf (of another pod, where there are pods); each switch that NVUE tells of is asked before and after what its ports
-have sent and received, and whom they hear. What that says of the hash: ``judge/normal/entropy.py``.
+Each queue pair has a UDP source port of its own (RoCE v2), and everything else that a switch hashes is the same for two
+hosts. So every queue pair draws a cable, and each repetition draws anew. All hosts send at once to hosts of another
+leaf (of another pod, where there are pods). Each switch that NVUE can read is asked before and after for what its ports
+have sent and received, and for their neighbours. What that says of the hash: ``judge/normal/entropy.py``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,10 +24,10 @@ from fabric.probes.shapes import Name, QueuePairs, Repeat, int_param
 from fabric.tools import nvue
 
 SENT, RECEIVED = "bytes sent", "bytes received"
-"""Units of what went up a cable while a probe ran, as its lower end tells it, and its upper one."""
+"""Units of the bytes that went up a cable during a probe, counted at its lower end and at its upper end."""
 
-_READ_S = 60.0  # for all ports of one switch; a choice: NVUE takes seconds
-_CAP_BYTES = 16 * MIB  # it prints some kilobytes a port
+_READ_S = 60.0  # deadline for all ports of one switch; a choice: NVUE takes seconds
+_CAP_BYTES = 16 * MIB  # NVUE prints some kilobytes a port
 
 
 class EntropySpec(CircleSpec):
@@ -43,7 +43,11 @@ class EntropySpec(CircleSpec):
     """To hosts of how many other leaves, one after the other."""
 
     def circles(self, plane: Plane, topology: Topology) -> Iterator[tuple[Sequence[str], int]]:
-        """As many hosts of each leaf, leaf by leaf; half of all leaves further on, then one leaf more each round."""
+        """
+        Yield a circle of equally many hosts of each leaf, leaf by leaf, and a shift for each round.
+
+        The first shift is half of all leaves; each further round shifts by one leaf more.
+        """
         leaves = {leaf: hosts for leaf, hosts in plane.leaves.items() if leaf != NO_LEAF}
         if len(leaves) < 2 or not leaves.keys() <= topology.ethernet_switches:
             return
@@ -55,7 +59,7 @@ class EntropySpec(CircleSpec):
 
     @classmethod
     def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
-        """As flows at once, and what each switch on the way tells of its ports and of whom they hear."""
+        """Return the commands of flows at once, and those that read ports and neighbours of each switch on the way."""
         made = super().commands(probe, topology)
         reads = [
             Command(name, argv, _READ_S, output_cap_bytes=_CAP_BYTES)
@@ -66,7 +70,9 @@ class EntropySpec(CircleSpec):
 
     @classmethod
     def counted(cls, probe: Probe, topology: Topology, answered: Answered) -> Iterator[Measurement]:
-        """What hosts counted, and by how much both ends of each cable up grew; none where a switch did not tell."""
+        """
+        Yield what hosts counted, and how much both ends of each uplink grew; none for a switch that did not answer.
+        """
         yield from super().counted(probe, topology, answered)
         before, after = (_switch_ports(answers) for answers in (answered.before, answered.after))
         grown = {end: _grown(before[end], after[end]) for end in before.keys() & after.keys()}
@@ -79,7 +85,7 @@ class EntropySpec(CircleSpec):
 
 
 def switches_of(probe: Probe, topology: Topology) -> list[str]:
-    """The leaves of a probe and all that is above them, as far as NVUE tells of them; the lowest first."""
+    """Return the leaves of a probe and all switches above them that NVUE can read; the lowest first."""
     rail = int_param(probe, RAIL)
     tier = list(dict.fromkeys(leaf for name in probe.hosts if (leaf := topology.hosts[name].leaf(rail))))
     found: dict[str, None] = {}
@@ -91,7 +97,7 @@ def switches_of(probe: Probe, topology: Topology) -> list[str]:
 
 
 def _switch_ports(answers: Sequence[CommandResult]) -> dict[tuple[str, str], nvue.SwitchPort]:
-    """By switch and port what it reported; of a switch that cannot be read none is there."""
+    """Return what each port reported, by switch and port; a switch that cannot be read is left out."""
     found: dict[tuple[str, str], nvue.SwitchPort] = {}
     for answer in answers:
         if answer.command.argv == nvue.PORTS and not answer.truncated:
@@ -102,7 +108,7 @@ def _switch_ports(answers: Sequence[CommandResult]) -> dict[tuple[str, str], nvu
 
 
 def _heard(answers: Sequence[CommandResult], switch: str, topology: Topology) -> dict[str, tuple[str, str]]:
-    """By port of a switch the switch above that it hears, and which port of that."""
+    """Return for each port of a switch the switch above that it hears, and that switch's port."""
     for answer in answers:
         if answer.command.host == switch and answer.command.argv == nvue.NEIGHBOURS and not answer.truncated:
             with suppress(ToolError):
@@ -113,7 +119,7 @@ def _heard(answers: Sequence[CommandResult], switch: str, topology: Topology) ->
 
 
 def _grown(first: nvue.SwitchPort, last: nvue.SwitchPort) -> dict[str, int]:
-    """By how much a port's bytes grew; nothing of what it did not tell, or somebody cleared meanwhile."""
+    """Return how much a port's bytes grew; nothing for a counter that is missing or was cleared meanwhile."""
     pairs = {SENT: (first.sent_bytes, last.sent_bytes), RECEIVED: (first.received_bytes, last.received_bytes)}
     found = {unit: growth("sent_bytes", a, b) for unit, (a, b) in pairs.items() if a is not None and b is not None}
     return {unit: one.by for unit, one in found.items() if not one.reset}

@@ -1,7 +1,8 @@
 """
-One all-reduce over many hosts, as a training job runs it: how much of the network is left to it.
+One all-reduce over many hosts, as a training job runs it, and one all-to-all.
 
-And one all-to-all: every link between leaves at once, which is what a bisection is asked for.
+The all-reduce shows how much of the network a job gets; the all-to-all loads every link between leaves at once, as a
+bisection does.
 """
 
 from collections.abc import Iterator, Sequence
@@ -45,7 +46,7 @@ class GroupAllReduceSpec(AllReduceSpec):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        """What each key alone cannot say."""
+        """Refuse combinations of keys that are each right alone."""
         wrong = []
         if (self.hosts is not None) + (self.gpus is not None) + self.scaling > 1:
             wrong.append("'hosts', 'gpus' and 'scaling' say the same thing: leave out all but one")
@@ -56,11 +57,11 @@ class GroupAllReduceSpec(AllReduceSpec):
         return self
 
     def ranks(self, gpus: int, *, hosts: int) -> int:
-        """Those of as many hosts as it asks for."""
+        """Return the ranks of as many hosts as it asks for."""
         return self.gpus or (self.hosts or hosts) * gpus
 
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
-        """The first hosts that are alike and enough; none when there are too few."""
+        """Yield probes over the first hosts that are alike and enough; none if there are too few."""
         for alike in joined(hosts, topology):
             groups = self._doubling(alike) if self.scaling else [self._first(alike)]
             for group in filter(None, groups):
@@ -71,17 +72,17 @@ class GroupAllReduceSpec(AllReduceSpec):
 
     @property
     def without_limit(self) -> bool:
-        """A curve, which needs none."""
+        """Return whether it is a scaling curve, which needs no limit."""
         return self.scaling
 
     @staticmethod
     def _doubling(alike: list[Host]) -> list[list[Host]]:
-        """The first 2, 4, 8 and so on, and all of them."""
+        """Return the first 2, 4, 8 and so on hosts, and all of them."""
         counts = [2**power for power in range(1, len(alike).bit_length()) if 2**power < len(alike)]
         return [alike[:count] for count in (*counts, len(alike)) if count > 1]
 
     def _first(self, alike: list[Host]) -> list[Host] | None:
-        """As many hosts as are asked for; None when there are not so many, or GPUs would be left over."""
+        """Return as many hosts as are asked for; None if there are fewer, or if GPUs would be left over."""
         count = len(alike) if self.hosts is None else self.hosts
         if self.gpus is not None:
             count, left = divmod(self.gpus, len(alike[0].platform.gpus))
@@ -105,7 +106,9 @@ class GroupAllToAllSpec(GroupAllReduceSpec):
     algorithm: Annotated[str, NotInFiles()] = ""
 
     def planned_gbps(self, hosts: Sequence[Host]) -> float:
-        """Algorithm bandwidth that the plan expects: what a GPU's part of the RNICs carries to other hosts."""
+        """
+        Return the algorithm bandwidth that the plan expects: what a GPU's share of the RNICs carries to other hosts.
+        """
         ranks = max(2, sum(len(host.platform.gpus) for host in hosts))
         each = max(1, ranks // len(hosts))
         return payload_gbps(hosts) / each * ranks / max(1, ranks - each)

@@ -1,5 +1,5 @@
 """
-Several hosts send to one RNIC at once (one ib_write_bw each, one server port a sender): does it get its line rate?
+Several hosts send to one RNIC at once (one ib_write_bw and server port per sender): does it get its line rate?
 
 Each sender alone would fill the line, so each must be slowed down to its share.
 """
@@ -35,7 +35,7 @@ class IncastSpec(AtOnceSpec):
     """How many hosts of each rail receive, in turn."""
 
     def draws(self, plane: Plane, topology: Topology) -> Iterator[Draw]:
-        """Every number of senders to every receiver, senders of all leaves in turn."""
+        """Yield every number of senders to every receiver, with senders taken from all leaves in turn."""
         for number in range(min(self.receivers, len(plane.hosts))):
             receiver = plane.hosts[number * len(plane.hosts) // self.receivers]
             others = [host for host in in_turn(plane) if host != receiver]
@@ -46,15 +46,15 @@ class IncastSpec(AtOnceSpec):
 
     @classmethod
     def order(cls, flows: Flows) -> tuple[str, ...]:
-        """The senders, then who receives."""
+        """Return the senders, then the receiver."""
         return (*(sender for sender, _ in flows), flows[0][1])
 
     @classmethod
     def flows(cls, probe: Probe) -> list[tuple[str, str]]:
-        """All to the last."""
+        """Return a flow from every other host to the last."""
         return [(host, probe.hosts[-1]) for host in probe.hosts[:-1]]
 
 
 def in_turn(plane: Plane) -> list[str]:
-    """The hosts of a plane, leaf after leaf in turn."""
+    """Return the hosts of a plane, taken from its leaves in turn."""
     return [host for turn in zip_longest(*plane.leaves.values()) for host in turn if host is not None]

@@ -1,4 +1,4 @@
-"""The kinds of probe there are, by name, and the expansion of a whole scenario into probes."""
+"""The kinds of probe by name, and the expansion of phases into probes."""
 
 from collections.abc import Iterable, Sequence
 from itertools import count
@@ -28,7 +28,7 @@ from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from fabric.probes.victim import VictimSpec
 
 GROUP = "fabric.probes"
-"""Entry points of this group bring kinds of others: each names a class that is a ``ProbeSpec``."""
+"""The entry point group for kinds of other packages: each names a subclass of ``ProbeSpec``."""
 
 FIRST_PORT = 18600
 """First TCP port given to a probe's server; perftest's default is 18515, ephemeral ports start at 32768."""
@@ -58,20 +58,20 @@ ASKED: dict[str, type[ProbeSpec]] = {
 """Every kind that a scenario may ask for."""
 
 UNUSABLE = add_others(ASKED, ProbeSpec, group=GROUP)
-"""Why kinds of other packages cannot be used; a scenario is not read while there are such."""
+"""Why kinds of other packages cannot be used; a scenario that names such a kind is refused with this."""
 
 KINDS: dict[str, type[ProbeSpec]] = {**ASKED, RoutesSpec.kind: RoutesSpec}
 """Every kind that a probe may have."""
 
 REPEATED_KINDS = frozenset(kind.kind for kind in ASKED.values() if kind.alone)
-"""Kinds of which one probe can be measured again by itself."""
+"""Kinds of which a single probe can be measured again by itself."""
 
 PEER_KINDS = frozenset(kind.kind for kind in ASKED.values() if kind.peers)
-"""Kinds of which like probes are compared with each other."""
+"""Kinds whose comparable probes are compared with each other."""
 
 
 def expand_phase(phase: Phase, topology: Topology, hosts: Sequence[str]) -> list[Probe]:
-    """Every probe of a phase; each server has a TCP port of its own on its host, collectives have the phase's env."""
+    """Return every probe of a phase; each server gets its own TCP port on its host, collectives get the phase's env."""
     ports = count(FIRST_PORT)
     return [
         with_env(probe, phase.env) if KINDS[probe.kind].collective else probe
@@ -81,7 +81,7 @@ def expand_phase(phase: Phase, topology: Topology, hosts: Sequence[str]) -> list
 
 
 def in_host_memory(phase: Phase, topology: Topology, hosts: Sequence[str]) -> list[Reason]:
-    """A note where GPUs that a phase asks for are not reached by perftest, because the inventory says so."""
+    """Return a note if perftest does not reach GPUs that a phase asks for, because the inventory says so."""
     names = [spec.name for spec in phase.probes if isinstance(spec, PerftestSpec) and spec.on_gpus]
     without = [name for name in hosts if (at := topology.hosts[name].platform).gpus and at.use_cuda == "no"]
     where = f"{', '.join(names)} on {fold(without)}" if names and without else ""
@@ -91,9 +91,9 @@ def in_host_memory(phase: Phase, topology: Topology, hosts: Sequence[str]) -> li
 
 def left_out(phase: Phase, hosts: Sequence[str], probes: Iterable[Probe], topology: Topology) -> list[Reason]:
     """
-    A note for each kind that the phase asks for and that cannot be measured on some host, and what it needs.
+    Return a note for each kind of the phase that cannot be measured on some host, with what it needs.
 
-    What no fabric of this shape could measure is reported as well, as a mere note: nothing is missed there.
+    What no fabric of this shape could measure is only a note: nothing is missing there.
     """
     measured: dict[str, set[str]] = {}
     for probe in probes:

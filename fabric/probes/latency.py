@@ -1,8 +1,8 @@
 """
-How long a small message takes from RNIC to RNIC of another host, one way (ib_write_lat), in the rounds of ``pairwise``.
+One-way latency of a small message from RNIC to RNIC of another host (ib_write_lat), in the rounds of ``pairwise``.
 
-Lower is better, which is turned round in one place of the judge (``judge/normal/kinds.py``). A pair has its RNICs
-and the uplinks of its leaves to itself, so what is measured is the path and not its load.
+Lower is better; one place of the judge turns this round (``judge/normal/kinds.py``). A pair has its RNICs and the
+uplinks of its leaves to itself, so the path is measured and not its load.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ from fabric.tools.perftest.command import CommandSide, latency_otherwise, parse_
 TYPICAL, P99, LARGEST = "latency_typical", "latency_p99", "latency_max"
 UNIT = "us"
 
-_SLOW_MESSAGE_S = 1e-3  # what a deadline allows for each message there and back; a choice, far above any fabric
+_SLOW_MESSAGE_S = 1e-3  # time that a deadline allows for each message there and back; a choice, far above any fabric
 Limit = Annotated[float, Decimal(0.1, 1e6)] | None
 
 
@@ -48,15 +48,15 @@ class LatencySpec(PairSpec):
     """The most that 99 of 100 messages may take, microseconds."""
 
     def uses(self, platform: Platform) -> Uses | None:
-        """The tool, and next to no memory."""
+        """Return the tool; it needs hardly any memory."""
         return Uses((self.tool, "numactl"))
 
     def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
-        """None: no baseline holds a latency; its limits are keys of its own."""
+        """Yield nothing: no baseline holds a latency; its limits are keys of its own."""
         return iter(())
 
     def own_params(self) -> dict[str, ParamValue]:
-        """How many messages, and the limits, which are judged with the run."""
+        """Return the number of messages, and the limits, which are judged with the run."""
         limits = {"at_most_us": self.at_most_us, "p99_at_most_us": self.p99_at_most_us}
         return {
             "iterations": self.iterations,
@@ -65,17 +65,17 @@ class LatencySpec(PairSpec):
 
     @classmethod
     def words(cls, probe: Probe, side: CommandSide) -> tuple[str, ...]:
-        """As many messages as are asked for; buffers are in host memory."""
+        """Return the command for as many messages as are asked for; buffers are in host memory."""
         return write_lat(side, iterations=int_param(probe, "iterations"))
 
     @classmethod
     def at_most_s(cls, probe: Probe) -> float:
-        """As long as slow messages take."""
+        """Return the time that slow messages would take."""
         return int_param(probe, "iterations") * _SLOW_MESSAGE_S
 
     @classmethod
     def read_sides(cls, probe: Probe, topology: Topology, sides: Sequence[AnsweredSide]) -> Reading:
-        """The client's median, 99th percentile and largest, or why there are none."""
+        """Return the client's median, 99th percentile and largest latency, or why there are none."""
         command, stdout = sides[-1].result.command, sides[-1].result.stdout
         found = parse_latency(stdout)
         if found is None:

@@ -1,13 +1,13 @@
 """
 Many RNIC-to-RNIC flows at once, in stages that load every link (ib_write_bw): a burn-in of cables and switch ports.
 
-One probe a flow. Within a stage no RNIC sends twice or receives twice, so that a whole stage can start together;
-sending and receiving are claimed apart, for an RNIC does both. The stages themselves are worked out where the phase is
+Each flow is a probe. Within a stage no RNIC sends twice or receives twice, so that a whole stage can start together;
+sending and receiving are claimed separately, because an RNIC does both. The stages are worked out when the phase is
 planned (``fabric.plan.burn_stages``). Each stage is a part of the phase of its own: the next one begins when the last
-flow of this one has ended, or links would carry what they were not planned for.
+flow of this one has ended; otherwise links would carry flows that were not planned for them.
 
-Buffers are on the nearest GPU of each RNIC, as in training: two RNICs under one PCIe switch would otherwise share its
-uplink to host memory, and no link would see more than half its rate. GPUs are not claimed, as each has two flows.
+Buffers are on the nearest GPU of each RNIC, as in training: otherwise two RNICs under one PCIe switch would share its
+uplink to host memory, and no link would see more than half its rate. GPUs are not claimed, because each has two flows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ from fabric.probes.perftest_pair import PerftestSpec
 from fabric.probes.shapes import Name, QueuePairs
 
 FIRST_PORT = 31_000
-"""TCP ports of these probes' servers, one for each RNIC of a host: above those of ``pairwise``."""
+"""First TCP port of these probes' servers, one for each RNIC of a host: above those of ``pairwise``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class BurnFlow:
     """
     One RNIC that writes to another: *host* and *device* to *peer* and *peer_device*.
 
-    *share*: what others on its way leave it at least, in per cent of its line.
+    *share*: the least that other flows on its path leave it, in per cent of its line.
     """
 
     host: str
@@ -67,11 +67,11 @@ class LinkBurnSpec(PerftestSpec):
 
     @property
     def on_gpus(self) -> bool:
-        """As it is asked for."""
+        """Return whether GPU memory is asked for."""
         return self.memory == "gpu"
 
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
-        """A probe for each flow of each stage whose two hosts are in the run."""
+        """Yield a probe for each flow of each stage whose two hosts are in the run."""
         taking_part = frozenset(hosts)
         for number, stage in enumerate(self.stages):
             for flow in stage:
@@ -79,7 +79,7 @@ class LinkBurnSpec(PerftestSpec):
                     yield self._probe(flow, number, phase, topology)
 
     def one_by_one(self) -> Iterator[Self]:
-        """The same spec once for each stage, with the others empty, so that stages keep their numbers."""
+        """Yield the spec once for each stage, with the other stages empty, so that stages keep their numbers."""
         for number, stage in enumerate(self.stages):
             yield self.changed(stages=((),) * number + (stage,))
 

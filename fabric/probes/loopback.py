@@ -26,17 +26,17 @@ class LoopbackSpec(InHostSpec):
     size_bytes: MessageSize = 8 * MIB
 
     def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
-        """One for each PCIe distance that the platform has."""
+        """Yield one key for each PCIe distance that the platform has."""
         for link_class in link_classes(platform):
             yield LimitKey(self.kind, link_class=link_class, size_bytes=self.size_bytes)
 
     @property
     def on_gpus(self) -> bool:
-        """Every GPU is an endpoint."""
+        """Return True: every GPU is an endpoint."""
         return True
 
     def layout(self, platform: Platform) -> Iterator[Inside]:
-        """Every (RNIC, endpoint) of every host: 8 x (8 + 2) = 80 on an 8-RNIC, 8-GPU, 2-NUMA host."""
+        """Yield every (RNIC, endpoint) of every host: 8 x (8 + 2) = 80 on an 8-RNIC, 8-GPU, 2-NUMA host."""
         for rnic in platform.rnics:
             for endpoint in platform.reached:
                 link_class = platform.link_class(rnic, endpoint)
@@ -45,14 +45,14 @@ class LoopbackSpec(InHostSpec):
 
     @classmethod
     def buffers(cls, probe: Probe, platform: Platform, rnic: Rnic) -> tuple[int | None, int]:
-        """On the endpoint, at both ends."""
+        """Put the buffers of both ends on the endpoint."""
         endpoint = str(probe.params["endpoint"])
         gpu = platform.gpu_by_name.get(endpoint)
         return (None, int(endpoint.removeprefix("numa"))) if gpu is None else (gpu.index, rnic.numa)
 
 
 def link_classes(platform: Platform) -> tuple[str, ...]:
-    """The PCIe distances that the platform has, in the order first met."""
+    """Return the PCIe distances that the platform has, in the order first met."""
     pairs = ((rnic, endpoint) for rnic in platform.rnics for endpoint in platform.reached)
     return tuple(dict.fromkeys(platform.link_class(rnic, endpoint) for rnic, endpoint in pairs))
 

@@ -1,22 +1,22 @@
 """
-RNIC to RNIC of another host, on the same rail, one way (ib_write_bw): what ``judge.locate.pairs`` judges.
+RNIC to RNIC of another host on the same rail, one way (ib_write_bw), for ``judge.locate.pairs`` to judge.
 
-One rail at a time and one direction at a time say most: a two-host all-reduce uses all rails and both directions, and
-is as slow as the slowest of them. Buffers are in host memory next to the RNIC, as in the published limit (oci-hpc
+One rail and one direction at a time tell most: a two-host all-reduce uses all rails and both directions, and is as slow
+as the slowest of them. Buffers are in host memory next to the RNIC, as in the published limit (oci-hpc
 multi_node_active_healthcheck.py, measured between two hosts).
 
-Hosts that can be measured with each other are a plane, one a rail and a line rate. Each host is measured once a round,
-so that a round takes the time of one test. Round 1 pairs neighbours under a leaf, which exercises hosts and leaves
-alone. Later rounds pair hosts of different leaves, another leaf and another spine each round, so that uplinks and
-spines are seen with different hosts. Methods that stay under the leaf find no uplink at all (recall 0.75 in the mixed
-scenario of the benchmark).
+Hosts that can be measured with each other form a plane, one for each rail and line rate. Each host is measured once a
+round, so a round takes the time of one test. Round 1 pairs neighbours under a leaf, which tests only hosts and leaves.
+Later rounds pair hosts of different leaves, with another leaf and another spine each round, so that uplinks and spines
+are seen with different hosts. Methods that stay under the leaf find no uplink at all (recall 0.75 in the mixed scenario
+of the benchmark).
 
 A pair that leaves its leaf claims the uplinks of both leaves, and one that leaves its pod a cable to the cores: with
-static routes two pairs may share one although there are enough, and would seem slow without a fault.
+static routes two pairs may share a cable although there are enough, and would seem slow without a fault.
 
-Both ways at once (``bidirectional``, ib_write_bw -b) perftest prints the sum of both directions and not each of them,
-so what is judged is half the sum: the mean of the two. Both directions together must carry twice a limit; a single slow
-direction shows with half of its loss, and which of the two it is only ``pairwise`` tells.
+Both ways at once (``bidirectional``, ib_write_bw -b), perftest prints only the sum of both directions, so half the sum
+is judged: the mean of the two. Both directions together must carry twice a limit; a single slow direction shows with
+half of its loss, and only ``pairwise`` tells which one it is.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from fabric.probes.shapes import Name, QueuePairs, Seconds, int_param, repeated,
 from fabric.tools.perftest.command import CommandSide
 
 NO_LEAF = ""
-"""The leaf of hosts of which the inventory says none: they are one group."""
+"""The leaf of hosts whose leaf the inventory does not give: they form one group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +54,23 @@ class Plane:
 
     @property
     def name(self) -> str:
-        """``rail3 400G``."""
+        """Return ``rail3 400G``."""
         return f"rail{self.rail} {self.line_rate_gbps:g}G"
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Every host of the plane, leaf by leaf."""
+        """Return every host of the plane, leaf by leaf."""
         return tuple(host for hosts in self.leaves.values() for host in hosts)
 
     def only(self, hosts: Iterable[str]) -> Plane:
-        """The same plane of these hosts alone."""
+        """Return the plane with only these hosts."""
         kept = frozenset(hosts)
         leaves = {leaf: tuple(host for host in group if host in kept) for leaf, group in self.leaves.items()}
         return Plane(self.rail, self.line_rate_gbps, {leaf: group for leaf, group in leaves.items() if group})
 
 
 def planes_of(hosts: Iterable[str], topology: Topology) -> list[Plane]:
-    """Every plane of two hosts or more that have a way to each other, by rail, then by line rate, fastest first."""
+    """Return every plane of two or more hosts that the fabric joins, by rail, then by line rate, fastest first."""
     found: dict[tuple[int, float, int], dict[str, list[str]]] = {}
     for name in hosts:
         host = topology.hosts[name]
@@ -87,7 +87,9 @@ def planes_of(hosts: Iterable[str], topology: Topology) -> list[Plane]:
 
 
 def circle(count: int, number: int) -> list[tuple[int, int]]:
-    """Round *number* of a round-robin tournament of *count*: every two meet once in count - 1 rounds (odd: count)."""
+    """
+    Return round *number* of a round-robin tournament of *count*: any two meet once in count - 1 rounds (odd: count).
+    """
     slots = count + count % 2
     if slots < 2:
         return []
@@ -98,13 +100,15 @@ def circle(count: int, number: int) -> list[tuple[int, int]]:
 
 
 def matches_all(leaves: Mapping[str, Sequence[str]]) -> bool:
-    """Whether every round, under the leaves or across them, leaves nobody over: leaves of one size, two by two."""
+    """
+    Return whether no round, under the leaves or across them, leaves a host over: leaves of one size, an even number.
+    """
     sizes = {len(hosts) for hosts in leaves.values()}
     return len(sizes) == 1 and (len(leaves) % 2 == 0 or (len(leaves) == 1 and sizes.pop() % 2 == 0))
 
 
 def under_leaves(leaves: Mapping[str, Sequence[str]]) -> list[PairTest]:
-    """Neighbours under each leaf; those left over are paired with each other."""
+    """Return pairs of neighbours under each leaf; hosts left over are paired with each other."""
     tests, left = [], []
     for hosts in leaves.values():
         tests += [PairTest(a, b, why="neighbours under a leaf") for a, b in zip(hosts[::2], hosts[1::2], strict=False)]
@@ -113,7 +117,11 @@ def under_leaves(leaves: Mapping[str, Sequence[str]]) -> list[PairTest]:
 
 
 def across_leaves(leaves: Mapping[str, Sequence[str]], spines: Sequence[str], number: int) -> list[PairTest]:
-    """Cross round *number* (from 0): leaves in turn, hosts shifted, spines rotated; with one leaf, other neighbours."""
+    """
+    Return cross round *number* (from 0): leaves in turn, hosts shifted, spines rotated.
+
+    With only one leaf, hosts get another neighbour.
+    """
     names = list(leaves)
     if len(names) < 2:
         hosts = [host for group in leaves.values() for host in group]
@@ -136,9 +144,9 @@ def across_leaves(leaves: Mapping[str, Sequence[str]], spines: Sequence[str], nu
 
 def moved(probe: Probe, names: Sequence[str], claims: tuple[str, ...], **own: str) -> Probe:
     """
-    The same measurement of other hosts; *own* are parameters that differ.
+    Return the same measurement of other hosts; *own* are parameters that differ.
 
-    Its id and its series name the hosts, and behind them the RNIC that sends where it is of one.
+    Its id and its series name the hosts, and then the RNIC that sends, if there is one.
     """
     label = "+".join(names)
     name, series = (text.rpartition("/")[2] for text in (probe.probe_id, str(probe.params["series"])))
@@ -151,13 +159,13 @@ def moved(probe: Probe, names: Sequence[str], claims: tuple[str, ...], **own: st
 KIND = "pairwise"
 
 FIRST_PORT = 30_000
-"""TCP ports of these probes' servers: above those counted from ``kinds.FIRST_PORT``, below the ephemeral ones."""
+"""First TCP port of these probes' servers: above those counted from ``kinds.FIRST_PORT``, below the ephemeral ones."""
 
-_ROUNDS_APART = 32  # ports of as many rounds differ: a server that lingers is not in the next round's way
+_ROUNDS_APART = 32  # so many rounds have ports of their own, so that a lingering server is not in the next round's way
 
 
 Ways = tuple[tuple[str, ...], tuple[str, ...]]
-"""Which ways bytes take through the PCIe switch of the sender, and of the receiver."""
+"""The directions in which bytes pass the PCIe switch of the sender, and of the receiver."""
 
 ONE_WAY: Ways = (("down",), ("up",))
 
@@ -184,11 +192,11 @@ class PairSpec(PerftestSpec):
 
     @property
     def is_of_some(self) -> bool:
-        """Where it is only of some pairs."""
+        """Return whether it measures only some pairs."""
         return bool(self.only)
 
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
-        """The first rounds of every plane: one under the leaves, the others across them."""
+        """Yield the first rounds of every plane: one under the leaves, the others across them."""
         for plane in planes_of(hosts, topology):
             for number in range(self.first, self.first + self.rounds):
                 tests = under_leaves(plane.leaves) if number == 0 else across_leaves(plane.leaves, (), number - 1)
@@ -201,13 +209,15 @@ class PairSpec(PerftestSpec):
                     )
 
     def own_params(self) -> dict[str, ParamValue]:
-        """Parameters that no other kind of pair has."""
+        """Return parameters that no other kind of pair has."""
         return {}
 
     def probes_of(
         self, test: PairTest, plane: Plane, *, phase: str, topology: Topology, number: int, reverse: bool
     ) -> Iterator[Probe]:
-        """One test of round *number* (from 0), as often as it is repeated; with *reverse* its second host sends."""
+        """
+        Yield one test of round *number* (from 0), as often as it is repeated; with *reverse* its second host sends.
+        """
         names = (test.b, test.a) if reverse else (test.a, test.b)
         ends = [topology.hosts[name] for name in names]
         rnics = [host.rnic(plane.rail) for host in ends]
@@ -231,9 +241,9 @@ class PairSpec(PerftestSpec):
 
     def _flow_label(self, test: PairTest, ends: Sequence[Host], number: int) -> dict[str, ParamValue]:
         """
-        On Ethernet, of one queue pair, the flow label: with it a test can be repeated over the very same way.
+        Return the flow label, with which a test can be repeated over the very same path.
 
-        Several queue pairs with one label would all be on one way.
+        Only on Ethernet and with one queue pair: several queue pairs with one label would all be on one path.
         """
         if self.queue_pairs > 1 or any(host.platform.link_layer != "ethernet" for host in ends):
             return {}
@@ -252,9 +262,9 @@ def other_pairs(
     probe: Probe, left: str, planned: Iterable[Probe], bereft: Callable[[str], bool], topology: Topology
 ) -> Iterator[Probe]:
     """
-    The same measurement of the host that is *left* with each other host of its plane, the most fitting first.
+    Yield the same measurement of the host that is *left* with each other host of its plane, the best fit first.
 
-    First those that lost their partner of this round as well (*bereft*): one test serves both. Then those beyond the
+    First those that lost their partner of this round as well (*bereft*): one test serves both. Then those under another
     leaf, if the lost one was, so that uplinks are crossed as planned; then the next in the order of the *planned*
     probes. Pairs that are planned anyway are left out.
     """
@@ -273,12 +283,12 @@ def other_pairs(
         across = topology.hosts[left].leaf(rail) != other.leaf(rail)
         fit.append((not bereft(name), across != beyond, (place - at) % len(hosts), name))
     for alone, _, _, name in sorted(fit):
-        sends = left == probe.hosts[0] if alone else left < name  # the same test, whoever of the two asks for it
+        sends = left == probe.hosts[0] if alone else left < name  # the same test, whichever of the two asks for it
         yield _moved(probe, (left, name) if sends else (name, left), topology)
 
 
 def _moved(probe: Probe, names: tuple[str, str], topology: Topology) -> Probe:
-    """The probe with other hosts; its id names them."""
+    """Return the probe with other hosts, named in its id."""
     ends = [topology.hosts[name] for name in names]
     rnics = [host.rnic(int_param(probe, "rail")) for host in ends]
     own = {"rnic": rnics[0].device, "peer_rnic": rnics[1].device, "why": "another partner"}
@@ -287,9 +297,10 @@ def _moved(probe: Probe, names: tuple[str, str], topology: Topology) -> Probe:
 
 def _claims(ends: Sequence[Host], rnics: Sequence[Rnic], topology: Topology, ways: Ways = ONE_WAY) -> tuple[str, ...]:
     """
-    Of a sender and a receiver: their RNICs, the way through their PCIe switches, the uplinks of two leaves and of pods.
+    Return the claims of a sender and a receiver.
 
-    Interned: of a fleet a million probes name the same few ten thousand.
+    Their RNICs, the way through their PCIe switches, the uplinks of two leaves, and cables to the cores of two pods.
+    The strings are interned: a million probes of a fleet name the same few ten thousand.
     """
     claims = [f"{host.name}/{rnic.device}" for host, rnic in zip(ends, rnics, strict=True)]
     for host, rnic, own in zip(ends, rnics, ways, strict=True):
@@ -313,18 +324,20 @@ class BidirectionalSpec(PairSpec):
     name: Name = kind
 
     def own_params(self) -> dict[str, ParamValue]:
-        """What a record of it is kept under: it is not to be compared with one direction alone."""
+        """Return the direction, which keeps its records apart from those of one direction."""
         return {"direction": "both_ways"}
 
     @classmethod
     def words(cls, probe: Probe, side: CommandSide) -> tuple[str, ...]:
-        """As of ``pairwise``, told that both send; the peer's name, with which the client's words end, stays last."""
+        """
+        Return the words of ``pairwise`` with --bidirectional; the peer's name, the client's last word, stays last.
+        """
         words = super().words(probe, side)
         at = words.index("--report_gbits")
         return *words[:at], "--bidirectional", *words[at:]
 
     @classmethod
     def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
-        """The mean of both directions, or why there is none."""
+        """Return the mean of both directions, or why there is none."""
         reading = super().read(probe, topology, answered)
         return replace(reading, measurements=tuple(replace(one, value=one.value / 2) for one in reading.measurements))

@@ -1,4 +1,4 @@
-"""What the perftest probes share: both sides' commands, the reading of their output, and pairs within one host."""
+"""Common parts of the perftest probes: commands of both sides, reading of their output, pairs within one host."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ SETUP_S = 2.0
 """Expected time around the transfer itself: start, connection, registration, exit (seconds; for the plan only)."""
 
 GRACE_S = 20.0
-"""How much longer than its duration a side may take before its deadline (seconds)."""
+"""Time a side may take beyond its duration before its deadline (seconds)."""
 
 
 FLOW_LABEL = "flow_label"
-"""The parameter of a probe that says which flow label its packets have."""
+"""The probe parameter with the flow label of its packets."""
 
 
 class PerftestSpec(ProbeSpec):
@@ -36,18 +36,20 @@ class PerftestSpec(ProbeSpec):
 
     @property
     def measured_sizes(self) -> tuple[int, ...]:
-        """The one message size."""
+        """Return the one message size."""
         return (self.size_bytes,)
 
     @property
     def load(self) -> dict[str, ParamValue]:
-        """What every probe of it is told of the traffic."""
+        """Return the traffic parameters of every probe of it."""
         return {"size_bytes": self.size_bytes, "duration_s": self.duration_s, "queue_pairs": self.queue_pairs}
 
     def probe(
         self, phase: str, who: str, label: Label, *, hosts: tuple[str, ...], claims: tuple[str, ...], **own: ParamValue
     ) -> Probe:
-        """A probe of several hosts: *who* and *label* are its id, as ``repeated`` has it; *own* parameters."""
+        """
+        Return a probe of several hosts; *who* and *label* (as of ``repeated``) make its id; *own* are its parameters.
+        """
         text, series = label
         return Probe(
             probe_id=f"{phase}/{who}/{self.name}.{text}",
@@ -61,43 +63,43 @@ class PerftestSpec(ProbeSpec):
 
     @property
     def expected_s(self) -> float:
-        """How long a probe probably takes: the transfer, and what is around it."""
+        """Return the expected time of a probe: the transfer, and what is around it."""
         return self.duration_s + SETUP_S
 
     def uses(self, platform: Platform) -> Uses | None:
-        """The tool and memory for it: perftest holds a sending and a receiving half for each queue pair."""
+        """Return the tool and its memory: perftest holds a sending and a receiving half for each queue pair."""
         to_gpu = self.on_gpus and bool(platform.gpus) and platform.use_cuda != "no"
         return Uses((self.tool, "numactl"), to_gpu, to_gpu, 2 * self.size_bytes * self.queue_pairs)
 
     def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
-        """One, where there is another host."""
+        """Yield one key, if there is another host."""
         return iter([LimitKey(self.kind, size_bytes=self.size_bytes)] if hosts > 1 else ())
 
     @property
     def on_gpus(self) -> bool:
-        """Whether buffers are in GPU memory where there is such."""
+        """Return whether buffers are in GPU memory if there is any."""
         return False
 
     @classmethod
     def buffers(cls, probe: Probe, platform: Platform, rnic: Rnic) -> tuple[int | None, int]:
-        """On which GPU the buffers of a side are, if on any, and which memory node its program is bound to."""
+        """Return the GPU that holds the buffers of a side, if any, and the memory node its program is bound to."""
         on_gpu = probe.params.get("memory") == "gpu" and rnic.nearest_gpus
         return rnic.nearest_gpus[0] if on_gpu else None, rnic.numa
 
     @classmethod
     def words(cls, probe: Probe, side: CommandSide) -> tuple[str, ...]:
-        """The tool and its options."""
+        """Return the tool and its options."""
         return write_bw(side, duration_s=int_param(probe, "duration_s"), queue_pairs=int_param(probe, "queue_pairs"))
 
     @classmethod
     def at_most_s(cls, probe: Probe) -> float:
-        """How long it may transfer (seconds)."""
+        """Return how long it may transfer (seconds)."""
         return int_param(probe, "duration_s")
 
     @classmethod
     def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
         """
-        The server on the last host, ready once its TCP port listens, the client, which sends, on the first.
+        Return the server on the last host, ready once its TCP port listens, and the client, which sends, on the first.
 
         Hosts know each other by inventory name.
         """
@@ -129,10 +131,10 @@ class PerftestSpec(ProbeSpec):
     @classmethod
     def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
         """
-        The client's average bandwidth in Gb/s, where both sides answer what they were asked and tell of one transfer.
+        Return the client's average bandwidth in Gb/s, if both sides answered their command and report one transfer.
 
-        When either side failed, its own trouble counts before what it says of the other side: a client that cannot
-        connect, or a server whose peer died, is the consequence.
+        If either side failed, its own trouble counts before what it says of the other side: a client that cannot
+        connect, or a server whose peer died, is only the consequence.
         """
         there, here = ends_of(probe)
         ended = [(result, there) for result in answered.servers]
@@ -148,19 +150,19 @@ class PerftestSpec(ProbeSpec):
 
     @classmethod
     def read_sides(cls, probe: Probe, topology: Topology, sides: Sequence[AnsweredSide]) -> Reading:
-        """What two sides say that did not fail, the client last."""
+        """Return the reading of two sides that did not fail, the client last."""
         tests = [test for side in sides for test in side.log.tests]
         wrong = [text for side in sides for text in _wrong(side, topology)] or _apart(tests)
         if wrong:
             return Reading((), Outcome.ERROR, "; ".join(wrong))
         row = tests[-1].rows[0]
         value = row.bw_average_gbps
-        assert value is not None  # else it was reported as a problem
+        assert value is not None  # otherwise it was reported as a problem
         return Reading((Measurement(probe.probe_id, "bandwidth", value, "Gb/s", row.size_bytes),))
 
 
 LOCAL = "127.0.0.1"
-"""How a client finds the server on its own host."""
+"""The address by which a client finds the server on its own host."""
 
 
 class InHostSpec(PerftestSpec, InHost):
@@ -171,13 +173,13 @@ class InHostSpec(PerftestSpec, InHost):
 
 
 def ends_of(probe: Probe) -> tuple[str, str]:
-    """The server's RNIC and the client's, which in loopback are one."""
+    """Return the server's RNIC and the client's; in loopback they are the same."""
     here = str(probe.params["rnic"])
     return str(probe.params.get("peer_rnic", here)), here
 
 
 class AnsweredSide(NamedTuple):
-    """One side that has ended: what it answered, and what that says."""
+    """One side that has ended: its answer, and the parsed log of it."""
 
     result: CommandResult
     device: str
@@ -195,11 +197,11 @@ LINK_TYPES = {"infiniband": "IB", "ethernet": "Ethernet"}
 
 
 def _failures(side: AnsweredSide, tool: str) -> Iterator[tuple[str, Reading]]:
-    """Kind and reading of everything that one side complained of, beside a good row too; nothing when all is well."""
+    """Yield kind and reading of every complaint of one side, even beside a good row; nothing if all is well."""
     result, host = side.result, side.result.command.host
     for failure in side.log.failures:
         if failure.kind in _OF_THE_SHELL and result.exit_status == 0 and side.log.tests:
-            continue  # a wrapper lacks something, and the test ran all the same
+            continue  # a wrapper lacks something, but the test ran all the same
         outcome = Outcome.FAIL if failure.blames_fabric else Outcome.ERROR
         condition = "unreached" if " to RTR" in failure.text else _CONDITIONS.get(failure.kind)
         named = NamedPart(f"{host}/{side.device}", condition) if condition else None
@@ -211,7 +213,7 @@ def _failures(side: AnsweredSide, tool: str) -> Iterator[tuple[str, Reading]]:
 
 
 def _wrong(side: AnsweredSide, topology: Topology) -> Iterator[str]:
-    """Why what one side printed is no answer to its command: of another test, of several, or cut."""
+    """Yield why the output of one side is no answer to its command: of another test, of several, or cut."""
     command, tests = side.result.command, side.log.tests
     who = f"{command.host}: ib_write_bw"
     if len(tests) != 1:
@@ -227,7 +229,7 @@ def _wrong(side: AnsweredSide, topology: Topology) -> Iterator[str]:
 
 
 def _apart(tests: Sequence[perftest.PerftestTest]) -> list[str]:
-    """That two sides tell of different transfers: their queue pairs' numbers are new in every run."""
+    """Return the problem that two sides report different transfers: queue pair numbers are new in every run."""
     if len(tests) != 2 or (tests[0].local, tests[0].remote) == (tests[1].remote, tests[1].local):
         return []
     wanted, saw = tests[0].remote[0], tests[1].local[0]

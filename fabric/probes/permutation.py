@@ -1,15 +1,15 @@
 """
-Every host sends to one other and receives from one, all at once: what the network carries when nobody shares an end.
+Every host sends to one other host and receives from one, all at once: what the network carries if nobody shares an end.
 
-No receiver is asked for more than its line, so what is missing is lost between the leaves: to hashes that put several
-flows on one uplink, or to fewer uplinks than hosts. Healthy fabrics differ in it by how they route. Of 512 hosts below
-static routes random pairs had 38 % of their lines, with adaptive routing at best 77 % (Geoffray and Hoefler, Hot
-Interconnects 2008); that is where the limit by default is from, and why it is low.
+No receiver is asked for more than its line, so any loss is between the leaves: hashes put several flows on one uplink,
+or there are fewer uplinks than hosts. Healthy fabrics differ here by how they route. With 512 hosts, random pairs under
+static routes got 38 % of their lines, with adaptive routing at best 77 % (Geoffray and Hoefler, Hot Interconnects
+2008); the default limit comes from there, and that is why it is low.
 
-A **permutation** draws an order of the hosts (*seed*), and shifts it by one more each round: no host has the same
-partner twice. A **bisection** has one half of the leaves send to the other half and back, all through the middle; each
-round turns the second half by one. Both are written alike in a probe: hosts in a circle, and by how many places each
-sends on.
+A **permutation** draws an order of the hosts (*seed*) and shifts it by one more each round, so no host has the same
+partner twice. In a **bisection** one half of the leaves sends to the other half and back, all through the middle; each
+round turns the second half by one. A probe describes both alike: hosts in a circle, and by how many places each sends
+on.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ from fabric.probes.pairwise import Plane
 from fabric.probes.shapes import Name, Seed, int_param
 
 SHIFT = "shift"
-"""A parameter: to the host so many places on in the circle each host sends."""
+"""The parameter that says how many places on in the circle each host sends."""
 
 
 class CircleSpec(AtOnceSpec):
@@ -40,11 +40,11 @@ class CircleSpec(AtOnceSpec):
     """Jain's index of the senders' bandwidths: 1 is even; below it is MARGINAL."""
 
     def circles(self, plane: Plane, topology: Topology) -> Iterator[tuple[Sequence[str], int]]:
-        """The hosts in a circle, and by how many places each sends on; one round after the other."""
+        """Yield the hosts in a circle, and by how many places each sends on; one round after the other."""
         raise NotImplementedError
 
     def draws(self, plane: Plane, topology: Topology) -> Iterator[Draw]:
-        """All rounds; of many hosts in parts that are measured one after the other."""
+        """Yield all rounds; many hosts are split into parts that are measured one after the other."""
         parts = -(-len(plane.hosts) // MOST_SENDERS)
         for part in range(parts):
             of = plane.only(plane.hosts[part::parts])
@@ -54,17 +54,17 @@ class CircleSpec(AtOnceSpec):
 
     @classmethod
     def order(cls, flows: Flows) -> tuple[str, ...]:
-        """The circle."""
+        """Return the circle."""
         return tuple(sender for sender, _ in flows)
 
     @classmethod
     def flows(cls, probe: Probe) -> list[tuple[str, str]]:
-        """Round the circle."""
+        """Return the flows round the circle."""
         return sends(probe.hosts, int_param(probe, SHIFT))
 
 
 def sends(circle: Sequence[str], shift: int) -> list[tuple[str, str]]:
-    """Who sends to whom, where each host of a circle sends so many places on."""
+    """Return (sender, receiver) pairs in which each host of a circle sends *shift* places on."""
     return [(host, circle[(at + shift) % len(circle)]) for at, host in enumerate(circle)]
 
 
@@ -77,7 +77,7 @@ class PermutationSpec(CircleSpec):
     seed: Seed = 0
 
     def circles(self, plane: Plane, topology: Topology) -> Iterator[tuple[Sequence[str], int]]:
-        """One order, shifted by one place more each round."""
+        """Yield one order, shifted by one place more each round."""
         order = [host.name for host in shuffled((topology.hosts[name] for name in plane.hosts), seed=self.seed)]
         yield from ((order, shift) for shift in range(1, min(self.rounds, len(order) - 1) + 1))
 
@@ -91,7 +91,7 @@ class BisectionSpec(CircleSpec):
     name: Name = kind
 
     def circles(self, plane: Plane, topology: Topology) -> Iterator[tuple[Sequence[str], int]]:
-        """The first half, and behind it the second, turned by one place each round; those left over rest."""
+        """Yield the first half followed by the second, turned by one place each round; hosts left over rest."""
         groups = list(plane.leaves.values()) if len(plane.leaves) > 1 else [(host,) for host in plane.hosts]
         middle = len(groups) // 2
         first, second = ([host for group in half for host in group] for half in (groups[:middle], groups[middle:]))

@@ -1,15 +1,15 @@
 """
 RNIC to RNIC inside one host: every ordered pair, out to the ToR and back.
 
-MegaScale (arXiv 2402.15627, 4.3): do the RNICs meet their specification, and is the routing right.
+MegaScale (arXiv 2402.15627, 4.3): do the RNICs meet their specification, and is the routing right?
 
-Where each rail has a leaf of its own ("rail-optimised"), such a pair leaves its leaf: up to a spine and down to the
-leaf of the other rail. It then shares uplinks with the pairs of other hosts, takes one of the leaf's cables up and one
-of the other's down to itself, and has a limit of its own (``cross_leaf``). Where switches draw ways by chance (ECMP)
-nobody can say which cable that is, and a leaf sends one such pair at a time: of 32 that began at once 26 collided on
-three clean levels, which says nothing of any RNIC. On Ethernet a host sends to its own address
-on another rail without a router, straight to that RNIC's MAC, and a leaf that routes drops it: such pairs are left out
-unless the platform says ``cross_rail``.
+If each rail has a leaf of its own ("rail-optimised"), such a pair leaves its leaf: up to a spine and down to the leaf
+of the other rail. It then shares uplinks with the pairs of other hosts, so it claims one cable up from its leaf and one
+cable down to the other, and has a limit of its own (``cross_leaf``). If switches draw paths by chance (ECMP), nobody
+can say which cable that is, and a leaf sends one such pair at a time: of 32 that began at once 26 collided on three
+clean levels, which says nothing of any RNIC. On Ethernet a host sends to its own address on another rail without a
+router, straight to that RNIC's MAC, and a leaf that routes drops it: such pairs are left out unless the platform says
+``cross_rail``.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,11 +43,13 @@ class RnicToRnicSpec(InHostSpec):
     queue_pairs: QueuePairs = 2
 
     def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
-        """One, where there are two RNICs."""
+        """Yield one key, if there are two RNICs."""
         return iter([LimitKey(self.kind, size_bytes=self.size_bytes)] if len(platform.rnics) > 1 else ())
 
     def unjoined(self, hosts: Sequence[str], topology: Topology) -> dict[str, list[str]]:
-        """How many pairs of RNICs have no way to each other, and which the host itself cannot send from and to."""
+        """
+        Return how many pairs of RNICs the fabric does not join, and hosts that cannot send to their own other rails.
+        """
         found: dict[str, list[str]] = {}
         for host in (topology.hosts[name] for name in hosts):
             if lost := len(_apart(host, topology)):
@@ -59,17 +61,21 @@ class RnicToRnicSpec(InHostSpec):
         return found
 
     def layout(self, platform: Platform) -> Iterator[Inside]:
-        """Every ordered pair of RNICs of every host: 8 x 7 = 56."""
+        """Yield every ordered pair of RNICs of every host: 8 x 7 = 56."""
         for source, target in permutations(platform.rnics, 2):
             claims = source.device, target.device, *through_switch(source, "down"), *through_switch(target, "up")
             own = {"rnic": source.device, "peer_rnic": target.device}
             yield f"{source.device}.{target.device}", claims, {**own, **self.load}
 
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
-        """Every pair that can reach each other; one that leaves its leaf holds a cable up and a cable down, or all."""
+        """
+        Yield every pair that can reach each other; one that leaves its leaf claims one cable up and one down.
+
+        Where switches draw paths, all such pairs of a leaf claim the same cable, so they run one at a time.
+        """
         places = {name: place for group in topology.tor_groups for place, name in enumerate(group)}
         apart: dict[tuple[str, tuple[str, ...]], frozenset[tuple[str, str]]] = {}
-        crossing: dict[int, Mapping[str, ParamValue]] = {}  # parameters are shared by all hosts of a make
+        crossing: dict[int, Mapping[str, ParamValue]] = {}  # all hosts of a platform share parameters
         for probe in super().expand(phase=phase, topology=topology, hosts=hosts, ports=ports):
             host = topology.hosts[probe.hosts[0]]
             key = (host.platform.name, host.leaves)
@@ -92,7 +98,7 @@ class RnicToRnicSpec(InHostSpec):
 
 
 def reachable(platform: Platform) -> bool:
-    """Whether RNICs under different leaves reach each other from the same host."""
+    """Return whether RNICs of one host under different leaves reach each other."""
     return platform.link_layer != "ethernet" or platform.cross_rail
 
 
@@ -103,7 +109,7 @@ def _leaves(probe: Probe, host: Host) -> tuple[str | None, str | None]:
 
 
 def _apart(host: Host, topology: Topology) -> frozenset[tuple[str, str]]:
-    """The pairs of RNICs of a host that have no way to each other."""
+    """Return the pairs of RNICs of a host that the fabric does not join."""
     part = {rnic.device: topology.part_of(host, rnic.rail) for rnic in host.platform.rnics}
     pairs = permutations(part, 2)
     return frozenset((a, b) for a, b in pairs if None not in (part[a], part[b]) and part[a] != part[b])

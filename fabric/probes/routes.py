@@ -1,8 +1,8 @@
 """
-The static routes of an InfiniBand fabric, read from its switches: who is where (iblinkinfo), then one switch's table.
+Read the static routes of an InfiniBand fabric from its switches: all ports (iblinkinfo), then one switch's table.
 
-No scenario asks for these: a phase that localises does, where it is told that paths are static. They alter nothing.
-What is read are numbers, kept as measurements: LIDs of RNICs and switches, switches above their ports, ports by LID.
+No scenario asks for these probes: a phase that localises does, if it is told that paths are static. They alter nothing.
+The numbers they read are kept as measurements: LIDs of RNICs and switches, switches above their ports, ports by LID.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,13 +26,13 @@ KIND = "routes"
 LID, PEER, ROUTE = "lid", "peer", "route"
 """First words of metrics: ``lid gpu001/mlx5_0``, ``peer su0-leaf3:17 spine05``, ``route 812``."""
 
-_LINKS_S, _TABLE_S = 60.0, 30.0  # deadlines; choice: thousands of ports take some ten seconds
+_LINKS_S, _TABLE_S = 60.0, 30.0  # deadlines (a choice): thousands of ports take some ten seconds
 _CAP_BYTES = 64 * MIB
 
 
 @dataclass(frozen=True, slots=True)
 class RouteAsker:
-    """Who reads the routes of a *plane* in a *phase*: the host *asker*, through its RNIC of the plane's rail."""
+    """How the routes of a *plane* are read in a *phase*: by the host *asker*, through its RNIC of the plane's rail."""
 
     plane: Plane
     phase: str
@@ -42,7 +42,7 @@ class RouteAsker:
 
 
 def links_probe(by: RouteAsker) -> Probe:
-    """Who is where."""
+    """Return the probe that reads LIDs and cables."""
     plane, topology = by.plane, by.topology
     rnics = [
         f"{host} {rnic.device}"
@@ -56,13 +56,15 @@ def links_probe(by: RouteAsker) -> Probe:
 
 
 def _below_others(plane: Plane, topology: Topology) -> list[str]:
-    """Switches above the plane's leaves that have others above them: of three levels their tables are needed, too."""
+    """
+    Return switches above the plane's leaves with others above them: with three levels their tables are needed, too.
+    """
     upper = dict.fromkeys(name for leaf in plane.leaves for name in topology.above.get(leaf, ()))
     return [name for name in upper if name in topology.above]
 
 
 def table_probe(by: RouteAsker, leaf: str, lid: int, lids: Sequence[int]) -> Probe:
-    """Out of which port a leaf sends to each of *lids*."""
+    """Return the probe that reads through which port a leaf sends to each of *lids*."""
     return _probe(by, leaf, {"lid": lid, "leaf": leaf, "lids": tuple(lids)})
 
 
@@ -96,7 +98,7 @@ class RoutesSpec(ProbeSpec):
 
     @classmethod
     def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
-        """iblinkinfo or ibroute, through the RNIC that is named."""
+        """Return iblinkinfo or ibroute, through the named RNIC."""
         host = topology.hosts[probe.hosts[0]]
         lid, m_key = int_param(probe, "lid"), str(probe.params.get("m_key", "")) or None
         through = infiniband.through(str(probe.params["device"]), int_param(probe, "device_port"), m_key)
@@ -106,7 +108,7 @@ class RoutesSpec(ProbeSpec):
 
     @classmethod
     def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
-        """The numbers; PASS, for nothing of them is to be judged. INCONCLUSIVE where they cannot be had."""
+        """Return the numbers with PASS, because none of them is to be judged; INCONCLUSIVE if they cannot be read."""
         client = answered.client
         if client is None:
             return Reading((), Outcome.INCONCLUSIVE, "the command was never started")

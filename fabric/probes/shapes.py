@@ -1,4 +1,4 @@
-"""What several kinds of probe share: their keys, repetitions, claims, and probes that stay inside one host."""
+"""Common parts of several kinds of probe: keys, repetitions, claims, and probes that stay inside one host."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar
@@ -51,19 +51,19 @@ class InHost(ProbeSpec):
     """Probes of one host each, described once per platform: all its hosts share their parameters."""
 
     served: ClassVar[bool] = True
-    """Whether a server listens for each on a TCP port."""
+    """Whether a server listens for each probe on a TCP port."""
 
     @property
     def expected_s(self) -> float:
-        """How long each probably takes."""
+        """Return the expected time of each probe."""
         raise NotImplementedError
 
     def layout(self, platform: Platform) -> Iterator[Inside]:
-        """What is measured on a host of a given make."""
+        """Yield what is measured on a host of this platform."""
         raise NotImplementedError
 
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
-        """Every host has the probes of its platform; ids read ``intra-host/gpu001/loopback.mlx5_0.numa1``."""
+        """Yield the probes of every host, by its platform; ids read ``intra-host/gpu001/loopback.mlx5_0.numa1``."""
         layouts: dict[str, list[Inside]] = {}
         expected_s = self.expected_s
         for host_name in hosts:
@@ -78,7 +78,7 @@ class InHost(ProbeSpec):
                 yield Probe(probe_id, self.kind, phase, alone, claims, expected_s, params)
 
     def _repeated(self, platform: Platform, ports: Iterator[int]) -> Iterator[Inside]:
-        """Every measurement as often as it is repeated, each with a port of its own."""
+        """Yield every measurement as often as it is repeated, each with a port of its own."""
         for name, claims, own in self.layout(platform):
             for label, series in repeated(name, self.repeat):
                 port = {"port": next(ports)} if self.served else {}
@@ -86,11 +86,11 @@ class InHost(ProbeSpec):
 
 
 Label = tuple[str, str]
-"""Of one of the repetitions of a measurement: its own label, and that of its series."""
+"""The label of one repetition of a measurement, and that of its series."""
 
 
 def repeated(label: str, repeat: int) -> Iterator[Label]:
-    """Label and series of each repetition; a probe that is not repeated keeps its plain label."""
+    """Yield label and series of each repetition; a probe that is not repeated keeps its plain label."""
     if repeat == 1:
         yield label, label
         return
@@ -100,15 +100,15 @@ def repeated(label: str, repeat: int) -> Iterator[Label]:
 
 def through_switch(part: Rnic | Gpu, *ways: str) -> tuple[str, ...]:
     """
-    Claims on the uplink of the PCIe switch that a part hangs off, in these directions; none without a switch.
+    Return claims on the uplink of a part's PCIe switch in these directions; none without a switch.
 
-    ``down``: what is read from memory, as by a sender; ``up``: what is written to it, as by a receiver.
+    ``down``: data read from memory, as by a sender; ``up``: data written to it, as by a receiver.
     """
     return () if part.pcie_switch is None else tuple(f"{part.pcie_switch}:{way}" for way in ways)
 
 
 def int_param(probe: Probe, name: str) -> int:
-    """A whole-number parameter of a probe; raises TypeError when it is not one."""
+    """Return a whole-number parameter of a probe; raise TypeError if it is not one."""
     value = probe.params[name]
     if not isinstance(value, int):
         raise TypeError(f"{probe.probe_id}: {name} is {value!r}, not a whole number")
@@ -116,12 +116,12 @@ def int_param(probe: Probe, name: str) -> int:
 
 
 def last_line(result: CommandResult) -> str:
-    """The last that a program said before it gave up."""
+    """Return the last line that a program printed before it gave up."""
     return (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()[-1][:200]
 
 
 def numbers_param(probe: Probe, name: str) -> tuple[int, ...]:
-    """A parameter of a probe that is several whole numbers; raises TypeError when it is not."""
+    """Return a parameter of a probe that is several whole numbers; raise TypeError if it is not."""
     value = probe.params[name]
     if not isinstance(value, tuple):
         raise TypeError(f"{probe.probe_id}: {name} is {value!r}, not a tuple")

@@ -1,4 +1,4 @@
-"""Which files and tools of a host tell how its links and GPUs are while probes run, and what they call it."""
+"""The files and tools of a host that show the state of its links and GPUs while probes run, and their names for it."""
 
 import re
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from fabric.tools.infiniband import COUNTED, WAIT
 from fabric.tools.sysfs import ROOT
 
 SLOWLY = 5
-"""What changes all the time, or is dear to ask, is read so many times less often (choice)."""
+"""What changes all the time, or is expensive to read, is read so many times less often (a choice)."""
 
 COUNTERS = tuple(name for name in COUNTED.values() if name != WAIT)
 """Files of ``ports/N/counters`` (linux: drivers/infiniband/core/sysfs.c)."""
@@ -23,12 +23,12 @@ HARDWARE_ETHERNET = (
     *("np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled"),
 )
 NET_DEVICE = ("statistics/rx_crc_errors", "carrier_down_count")
-"""What ``ethtool -S`` calls ``rx_crc_errors_phy`` and ``link_down_events_phy``, as files."""
+"""Files with what ``ethtool -S`` calls ``rx_crc_errors_phy`` and ``link_down_events_phy``."""
 
 GPU_FIELDS = "temperature.gpu,clocks.sm"
 
 PFC_NAME = "fabric-pfc"
-"""The name ($0) under which the next is started."""
+"""The name ($0) under which the script ``PFC`` is started."""
 
 PFC = (
     'for net in /sys/class/infiniband/"$1"/device/net/*; do ethtool -S "${net##*/}"; done | '
@@ -41,11 +41,12 @@ PFC = (
     'for (name in drops) printf "%s:%s: %.0f\\n", dev, name, drops[name] }\' dev="$1"'
 )
 """
-PFC of an RNIC's interface, ``mlx5_0:rx_pfc_us: 1200``, and what it dropped, by cause; of all priorities together.
+A script that prints the PFC counters of an RNIC's interface and its drops by cause, priorities added up.
 
-Linux, mlx5 counters.rst: ``rx_discards_phy`` for want of buffers of the port, ``rx_out_of_buffer`` of receive queues,
-``rx_buf_discard`` and ``rx_cong_discard`` of a priority's buffer and by congestion, ``tx_discards_phy`` in sending;
-``rx_buffer_passed_thres_phy`` counts how often the port's buffer was more than 85 % full.
+Its lines read ``mlx5_0:rx_pfc_us: 1200``. Drops (Linux, mlx5 counters.rst): ``rx_discards_phy`` for lack of buffers of
+the port, ``rx_out_of_buffer`` of receive queues, ``rx_buf_discard`` and ``rx_cong_discard`` for lack of a priority's
+buffer and by congestion, ``tx_discards_phy`` in sending; ``rx_buffer_passed_thres_phy`` counts how often the port's
+buffer was more than 85 % full.
 """
 
 _FILE = re.compile(rf"{ROOT}/([^/]+)/(?:.*/)?([^/]+)")
@@ -60,7 +61,7 @@ _FILE_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a sampled name is about: a *part* of the host, the *name* of the reading, and *scale* to its unit."""
+    """The meaning of a sampled name: a *part* of the host, the *name* of the reading, and *scale* to its unit."""
 
     part: str
     name: str
@@ -68,26 +69,26 @@ class Meaning:
 
     @property
     def step(self) -> float:
-        """By how much it must move to be written down again; 0: it is written exactly."""
+        """Return by how much it must change to be recorded again; 0: every change is recorded."""
         return STEPS.get(self.name, 0.0)
 
 
 STEPS = {"asic_c": 2.0, "module_c": 2.0, "gpu_c": 2.0, "sm_mhz": 50.0}
-"""By how much a reading that wavers must move to be written down again (choice); what counts is written exactly."""
+"""By how much a wavering reading must change to be recorded again (a choice); counters are recorded exactly."""
 
 LEVELS = ("C", "MHz", "dBm")
-"""Units of what goes up and down; everything else only grows, until somebody clears it."""
+"""Units of readings that go up and down; all others only grow, until somebody clears them."""
 
 _UNITS = {"c": "C", "mhz": "MHz", "dbm": "dBm", "us": "us"}
 
 
 def unit_of(name: str) -> str:
-    """The unit of a reading: its last word says it (``module_c``); ``count`` where that is no unit."""
+    """Return the unit of a reading, which is its last word (``module_c``); ``count`` if that is not a unit."""
     return _UNITS.get(name.rpartition("_")[2], "count")
 
 
 def sources_of(platform: Platform, settings: SampleSettings) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
-    """What is read every time on a host of this make, and what only ``SLOWLY``."""
+    """Return what is read every time on a host of this platform, and what only every ``SLOWLY`` times."""
     often: list[Source] = []
     slowly: list[Source] = []
     ethernet = platform.link_layer == "ethernet"
@@ -115,7 +116,7 @@ def sources_of(platform: Platform, settings: SampleSettings) -> tuple[tuple[Sour
 
 
 def congestion_sources(platform: Platform) -> tuple[Source, ...]:
-    """What tells of congestion on RoCE ports, millisecond by millisecond; nothing of others."""
+    """Return the sources that show congestion on RoCE ports, millisecond by millisecond; none for other ports."""
     found: list[Source] = []
     for rnic in platform.rnics if platform.link_layer == "ethernet" else ():
         port = f"{ROOT}/{rnic.device}/ports/{rnic.port}"
@@ -126,7 +127,7 @@ def congestion_sources(platform: Platform) -> tuple[Source, ...]:
 
 
 def meaning(sampled: str) -> Meaning | None:
-    """What a name of a row stands for; None for one that no source of ours has."""
+    """Return the meaning of a sampled name; None if none of our sources has it."""
     found = _OF_PFC.fullmatch(sampled)
     if found:
         return Meaning(found[1], found[2])

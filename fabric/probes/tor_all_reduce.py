@@ -1,8 +1,8 @@
 """
 All-reduce between neighbours under one ToR (MegaScale 4.3), for hosts whose intra-node phase passed.
 
-Neighbours form a ring: each host is measured with two different partners, so that a bad host fails twice and its good
-neighbours once each (two hosts alone cannot be told apart). RING is forced: see TorAllReduceSpec.
+Neighbours form a ring: each host is measured with two different partners, so a bad host fails twice and its good
+neighbours once each (two hosts alone cannot be told apart). RING is the default: see AllReduceSpec.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,11 +26,11 @@ class TorAllReduceSpec(AllReduceSpec):
     name: Name = kind
 
     def ranks(self, gpus: int, *, hosts: int) -> int:
-        """Those of two hosts."""
+        """Return the ranks of two hosts."""
         return 2 * gpus
 
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
-        """Ring neighbours of every ToR group; a host alone under its ToR has none."""
+        """Yield ring neighbours of every ToR group; a host alone under its ToR has none."""
         wanted = set(hosts)
         for group in topology.tor_groups:
             members = [topology.hosts[name] for name in group if name in wanted]
@@ -39,7 +39,7 @@ class TorAllReduceSpec(AllReduceSpec):
 
 
 def neighbours(members: Sequence[Host]) -> Iterator[tuple[Host, Host]]:
-    """Ring pairs of hosts that one command line fits: n pairs for n > 2 hosts, one pair for two, none for one."""
+    """Yield ring pairs of hosts that one command line fits: n pairs for n > 2 hosts, one pair for two, none for one."""
     for ring in alike(members):
         for position in range(len(ring) if len(ring) > 2 else len(ring) - 1):
             yield ring[position], ring[(position + 1) % len(ring)]
@@ -47,10 +47,11 @@ def neighbours(members: Sequence[Host]) -> Iterator[tuple[Host, Host]]:
 
 def other_pairs(probe: Probe, left: str, planned: Iterable[Probe], topology: Topology) -> Iterator[Probe]:
     """
-    The same measurement of a host that lost its neighbour (*left*) with each other of its ring, the nearest first.
+    Yield the same measurement of a host that lost its neighbour (*left*) with each other host of its ring.
 
-    The ring is that of the *planned* probes, and it is gone along in the direction of the lost neighbour: of two hosts
-    that lost the one between them, each is the other's next. Pairs that were planned anyway are left out.
+    The nearest comes first. The ring is that of the *planned* probes. It is followed in the direction of the lost
+    neighbour, so that two hosts that lost the one between them are each the other's next. Pairs that were planned
+    anyway are left out.
     """
     pairs = {frozenset(one.hosts) for one in planned}
     first, second = probe.hosts
@@ -64,7 +65,7 @@ def other_pairs(probe: Probe, left: str, planned: Iterable[Probe], topology: Top
 
 
 def _ring(host: str, taking_part: set[str], topology: Topology) -> list[Host]:
-    """The hosts under the same ToR that take part and that one command line fits, in the order of the ring."""
+    """Return the hosts under the same ToR that take part and that one command line fits, in ring order."""
     group = next(group for group in topology.tor_groups if host in group)
     fitting = alike(topology.hosts[name] for name in group if name in taking_part)
     return next(hosts for hosts in fitting if any(one.name == host for one in hosts))

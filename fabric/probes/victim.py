@@ -1,10 +1,11 @@
 """
-One flow alone, and beside an incast that it has nothing to do with: does it keep its bandwidth?
+One flow alone, and beside an incast to another RNIC: does it keep its bandwidth?
 
-The victim's sender is under the leaf of the incast's first senders, its receiver under the leaf of the incast's: both
-cross the same switches. Where they share a port, which the routes decide, and the fabric pauses that port instead of
-slowing down who causes it, the victim waits with the others (head-of-line blocking). It is judged against itself alone.
-Each of N senders has 1/N of a line; what a few of these on its cable take from the victim is theirs by right.
+The victim's sender is under the leaf of the incast's first senders, its receiver under the leaf of the incast's
+receiver, so both cross the same switches. If they share a port, which the routes decide, and the fabric pauses that
+port instead of slowing down the senders that cause the congestion, the victim waits with them (head-of-line blocking).
+It is judged only against itself. Each of N senders has 1/N of a line; what a few of these on its cable take from the
+victim is their fair share.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +31,7 @@ class VictimSpec(AtOnceSpec):
     """The least of its bandwidth alone (alone: of its line) that it must keep."""
 
     def draws(self, plane: Plane, topology: Topology) -> Iterator[Draw]:
-        """Where a plane has two such leaves: alone, then beside each number of senders."""
+        """Yield the flow alone, then beside each number of senders, if a plane has two leaves of two hosts."""
         full = [group for group in plane.leaves.values() if len(group) > 1]
         if len(full) < 2:
             return
@@ -43,15 +44,15 @@ class VictimSpec(AtOnceSpec):
 
     @classmethod
     def order(cls, flows: Flows) -> tuple[str, ...]:
-        """The victim's two hosts, then the incast's senders and its receiver."""
+        """Return the victim's two hosts, then the incast's senders and its receiver."""
         return (*flows[0], *(sender for sender, _ in flows[1:]), *{receiver for _, receiver in flows[1:]})
 
     @classmethod
     def flows(cls, probe: Probe) -> list[tuple[str, str]]:
-        """The victim first."""
+        """Return the victim's flow first, then the incast's."""
         return [(probe.hosts[0], probe.hosts[1]), *((host, probe.hosts[-1]) for host in probe.hosts[2:-1])]
 
     @classmethod
     def measured(cls, probe: Probe, gbps: Sequence[float]) -> Iterator[Measurement]:
-        """The victim's bandwidth alone."""
+        """Yield only the victim's bandwidth."""
         yield Measurement(probe.probe_id, "bandwidth", gbps[0], "Gb/s", int_param(probe, "size_bytes"))

@@ -1,1 +1,1 @@
-"""What people look at: the console (pages and pictures come later)."""
+"""Reports: a judged run and other results as text, HTML, JSON and figures."""

@@ -1,8 +1,8 @@
 """
-The certificate of a run: what was tested, how long, against which limits, what was found, and what it stands on.
+The certificate of a run: what was tested, how long, against which limits, what was found, and from which files.
 
-It says PASSED, FAILED or INCONCLUSIVE, and never more than the run does: a rack of which something was not measured has
-not passed. Of a post-repair validation the decision counts.
+It says PASSED, FAILED or INCONCLUSIVE, and never claims more than the run: a rack that was only partly measured has not
+passed. For a post-repair validation the decision counts.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from fabric.runs.manifest import SourceFile, digest
 FORMAT = 1
 KIND = "fabric-certificate"
 JUDGED_WITH = "judged with fabric-testbench"
-"""Its name among the versions: of the tool that made the certificate."""
+"""The key, among the versions, of the tool that made the certificate."""
 
 NOT_REAL = "SIMULATED: no real hardware was tested"
 
@@ -40,7 +40,7 @@ EXIT_CODES = {PASSED: 0, FAILED: 1, INCONCLUSIVE: 3}
 
 
 def result_of(run: ShownRun, decided: Acceptance | None) -> str:
-    """PASSED, FAILED or INCONCLUSIVE."""
+    """Return PASSED, FAILED or INCONCLUSIVE."""
     if any(change.state == "open" for change in run.judged.verdict.changes):
         return INCONCLUSIVE  # a change may still be live
     if decided is not None:
@@ -58,8 +58,10 @@ def certificate_document(
     judged_with: str,
 ) -> dict[str, Any]:
     """
-    JSON-able; *files* are the run's sources, *identity* its hosts' parts where they were read, *judged_with* the
-    version of this tool.
+    Return the certificate as JSON-able values.
+
+    *files* are the run's sources, *identity* the parts of its hosts if they were read, *judged_with* the version of
+    this tool.
     """
     judged = run.judged
     verdict = judged.verdict
@@ -98,12 +100,12 @@ def certificate_document(
 
 
 def encoded(document: Mapping[str, Any]) -> bytes:
-    """The bytes of certificate.json: the same for the same document, so that they can be signed."""
+    """Return the bytes of certificate.json: the same for the same document, so that they can be signed."""
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
 
 
 def _tested(run: ShownRun) -> list[dict[str, Any]]:
-    """By phase and kind: how many probes, for how long, and how they ended."""
+    """Return for each phase and kind how many probes there were, how long they took, and how they ended."""
     groups = gathered(((row.probe.phase, row.probe.kind), row) for row in run.rows)
     return [
         {
@@ -118,7 +120,7 @@ def _tested(run: ShownRun) -> list[dict[str, Any]]:
 
 
 def _limits(run: ShownRun) -> list[dict[str, Any]]:
-    """Every limit of the baselines that the run was judged by, with its source."""
+    """Return every limit of the baselines that judged the run, with its source."""
     kinds = {row.probe.kind for row in run.rows}
     return [
         {
@@ -135,7 +137,7 @@ def _limits(run: ShownRun) -> list[dict[str, Any]]:
 
 
 def _coverage(run: ShownRun) -> dict[str, Any]:
-    """What was planned and what was measured of it."""
+    """Return what was planned and how much of it was measured."""
     counts = Counter(one.outcome for one in run.judged.verdict.components)
     measured = [row for row in run.rows if row.result is not None and row.result.outcome is None]
     hosts = {host for row in measured for host in row.probe.hosts}
@@ -155,9 +157,9 @@ _MOST_ROWS = 200
 
 def certificate_html(document: Mapping[str, Any]) -> str:
     """
-    One page; says the SHA-256 of the certificate.json that it was made from.
+    Return the certificate as one page, with the SHA-256 of the certificate.json that it was made from.
 
-    Raises UndefinedError of jinja2, or LookupError, where something is missing in the document.
+    Raises UndefinedError of jinja2, or LookupError, if something is missing in the document.
     """
     hall, links = document["hall"], document["coverage"].get("links")
     return page(

@@ -1,4 +1,4 @@
-"""What was expected, changed and taken back, as a person reads it: one line each, with what explains it below."""
+"""Expectations and changes in words: one line each, with explanations below."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ _OUTCOMES = {
 }
 
 _TOO_EARLY = ("the phase ended before its time came", "cut off after")
-"""As ``changes/hold.py`` and ``changes/link_down.py`` say that there was no time for a change, or for all of it."""
+"""Phrases of ``changes/hold.py`` and ``changes/link_down.py`` when there was no time for a change, or for all of it."""
 
 _RUN_ENDED_FIRST = (
     "nothing is altered any more: where the run ended before, fabric resume RUN makes it anew and measures what is "
@@ -44,7 +44,9 @@ _NOT_IN_FORCE = "more samples do not tell: see below what became of the change, 
 
 
 def after_change(result: ChangeResult, judged: JudgedRun) -> str:
-    """One sentence for a change that did not end as asked; empty for one that was taken back in order, when due."""
+    """
+    Return one sentence for a change that did not end as asked; empty for one that was taken back in order, when due.
+    """
     if judged.goes_on and result.state == "open":
         return _TAKES_BACK
     step = _STATES.get(result.state, "")
@@ -55,7 +57,7 @@ def after_change(result: ChangeResult, judged: JudgedRun) -> str:
 
 
 def after_expectation(found: ExpectationVerdict, judged: JudgedRun) -> str:
-    """One sentence for an expectation that was not met or could not be judged; empty for one that was met."""
+    """Return one sentence for an expectation that was not met or not judged; empty for one that was met."""
     step = _OUTCOMES.get(found.outcome, "")
     if found.outcome is Outcome.INCONCLUSIVE and not judged.complete:
         step = _NOT_YET if judged.goes_on else _NOT_MEASURED
@@ -64,13 +66,13 @@ def after_expectation(found: ExpectationVerdict, judged: JudgedRun) -> str:
     return step.replace("RUN", judged.path)
 
 
-_COUNTERS = 4  # of one change; the others are in verdict.json
+_COUNTERS = 4  # the most counters of one change; the others are in verdict.json
 _NEVER = ("refused", "failed")
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeRow:
-    """Changes of one phase that did the same (four cables at once): *below* explains, in lines of its own."""
+    """Changes of one phase that did the same (four cables at once); *below* has lines that explain them."""
 
     phase: str
     what: str
@@ -81,7 +83,7 @@ class ChangeRow:
 
 
 def change_rows(judged: JudgedRun) -> tuple[ChangeRow, ...]:
-    """What was changed and what that did to bandwidth, what is wrong first; counters of a row are added up."""
+    """Return what was changed and its effect on bandwidth, problems first; counters of one row are added up."""
     effects = {effect.change_id: effect for effect in judged.verdict.effects}
     groups: dict[tuple[str, ...], list[ChangeResult]] = {}
     for result in sorted(judged.verdict.changes, key=lambda one: (one.state != "open", one.state == "reverted")):
@@ -101,7 +103,7 @@ def _change_row(alike: tuple[str, ...], members: Sequence[ChangeResult], judged:
 
 
 def _where(members: Sequence[ChangeResult]) -> str:
-    """One component, or how many and the first two."""
+    """Return one component, or how many there are and the first two."""
     names = [member.change.component for member in members]
     return names[0] if len(names) == 1 else f"{len(names)}: {', '.join(names[:2])}{', ...' if len(names) > 2 else ''}"
 
@@ -111,7 +113,7 @@ def _in_force_s(result: ChangeResult) -> float:
 
 
 def _held(result: ChangeResult) -> str:
-    """How long it was in force, and its state when that is not the end that was asked for."""
+    """Return how long a change was in force, and its state unless it ended as asked."""
     state = "" if result.state == "reverted" else result.state.upper()
     if not result.windows or result.state in _NEVER:
         return state or "never in force"
@@ -145,7 +147,7 @@ def _times(effect: ChangeEffect) -> list[str]:
 
 
 def _counters(found: Sequence[Mapping[str, float]]) -> str:
-    """Those that grew, by name over all ends of the links, the most first."""
+    """Return the counters that grew, by name over all ends of the links, the largest growth first."""
     counted = (pair for counters in found for pair in counters.items())
     grew = gathered((name.rpartition(".")[2], value) for name, value in counted if value > 0)
     growths = []
@@ -165,7 +167,7 @@ SCOPES = {
 
 
 def when(asked: When) -> str:
-    """``from 20 s on, for 60 s``, ``for the whole phase``."""
+    """Return ``from 20 s on, for 60 s``, ``for the whole phase``."""
     begins = "" if asked.at_s is None else f"from {asked.at_s:g} s on"
     lasts = "" if asked.for_s is None else f"for {asked.for_s:g} s"
     if not begins and not lasts:
@@ -176,9 +178,9 @@ def when(asked: When) -> str:
 @dataclass(frozen=True, slots=True)
 class Restored:
     """
-    What became of one alteration of *change* (empty: not known) on *host*; *certain*: nothing of it is left.
+    The result of taking back one alteration of *change* (empty: unknown) on *host*; *certain*: nothing of it is left.
 
-    *run* is its directory, *host* is empty where the text is of no one host.
+    *run* is its directory; *host* is empty if the text is not about one host.
     """
 
     run: str
@@ -189,12 +191,12 @@ class Restored:
 
     @property
     def text(self) -> str:
-        """All of it in one line."""
+        """Return all of it in one line."""
         return ": ".join(filter(None, (self.change, self.host, self.said)))
 
 
 def restored_lines(found: Iterable[Restored]) -> Iterator[str]:
-    """One line for each answer, however many hosts gave it."""
+    """Yield one line for each answer, however many hosts gave it."""
     hosts = gathered((replace(one, host=""), one.host) for one in found)
     for one, names in sorted(hosts.items(), key=lambda item: item[0].certain):
         folded = replace(one, host=fold(filter(None, names)) if any(names) else "")
@@ -202,5 +204,5 @@ def restored_lines(found: Iterable[Restored]) -> Iterator[str]:
 
 
 def restored_json(found: Iterable[Restored]) -> list[dict[str, Any]]:
-    """JSON-able: one entry for each answer."""
+    """Return JSON-able values: one entry for each answer."""
     return [jsonable(one, ("run", "change", "host", "text", "certain")) for one in found]

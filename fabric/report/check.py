@@ -1,4 +1,4 @@
-"""The pre-flight as a table, the worst first and hosts folded, and as a JSON document."""
+"""The result of a pre-flight as a table, the worst first and hosts folded, and as a JSON document."""
 
 from collections import Counter
 from typing import Any
@@ -12,7 +12,9 @@ CHECK_FORMAT = 1
 
 _ROWS_MOST = 50
 _HOSTS_MOST = 24
-"""Letters of the hosts beside which what is found stands in a column; more move their own row (a choice)."""
+"""
+The widest hosts cell, in characters, for which the next column is aligned; a longer one shifts its own row (a choice).
+"""
 
 _VERDICTS = {
     0: ("READY", "green", "nothing is in the way"),
@@ -23,7 +25,7 @@ _COLOURS = {Severity.PROBLEM: "red", Severity.UNKNOWN: "magenta", Severity.WARNI
 
 
 def check_text(checked: Checked) -> str:
-    """All of it, the verdict first."""
+    """Return the whole result, the verdict first."""
     word, colour, meaning = _VERDICTS[checked.exit_code]
     rows = [(one, _COLOURS[one.severity], _hosts(one)) for one in checked.findings[:_ROWS_MOST]]
     tally = [f"{n:,} {name}" if name == "unknown" else counted(n, name) for name, n in _counts(checked).items()]
@@ -40,7 +42,7 @@ def check_text(checked: Checked) -> str:
 
 
 def check_document(checked: Checked) -> dict[str, Any]:
-    """JSON-able; names of hosts are folded, texts of hosts are escaped."""
+    """Return JSON-able values; host names are folded, texts from hosts are escaped."""
     return {
         "format": CHECK_FORMAT,
         **jsonable(checked, ("scenario", "inventory", "backend", "elapsed_s", "exit_code")),
@@ -60,13 +62,13 @@ def check_document(checked: Checked) -> dict[str, Any]:
 
 
 def _counts(checked: Checked) -> dict[str, int]:
-    """How many findings there are of each severity; those that did not occur are left out."""
+    """Return how many findings each severity has; severities without any are left out."""
     tally = Counter(one.severity for one in checked.findings)
     return {severity.value: tally[severity] for severity in Severity if tally[severity]}
 
 
 def _hosts(one: Finding) -> str:
-    """``gpu[001-064] (64)``."""
+    """Return ``gpu[001-064] (64)``."""
     if not one.hosts:
         return "this machine"
     return fold(one.hosts) + (f" ({len(one.hosts):,})" if len(one.hosts) > 1 else "")

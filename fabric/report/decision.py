@@ -1,4 +1,4 @@
-"""Whether a repaired host may return, as acceptance.json beside the run says; the page of such a run begins with it."""
+"""The decision whether a repaired host may return, read from acceptance.json beside the run, and its text."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ OUTCOMES = {
     Decision.REJECT: Outcome.FAIL,
     Decision.INCONCLUSIVE: Outcome.INCONCLUSIVE,
 }
-"""What the decision is as the outcome of a run, for exit codes, pages and pipelines."""
+"""The decision as the outcome of a run, for exit codes, pages and pipelines."""
 
 _MOST_ROWS = 20
 _MOST_NEXT = 3
@@ -33,14 +33,16 @@ _HEAD = ("probe", "before", "now", "limit", "own past", "peers", "")
 
 
 def acceptance_document(found: Acceptance) -> dict[str, Any]:
-    """JSON-able."""
+    """Return JSON-able values."""
     return {"format": FORMAT, **jsonable(found), "exit_code": EXIT_CODES[OUTCOMES[found.decision]]}
 
 
 def acceptance_text(found: Acceptance, suspects: Sequence[Suspect] = (), *, path: str = "") -> str:
     """
-    The page: the decision for each host or link first, then why, what to do next about *suspects* that are still bad,
-    what was replaced, the evidence before and now, what else to know, where the run is (*path*).
+    Return the page of a decision.
+
+    First the decision for each host or link, then why, what to do next about *suspects* that are still bad, what was
+    replaced, the evidence before and now, what else to know, and where the run is (*path*).
     """
     own = [one for one in suspects if not set(found.hosts).isdisjoint(one.hosts) and one.next_step]
     return templates.text(
@@ -54,13 +56,13 @@ def acceptance_text(found: Acceptance, suspects: Sequence[Suspect] = (), *, path
 
 
 def _decided(each: Iterable[Decided]) -> list[str]:
-    """``REJECT gpu003``, ``ACCEPT gpu[001,004]``: names that are decided alike in one."""
+    """Return ``REJECT gpu003``, ``ACCEPT gpu[001,004]``: names with the same decision together."""
     alike = gathered((one.decision.value, one.name) for one in each)
     return [f"{decision} {fold(names)}" for decision, names in alike.items()]
 
 
 def _table(weighed: tuple[Weighed, ...]) -> list[str]:
-    """The worst first; of many only so many."""
+    """Return the evidence as a table, the worst first, limited to ``_MOST_ROWS`` rows."""
     ranked = sorted(weighed, key=lambda one: (-one.outcome.rank, one.now_gbps or 0.0))
     lines = columns([_HEAD, *(_row(one) for one in ranked[:_MOST_ROWS])], right=range(1, len(_HEAD)))
     return lines + ([f"and {len(weighed) - _MOST_ROWS} more, in acceptance.json"] if weighed[_MOST_ROWS:] else [])
@@ -79,10 +81,10 @@ _LONGEST_REASON = 240
 @dataclass(frozen=True, slots=True)
 class ShownDecision:
     """
-    *line*: "REJECT gpu003 after repair", or that nothing is decided yet and what tells; *reasons*: the weightiest
-    first, then what else is to be known.
+    A decision in words.
 
-    *decision* is None where nothing is decided yet.
+    *line*: "REJECT gpu003 after repair", or that nothing is decided yet and which command decides; *reasons*: the
+    weightiest first, then what else to know. *decision* is None if nothing is decided yet.
     """
 
     line: str
@@ -91,7 +93,11 @@ class ShownDecision:
 
 
 def decision_of(run: ShownRun) -> ShownDecision | None:
-    """None for a run that is no post-repair validation. What cannot be read is no decision, and is said."""
+    """
+    Return the decision of a post-repair validation; None for any other run.
+
+    A file that cannot be read counts as undecided.
+    """
     because = because_of(run.judged.scenario)
     if because is None:
         return None
@@ -113,12 +119,12 @@ def decision_of(run: ShownRun) -> ShownDecision | None:
 
 
 def run_exit_code(run: ShownRun) -> int:
-    """What the end of a run is to the shell, by the decision that was made of it."""
+    """Return the exit code of a run, by the decision on it if there is one."""
     return decided_exit_code(run.judged.verdict, decision_of(run))
 
 
 def decided_exit_code(verdict: Verdict, decided: Acceptance | ShownDecision | None) -> int:
-    """What the end of a run is to the shell: of a post-repair validation its decision, once that is made."""
+    """Return the exit code of a run; for a post-repair validation that of its decision, once it is made."""
     code = exit_code(verdict)
     if code == MAY_BE_LIVE or decided is None or decided.decision is None:
         return code

@@ -1,4 +1,4 @@
-"""What results of other tools say: a diagnosis of pairs, and what ``fabric parse`` read in a log."""
+"""Results of other tools in words: a diagnosis of pairs, and what ``fabric parse`` read in a log."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -20,7 +20,7 @@ _LEAST_DRAWN = 3
 
 
 def diagnosis_text(diagnosis: Diagnosis, notes: Sequence[str] = ()) -> str:
-    """All of it; text from files is made harmless."""
+    """Return the whole diagnosis; text from files is made harmless."""
     suspects = [shown_suspect(one) for one in diagnosis.suspects]
     return templates.text(
         "diagnosis.txt.j2",
@@ -34,7 +34,7 @@ def diagnosis_text(diagnosis: Diagnosis, notes: Sequence[str] = ()) -> str:
 
 
 def _matrix(matrix: PairMatrix) -> Iterator[str]:
-    """A line a host: per cent of what good pairs reach, ``-`` for what is good, ``.`` for what was not measured."""
+    """Yield a line per host: per cent of what good pairs reach, ``-`` for good pairs, ``.`` for pairs not measured."""
     width = max(map(len, matrix.hosts))
     for host, row in zip(matrix.hosts, matrix.ratios, strict=True):
         cells = ["." if one is None else "-" if one >= matrix.least else f"{100 * one:.0f}" for one in row]
@@ -47,7 +47,7 @@ _SUSPECT = ("component", "kind", "outcome", "confidence", "evidence", "ambiguous
 
 
 def diagnosis_document(diagnosis: Diagnosis, notes: Sequence[str] = ()) -> dict[str, Any]:
-    """*notes* are the readers' own; bandwidths are Gb/s."""
+    """Return JSON-able values; *notes* are those of the readers, bandwidths are Gb/s."""
     return {
         "format": DIAGNOSIS_FORMAT,
         "outcome": diagnosis.outcome.value,
@@ -75,19 +75,20 @@ def diagnosis_document(diagnosis: Diagnosis, notes: Sequence[str] = ()) -> dict[
 
 def _margin_nats(evidence: Sequence[str]) -> float | None:
     """
-    By how many nats a part leads the next explanation; of several planes the most, as its confidence is of the surest.
+    Return by how many nats a part leads the next explanation.
 
-    None for what is no component of the model: pairs, groups below a limit, failed tests.
+    Over several planes the largest lead, because the confidence is also of the surest plane. None for suspects that are
+    not components of the model: pairs, groups below a limit, failed tests.
     """
     return max((float(margin[1]) for line in evidence for margin in MARGIN.finditer(line)), default=None)
 
 
 _SHOWN = ("op", "ranks", "test", "device", "rows", "avg_busbw_gbps", "complete", "problems")
-"""What a document has of a test; unknown values are null, bandwidth is Gb/s."""
+"""The fields of a test in a document; unknown values are null, bandwidth is Gb/s."""
 
 
 def parsed_document(tool: str, text: str) -> dict[str, Any]:
-    """The document of one log; *tool* is ``nccl-tests`` or ``perftest``."""
+    """Return the document of one log; *tool* is ``nccl-tests`` or ``perftest``."""
     log = nccl.parse(text) if tool == "nccl-tests" else perftest.parse(text)
     tests: list[dict[str, Any]] = [
         {name: to_jsonable_python(getattr(test, name)) for name in _SHOWN if hasattr(test, name)} for test in log.tests
@@ -99,14 +100,14 @@ def parsed_document(tool: str, text: str) -> dict[str, Any]:
 
 
 def _named(row: NcclRow) -> dict[str, Any]:
-    """A row of nccl-tests by the names of its fields; a place that was not measured has them all, and no values."""
+    """Return a row of nccl-tests by field names; a place that was not measured has all names, without values."""
     places = {"out_of_place": row.out_of_place, "in_place": row.in_place}
     nothing = dict.fromkeys(row.in_place._fields)
     return {"size_bytes": row.size_bytes} | {name: one._asdict() if one else nothing for name, one in places.items()}
 
 
 def parsed_text(documents: Sequence[tuple[str, dict[str, Any]]]) -> str:
-    """A few lines of each named document that a person can check against the log."""
+    """Return a few lines about each named document, for a person to compare with the log."""
     tests = [[(test, _best(test["rows"])) for test in one["tests"]] for _, one in documents]
     return templates.text("parsed.txt.j2", documents=zip(documents, tests, strict=True))
 

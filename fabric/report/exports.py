@@ -1,4 +1,4 @@
-"""What other programs read: metrics.prom as OpenMetrics, measurements as CSV, and junit.xml."""
+"""Exports for other programs: metrics.prom as OpenMetrics, measurements as CSV, and junit.xml."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ if TYPE_CHECKING:
 
 
 MOST_SUSPECTS = 100
-_BITS_PER_SECOND = 1e9  # base units, as Prometheus asks for; a bandwidth of ours is in Gb/s
+_BITS_PER_SECOND = 1e9  # Prometheus asks for base units; our bandwidths are in Gb/s
 
 
 Rows = Iterable[tuple[tuple[str, ...], float]]
 Metrics = Iterable[tuple[tuple[str, ...], Rows]]
-"""Of each its name, what it is and its labels; then what was found: values of the labels, and the number."""
+"""For each metric (name, help text, labels...), and its rows: values of the labels, and the number."""
 
 
 class LookedMetrics(Collector):
     """
-    Metrics of what each *look* finds, all with one *label* more, of which it finds the value too.
+    A collector of the metrics that each *look* finds; *look* also returns the value of one more *label* of all.
 
-    One whose name ends with ``_total`` is a counter, all others are gauges.
+    A metric whose name ends with ``_total`` is a counter, all others are gauges.
     """
 
     def __init__(self, label: str, look: Callable[[], tuple[str, Metrics]]) -> None:
         self._label, self._look = label, look
 
     def describe(self) -> list[Metric]:
-        """Nothing: to register it nothing need be looked at."""
+        """Return nothing, so that registering does not need a look."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """One look."""
+        """Look once and yield the metrics."""
         of, metrics = self._look()
         for (name, text, *labels), found in metrics:
             kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
@@ -60,12 +60,12 @@ class LookedMetrics(Collector):
 
 
 def metrics_text(run: ShownRun) -> str:
-    """The text format that node_exporter reads; its own samples only, no time stamps."""
+    """Return the text format that node_exporter reads: only this run's samples, no time stamps."""
     return generate_latest(LookedMetrics("scenario", lambda: (run.judged.scenario.name, _gauges(run)))).decode()
 
 
 def _gauges(run: ShownRun) -> Metrics:
-    """Of the last run of a scenario."""
+    """Yield the metrics of the last run of a scenario."""
     judged, verdict, suspects = run.judged, run.judged.verdict, run.judged.verdict.suspects
     outcome = ("fabric_run_outcome", "1 for the outcome of the last run, 0 for the others", "outcome")
     yield outcome, [((one.value,), float(one is verdict.outcome)) for one in Outcome]
@@ -93,11 +93,11 @@ def _gauges(run: ShownRun) -> Metrics:
 
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_ROWS = 20_000  # made and written at once: a bound on memory
+_ROWS = 20_000  # rows made and written at once: a bound on memory
 
 
 def csv_lines(samples: pd.DataFrame) -> Iterator[str]:
-    """The frame of ``fabric.load`` as CSV, its columns' names first; many lines at a time."""
+    """Yield the frame of ``fabric.load`` as CSV, column names first; many lines at a time."""
     shown = samples.assign(
         **{name: samples[name].map(cell, na_action="ignore") for name in samples.select_dtypes("category")}
     )
@@ -106,7 +106,7 @@ def csv_lines(samples: pd.DataFrame) -> Iterator[str]:
 
 
 def cell(text: str) -> str:
-    """Bounded and on one line; an apostrophe before what a spreadsheet would calculate."""
+    """Return a text for a cell: bounded, on one line, an apostrophe before anything a spreadsheet would calculate."""
     shown = visible(text)
     return f"'{shown}" if shown.startswith(_FORMULA) else shown
 
@@ -117,16 +117,17 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 def junit_xml(run: ShownRun) -> str:
     """
-    A suite a phase; a case a host and kind of probe (a set of hosts where several measure together).
+    Return a test suite for each phase, and a case for each host and kind of probe.
 
-    FAIL is ``failure`` (the fabric is bad), ERROR and INCONCLUSIVE are ``error`` (we could not tell), SKIPPED is
-    ``skipped``. MARGINAL and PASS passed. Expectations, changes and the decision after a repair have suites of their
-    own; a suspect is in the text of the cases that it was found by.
+    Where several hosts measure together, a case is for a set of hosts. FAIL is ``failure`` (the fabric is bad), ERROR
+    and INCONCLUSIVE are ``error`` (we could not tell), SKIPPED is ``skipped``. MARGINAL and PASS passed. Expectations,
+    changes and the decision after a repair have suites of their own; a suspect is in the text of the cases that
+    revealed it.
     """
     document = JUnitXml(_clean(run.judged.scenario.name))
     for name, cases in _suites(run):
         suite = TestSuite(_clean(name))
-        suite.add_testcases(cases)  # one by one it counts all again each time
+        suite.add_testcases(cases)  # adding one at a time would count all cases again each time
         document.add_testsuite(suite)
     document.update_statistics()  # type: ignore[no-untyped-call]
     text: bytes = document.tostring()  # type: ignore[no-untyped-call]
@@ -134,7 +135,7 @@ def junit_xml(run: ShownRun) -> str:
 
 
 def _suites(run: ShownRun) -> Iterator[tuple[str, list[TestCase]]]:
-    """The name of each and its cases."""
+    """Yield each suite's name and its cases."""
     scenario = run.judged.scenario.name
     for phase, measured in gathered((row.probe.phase, row) for row in run.rows).items():
         cases = gathered(((_who(row), row.probe.kind), row) for row in measured)
@@ -164,17 +165,17 @@ def _measured(suite: str, who: str, kind: str, rows: Sequence[Row]) -> TestCase:
 
 
 def _changed(suite: str, one: ChangeResult) -> TestCase:
-    """A change that came back as asked passed; one that may still be live is an error of ours."""
+    """Return the case of a change: taken back as asked is a pass; one that may still be live is an error of ours."""
     outcome = {"reverted": Outcome.PASS, "refused": Outcome.SKIPPED}.get(one.state, Outcome.ERROR)
     return _case(f"{suite}.{one.change.kind}", one.change.change_id, outcome, [f"{one.state}: {one.reason}"])
 
 
 def _case(group: str, name: str, outcome: Outcome, reasons: Sequence[str], took_s: float = 0.0) -> TestCase:
-    """What is known of one component in one phase."""
+    """Return what is known of one component in one phase."""
     made = TestCase(_clean(name), classname=_clean(group), time=round(took_s, 3))
     if outcome in (Outcome.PASS, Outcome.MARGINAL):
         return made
-    # A sort by outcome would hide the first reason, which is the one that counts.
+    # Reasons are filtered, not sorted by outcome: the first one is the one that counts.
     worst = [reason for reason in reasons if reason.startswith(outcome.name)] or reasons
     kinds = {Outcome.FAIL: Failure, Outcome.SKIPPED: Skipped}
     result = kinds.get(outcome, Error)(_clean(worst[0]) if worst else outcome.name, outcome.name)
@@ -186,5 +187,5 @@ def _case(group: str, name: str, outcome: Outcome, reasons: Sequence[str], took_
 
 
 def _clean(text: str) -> str:
-    """Without what XML 1.0 cannot hold, also not as an escape."""
+    """Return the text without characters that XML 1.0 cannot hold, not even escaped."""
     return _NOT_XML.sub("\ufffd", visible(text))

@@ -1,4 +1,4 @@
-"""Who a hung job waits for, for people and as a document."""
+"""The verdict on a hung job, for people and as a document: which ranks it waits for."""
 
 from collections.abc import Iterator, Sequence
 from shlex import quote
@@ -16,7 +16,7 @@ _LISTED = 12
 
 
 def hang_document(hang: Hang) -> dict[str, Any]:
-    """All of it."""
+    """Return the whole verdict as JSON-able values."""
     return {
         "format": HANG_FORMAT,
         "outcome": hang.outcome.value,
@@ -32,7 +32,7 @@ def hang_document(hang: Hang) -> dict[str, Any]:
 
 
 def hang_text(hang: Hang) -> str:
-    """The same, the verdict first, and the command that tests who is to be tested."""
+    """Return the whole verdict as text, and the command that tests the hosts to be tested."""
     tested = {*hang.hosts, *(host for test in hang.next_tests for host in (test.a, test.b))}
     return templates.text(
         "hang.txt.j2",
@@ -53,7 +53,7 @@ def _name(one: HangSuspect) -> str:
 
 
 def _ranks(ranks: Sequence[int]) -> str:
-    """``ranks 0-6,8``."""
+    """Return ``ranks 0-6,8``."""
     return f"rank{'s' if len(ranks) > 1 else ''} {fold(str(rank) for rank in sorted(ranks)).strip('[]')}"
 
 
@@ -76,7 +76,7 @@ def _why(one: HangSuspect) -> str:
 
 
 def _reasons(hang: Hang) -> Iterator[str]:
-    """What is not known, and what would tell."""
+    """Yield what is not known, and what would show it."""
     if any(not one.certain and not one.unfinished for one in hang.standstills):
         yield "nobody waits in it, and others went on: a dump is of an earlier time; dump all ranks again, at once"
     if any(not one.certain and one.unfinished for one in hang.standstills):

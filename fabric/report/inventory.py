@@ -1,4 +1,4 @@
-"""An inventory in a few lines, hosts folded, and as a JSON document."""
+"""An inventory in a few lines, with hosts folded, and as a JSON document."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ _SHOWN = (
 
 
 def inventory_text(inventory: Inventory, *, notes: Sequence[str] = ()) -> str:
-    """What it describes: hosts per platform, switches per tier, ToR groups, links; then what does not fit."""
+    """Return what it describes: hosts per platform, switches per tier, ToR groups, links; then what does not fit."""
     topology = inventory.topology
     return templates.text(
         "inventory.txt.j2",
@@ -33,7 +33,7 @@ def inventory_text(inventory: Inventory, *, notes: Sequence[str] = ()) -> str:
 
 
 def inventory_document(inventory: Inventory, *, notes: Sequence[str] = ()) -> dict[str, Any]:
-    """The same as plain JSON values; sets of names are folded."""
+    """Return the same as plain JSON values; sets of names are folded."""
     topology = inventory.topology
     return {
         "name": inventory.name,
@@ -65,16 +65,16 @@ def _platform_document(platform: Platform, hosts: Sequence[str]) -> dict[str, An
 
 
 def _platforms(topology: Topology) -> list[tuple[Platform, list[str]]]:
-    """Each platform in use, with its hosts."""
+    """Return each platform in use, with its hosts."""
     found = gathered((host.platform.name, host) for host in topology.hosts.values())
     return [(alike[0].platform, [host.name for host in alike]) for alike in found.values()]
 
 
 def _tiers(topology: Topology) -> list[tuple[str, list[str]]]:
-    """Each tier, with its switches."""
+    """Return each tier, with its switches."""
     return list(gathered((one.tier, one.name) for one in topology.switches.values()).items())
 
 
 def _groups(topology: Topology) -> list[tuple[list[str], tuple[str, ...]]]:
-    """The leaves and the hosts of each ToR group; several rails on one leaf name it once."""
+    """Return the leaves and the hosts of each ToR group; a leaf with several rails is named once."""
     return [(list(dict.fromkeys(topology.hosts[group[0]].leaves)), group) for group in topology.tor_groups]

@@ -1,4 +1,4 @@
-"""Verdicts, parts and suspects in words that somebody who never saw our names understands, and what to type first."""
+"""Verdicts, parts and suspects in words that need no knowledge of our names, and the commands to type next."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -22,9 +22,9 @@ _MEANING = {
 
 def meaning(judged: JudgedRun) -> str:
     """
-    The outcome in words.
+    Return the outcome in words.
 
-    A missed expectation alone is no bad part; a change that may be live is said first, then that the run goes on, or
+    A missed expectation alone is not a bad part. A change that may be live comes first, then that the run goes on, or
     ended early.
     """
     verdict = judged.verdict
@@ -51,9 +51,9 @@ def meaning(judged: JudgedRun) -> str:
 
 def commands(judged: JudgedRun) -> tuple[tuple[str, str], ...]:
     """
-    What to type first, (what it does, command), in order: take back what is open, then measure what is left.
+    Return what to type first, as (what it does, command): take back what is open, then measure what is left.
 
-    A run that goes on does both itself: of that how to look, and how to end it.
+    A run that goes on does both itself; for it, how to look at it and how to end it.
     """
     if judged.goes_on:
         return ("How far", f"fabric status {judged.path}"), ("End it", f"fabric stop {judged.path}")
@@ -70,7 +70,9 @@ _LEAST = 0.005
 
 
 def impact_line(impact: TrainingImpact) -> str:
-    """``a 1,024-GPU job on this fleet: MTTF 7.9 h, expected ETTR 0.93``, then what it rests on or why it is unknown."""
+    """
+    Return ``a 1,024-GPU job on this fleet: MTTF 7.9 h, expected ETTR 0.93``, then its basis, or why it is unknown.
+    """
     return "; ".join((f"a {impact.gpus:,}-GPU job on this fleet: {_numbers(impact)}", *impact.notes))
 
 
@@ -96,7 +98,7 @@ _GROUPS = {"-gpus": "the GPUs of NUMA {}", "-side": "NUMA {} and its GPUs"}
 
 
 def part_words(name: str, kind: str = "") -> str:
-    """``gpu003 PCIe path mlx5_2 to the GPUs of NUMA 1``; a name of no known form is left as it is."""
+    """Return ``gpu003 PCIe path mlx5_2 to the GPUs of NUMA 1``; a name of unknown form is returned as it is."""
     part = Part.of(name)
     if kind in _WHOLE:
         return f"{_WHOLE[kind]} {name}"
@@ -131,7 +133,7 @@ def _end(end: str) -> str:
 
 
 def _numbered(name: str) -> str:
-    """``GPU 5`` of ``gpu5``; RNICs are known by their device's name."""
+    """Return ``GPU 5`` for ``gpu5``; RNICs keep their device's name."""
     for letters, word in (("gpu", "GPU"), ("numa", "NUMA")):
         if name.startswith(letters) and name[len(letters) :].isdigit():
             return f"{word} {name[len(letters) :]}"
@@ -140,9 +142,9 @@ def _numbered(name: str) -> str:
 
 def faults_line(verdict: Verdict) -> str:
     """
-    ``2 faults: gpu003 PCIe path ...; gpu006 GPU 5 NVLink``, and hosts that were left out of what came later.
+    Return ``2 faults: gpu003 PCIe path ...; gpu006 GPU 5 NVLink``, and hosts that were left out of later phases.
 
-    Empty where nothing is suspected.
+    Empty if nothing is suspected.
     """
     bad = [one for one in verdict.suspects if one.outcome is Outcome.FAIL]
     unknown = [one for one in verdict.suspects if one.outcome is Outcome.ERROR]
@@ -154,7 +156,7 @@ def faults_line(verdict: Verdict) -> str:
 
 
 def _not_judged(verdict: Verdict) -> list[str]:
-    """Hosts that nobody suspects and of which parts were not measured to the end, either: they were left out."""
+    """Return hosts that nobody suspects but whose parts were not measured to the end: they were left out."""
     open_ = {one.component for one in verdict.components if one.outcome in _UNMEASURED}
     suspected = {host for one in verdict.suspects for host in one.hosts}
     return sorted({Part.of(name).host for name in open_ if "/" in name and Part.of(name).host in open_} - suspected)
@@ -168,11 +170,11 @@ def _some(suspects: Sequence[Suspect]) -> str:
 
 
 _ALIKE = 1.1
-"""Shares that lie within a tenth are one number; a sweep has a range (a choice)."""
+"""Shares within a tenth of each other are shown as one number; others as a range (a choice)."""
 
 
 def _kept(shares: Sequence[float]) -> str:
-    """``99.9 %``, or ``9.04 to 99.7 %`` of faults of several sizes."""
+    """Return ``99.9 %``, or ``9.04 to 99.7 %`` for faults of several sizes."""
     if max(shares) <= _ALIKE * min(shares):
         return f"{100 * median(shares):.3g} %"
     return f"{100 * min(shares):.3g} to {100 * max(shares):.3g} %"
@@ -184,10 +186,10 @@ def _routing(where: Where) -> str:
 
 def kept_line(judged: JudgedRun) -> str:
     """
-    ``with adaptive routing the job kept 99.9 %, without 31.5 %``: what faults made on purpose left, by routing.
+    Return ``with adaptive routing the job kept 99.9 %, without 31.5 %``: what faults made on purpose left, by routing.
 
-    It is the ratio that was expected of their phase over one without them; of what nobody expected anything the share
-    of the largest messages. Empty where no fault was made, or nothing says what it left.
+    It is the expected ratio of their phase over one without them; without such an expectation, the share of the largest
+    messages. Empty if no fault was made, or nothing says what it left.
     """
     verdict, asked = judged.verdict, judged.scenario
     phases = {one.name: one for one in asked.phases}

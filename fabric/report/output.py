@@ -1,4 +1,4 @@
-"""Writing to standard output and standard error, when nobody listens, the disk is full, or there is none."""
+"""Write to standard output and standard error, also if the reader is gone, the disk is full, or there is none."""
 
 import os
 import re
@@ -17,7 +17,7 @@ def say(text: str) -> None:
     Print to standard output.
 
     A reader that went away (``| head``) is no failure: the rest is dropped, and the exit code still tells the verdict.
-    Raises StoreError when the output cannot be written for another reason.
+    Raises StoreError if the output cannot be written for another reason.
     """
     try:
         sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
@@ -30,13 +30,13 @@ def say(text: str) -> None:
 
 
 def warn(text: str) -> None:
-    """Print to standard error; whoever closed it does not want to know."""
+    """Print to standard error; do nothing if it is closed."""
     with suppress(OSError, ValueError, AttributeError):
         print(text, file=sys.stderr, flush=True)  # noqa: T201 - the one place
 
 
 class _MayGoAway:
-    """A terminal, until it goes away: what is written to it then is dropped, and whoever writes goes on."""
+    """A terminal that may go away: from then on, what is written to it is dropped, and the writer goes on."""
 
     def __init__(self, inner: IO[str]) -> None:
         self._inner = inner
@@ -55,12 +55,12 @@ class _MayGoAway:
 
 
 def stderr_that_may_go_away() -> IO[str] | None:
-    """Standard error for who keeps writing to it; None when there is none."""
+    """Return standard error for a long-running writer; None if there is none."""
     return None if sys.stderr is None else cast("IO[str]", _MayGoAway(sys.stderr))
 
 
 def _drop_stdout() -> None:
-    """Send what is still buffered to nowhere, so that it does not fail once more when the program ends."""
+    """Discard what is still buffered, so that it does not fail again when the program ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -69,7 +69,7 @@ _HARMFUL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069
 
 
 def visible(text: str) -> str:
-    """The text on one line, control and direction characters written as escapes, cut at 600 characters."""
+    """Return the text on one line, control and direction characters written as escapes, cut at 600 characters."""
     shown = _HARMFUL.sub(lambda found: repr(found[0])[1:-1], text)
     return shown if len(shown) <= _MOST else f"{shown[:_MOST]}... ({len(shown) - _MOST} more characters)"
 
@@ -78,15 +78,15 @@ WIDTH = 160
 """The most characters of a line (a choice: what a wide terminal and a ticket show without scrolling)."""
 
 _NARROWEST = 40
-"""Characters behind an indent, however narrow the terminal is (a choice: a line of a few words is no line)."""
+"""The fewest characters behind an indent, however narrow the terminal is (a choice: shorter lines cannot be read)."""
 
 VERBATIM = "by hand:"
-"""Before a command that is to be copied: such a line is never broken."""
+"""Marks a line with a command to be copied: such a line is never broken."""
 
 
 def wrapped(text: str) -> list[str]:
     """
-    The lines of one line of text, as wide as the terminal, and at most ``WIDTH``; a longer word is left whole.
+    Return the lines of one line of text, as wide as the terminal, and at most ``WIDTH``; a longer word is left whole.
 
     Text that goes elsewhere, into a file or a ticket, does not depend on a terminal.
     """
@@ -107,11 +107,11 @@ def wrapped(text: str) -> list[str]:
 
 
 TEST_FIELDS = ("a", "b", "via", "why")
-"""What a document has of a test that is to be made."""
+"""The fields of a recommended test in a document."""
 
 
 def jsonable(value: Any, fields: Sequence[str] = ()) -> Any:
-    """A frozen model as JSON has it: outcomes as words, tuples as lists; with *fields* only these of it."""
+    """Return a frozen model as JSON values: outcomes as words, tuples as lists; with *fields* only these fields."""
     import orjson  # not above: ``fabric --help`` prints, too
 
     if fields:
@@ -120,7 +120,7 @@ def jsonable(value: Any, fields: Sequence[str] = ()) -> Any:
 
 
 def columns(rows: Iterable[Sequence[str]], right: Collection[int] = (), gap: str = "  ") -> list[str]:
-    """One line a row, cells as wide as their column needs; those of the columns *right* end where the column does."""
+    """Return one line per row, cells as wide as their column needs; the columns in *right* are right-aligned."""
     listed = list(rows)
     widths = [max(map(len, column)) for column in zip(*listed, strict=True)]
     return [

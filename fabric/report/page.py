@@ -1,4 +1,4 @@
-"""report.html: figures and words in one page that loads nothing from outside; its figures also as files."""
+"""report.html: figures and text in one page that loads nothing from outside; its figures also go to files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 MOST_EVIDENCE = 6
-"""Suspects with a figure of their evidence; more have their words (a choice: a page that opens at once)."""
+"""The most suspects with a figure of their evidence; others have only text (a choice: a page that opens at once)."""
 
 _MOST_KINDS = 4
 _MOST_BAD = 24
@@ -35,7 +35,7 @@ _OF_A_SUSPECT = 4
 
 
 class Picture(NamedTuple):
-    """One figure: its *section*, the *name* of its files, what it shows as a *title* and how to read it (*words*)."""
+    """One figure: its *section*, the *name* of its files, its *title*, and how to read it (*words*)."""
 
     section: str
     name: str
@@ -45,19 +45,19 @@ class Picture(NamedTuple):
 
 
 def pictures(run: ShownRun) -> Iterator[Picture]:
-    """In the order of the page; one that has nothing to show is left out."""
+    """Yield the figures in the order of the page; a figure with nothing to show is left out."""
     for part in (_suspects, _bandwidth, _hall, _hosts, _pairs, _time):
         yield from part(run)
 
 
 def _drawn(section: str, name: str, title: str, words: str, figure: Figure | None) -> Iterator[Picture]:
-    """The picture; none where the figure has nothing to show."""
+    """Yield the picture; nothing if the figure has nothing to show."""
     if figure is not None:
         yield Picture(section, name, title, words, figure)
 
 
 def _suspects(run: ShownRun) -> Iterator[Picture]:
-    """The evidence of each, and of a suspect inside a host what all its loopbacks reached."""
+    """Yield the evidence of each suspect, and for one inside a host what all its loopbacks reached."""
     hosts: dict[str, None] = {}
     for number, suspect in enumerate(run.judged.verdict.suspects[:MOST_EVIDENCE], start=1):
         section = f"suspect-{number}"
@@ -79,7 +79,7 @@ _GOOD_ALONE = "All of these met what is required: the evidence is in the lines a
 
 
 def _bandwidth(run: ShownRun) -> Iterator[Picture]:
-    """Adaptive routing off and on where a matrix compares it."""
+    """Yield bandwidths with adaptive routing off and on, if a matrix compares them."""
     as_shown = "As figure 12{} of arXiv 2410.21680 shows it" + (", simulated." if run.simulated else ".")
     for kind in compared_kinds(run.frames)[:_MOST_KINDS]:
         if side_by_side(run.frames, kind):
@@ -103,13 +103,13 @@ def _hall(run: ShownRun) -> Iterator[Picture]:
 
 
 def racks_of(topology: Topology, hosts: Sequence[str]) -> dict[str, list[str]]:
-    """Hosts by rack, in inventory order; where no rack is written, by their leaves."""
+    """Return hosts by rack, in inventory order; by their leaves if the inventory gives no rack."""
     named = ((name, topology.hosts[name]) for name in hosts)
     return gathered((host.rack or (host.leaves[0] if host.leaves else "hosts"), name) for name, host in named)
 
 
 def _hosts(run: ShownRun) -> Iterator[Picture]:
-    """All hosts; of many a square each, and rows for those of suspects and the worst others."""
+    """Yield all hosts; if they are many, a square each, and rows only for those of suspects and the worst others."""
     found = worst(run.frames)
     hosts = run.judged.scenario.hosts
     only: list[str] | None = None
@@ -126,7 +126,9 @@ def _hosts(run: ShownRun) -> Iterator[Picture]:
 
 
 def _pairs(run: ShownRun) -> Iterator[Picture]:
-    """Of each kind that two hosts measure together; ringed is what a suspected part of the network explains."""
+    """
+    Yield a map for each kind that two hosts measure together; a ring marks what a suspected network part explains.
+    """
     network = [one for one in run.judged.verdict.suspects if not one.hosts and one.probes]
     through: Sequence[str] = ()
     if network:
@@ -157,11 +159,11 @@ SECTIONS = {
     "pairs": "Host by host",
     "time": "Time line",
 }
-"""Those that are figures and nothing else, in the order of the page."""
+"""Sections that consist only of figures, in the order of the page."""
 
 
 def page(run: ShownRun) -> str:
-    """report.html of one run."""
+    """Return report.html of one run."""
     drawn: defaultdict[str, list[tuple[str, Markup, str]]] = defaultdict(list)
     for one in pictures(run):
         drawn[one.section].append((one.title, figures.inline(one.figure), one.words))
@@ -188,7 +190,7 @@ def page(run: ShownRun) -> str:
 
 
 def _slot(suspect: Suspect, topology: Topology) -> str:
-    """``NUMA 0, PCIe switch pcie1`` of an RNIC or a GPU."""
+    """Return ``NUMA 0, PCIe switch pcie1`` for an RNIC or a GPU."""
     part = Part.of(suspect.component)
     if part.host not in topology.hosts:
         return ""

@@ -1,4 +1,4 @@
-"""Rounds of one phase that are alike, as one: a plan of 48 hours is read in a minute."""
+"""A plan as text and as a document; similar rounds of one phase are merged, so a plan of 48 hours reads in a minute."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,11 +15,11 @@ from fabric.report import templates
 from fabric.report.changes import SCOPES, when
 from fabric.report.output import jsonable
 
-_MOST = 20  # lines of one phase
+_MOST = 20  # the most lines of one phase
 
 
 def change_document(change: Change) -> dict[str, Any]:
-    """JSON-able; seconds."""
+    """Return JSON-able values; times in seconds."""
     return {
         **jsonable(change, ("change_id", "kind", "component", "scope")),
         **jsonable(change.when, ("at_s", "for_s")),
@@ -30,11 +30,11 @@ def change_document(change: Change) -> dict[str, Any]:
 
 def plan_text(plan: Plan, *, scenario: Scenario, notes: Sequence[str] = (), settings: ChangeSettings) -> str:
     """
-    What is altered first of all, for whom, how much at once, and what undoes it; then phases, probes, rounds, the
-    busiest host, and the expected duration.
+    Return the plan as text.
 
-    *notes* say what the limits do not fit, *settings* how changes are made there. Only faults count for the blast
-    radius, as the guard rail counts them: how the fabric routes is said by its scope.
+    First what is altered, for whom, how much at once, and what undoes it; then phases, probes, rounds, the busiest
+    host, and the expected duration. *notes* say what the limits do not fit, *settings* how changes are made there. Only
+    faults count for the blast radius, as in the guard rail: a change of routing is described by its scope.
     """
     changes = [change for phase in plan.phases for change in phase.changes]
     scopes: dict[tuple[str, str], set[str]] = {}
@@ -63,7 +63,7 @@ _ROUND = re.compile(r"(.+)-r[0-9]+")
 
 
 def title(rounds: Sequence[PhasePlan]) -> str:
-    """The name of a phase; of several rounds that are alike how many, how long one takes, and how long all do."""
+    """Return the name of a phase; for several rounds also how many, how long one takes, and how long all take."""
     first, last = rounds[0].phase.name, rounds[-1].phase.name
     if len(rounds) == 1:
         return first
@@ -75,8 +75,9 @@ def title(rounds: Sequence[PhasePlan]) -> str:
 
 def folded_rounds(phases: Sequence[PhasePlan]) -> Iterator[tuple[PhasePlan, ...]]:
     """
-    All phases: those that are alike but for their names and partners together, where they follow one another, the
-    stages of a round each by themselves. The first stands for all.
+    Yield all phases, with consecutive ones together that differ only in names and partners; the first stands for all.
+
+    The stages of a round are kept apart.
     """
     for _, block in groupby(phases, key=lambda one: (one.phase.written, one.phase.where, _stage(one) is not None)):
         for stage in gathered((_stage(one) or one.phase.name, one) for one in block).values():
@@ -85,13 +86,17 @@ def folded_rounds(phases: Sequence[PhasePlan]) -> Iterator[tuple[PhasePlan, ...]
 
 
 def _stage(one: PhasePlan) -> str | None:
-    """The name without its round; None of a phase that is not repeated."""
+    """Return the name without its round; None for a phase that is not repeated."""
     found = _ROUND.fullmatch(one.phase.name)
     return found[1] if found and one.phase.label else None
 
 
 def _shape(one: PhasePlan) -> object:
-    """What it measures and alters; with other partners the same probes take a little less or more time."""
+    """
+    Return what a phase measures and alters, without times.
+
+    With other partners the same probes take a little less or more.
+    """
     return (
         one.phase.needs,
         tuple(sorted(one.probes_by_kind.items())),
@@ -104,7 +109,7 @@ def _shape(one: PhasePlan) -> object:
 def plan_document(
     plan: Plan, scenario: Scenario, *, notes: Sequence[str] = (), settings: ChangeSettings
 ) -> dict[str, Any]:
-    """JSON-able: phases with counts, rounds, expected and least possible duration, changes; seconds."""
+    """Return JSON-able values: phases with counts, rounds, expected and least possible duration, changes; seconds."""
     return {
         "scenario": scenario.name,
         "hosts": list(scenario.hosts),
@@ -129,7 +134,7 @@ def plan_document(
 
 
 def _limits(settings: ChangeSettings) -> dict[str, Any]:
-    """What changes keep to."""
+    """Return the limits that changes keep to."""
     lease, most = settings.lease, settings.blast_radius
     return {
         "lease_ttl_s": lease.ttl_s,

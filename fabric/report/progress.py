@@ -1,4 +1,4 @@
-"""Live progress on standard error: a bar on a terminal, plain lines elsewhere (rich: a well-kept library for both)."""
+"""Live progress on standard error: a bar on a terminal, plain lines elsewhere (by rich, which does both)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from fabric.plan import PhasePlan
 from fabric.report.output import stderr_that_may_go_away, visible
 
 HOLD_S = 2.0
-"""So long are further hosts held back, to be told with others of the same reason (seconds; a choice)."""
+"""Seconds for which further hosts are held back, to be reported with others of the same reason (a choice)."""
 
 
 class FoldedOuts:
     """
-    Says who is out of the run and why; reasons that differ only in the host's own name and address are the same.
+    Reports parts that are out of the run and why; reasons that differ only in a host's name and address are merged.
 
     *addresses* are those of the hosts, by name; *clock* is monotonic (seconds).
     """
@@ -40,10 +40,10 @@ class FoldedOuts:
         self._say, self._addresses, self._clock = say, addresses, clock
         self._reported: dict[
             str, tuple[str, float, list[str]]
-        ] = {}  # by reason: of whom it was said, held until, others
+        ] = {}  # by reason: component already reported, held until, others
 
     def take(self, component: str, reason: str) -> None:
-        """A host or a part stopped answering."""
+        """Report that a host or a part stopped answering."""
         self.pause()
         host = Part.of(component).host
         kind = without_own(reason, host, self._addresses.get(host, ""))
@@ -54,11 +54,11 @@ class FoldedOuts:
             self._say(f"{component} is out of the run: {reason.removeprefix(f'{host}: ')}")
 
     def pause(self) -> None:
-        """Something else may be said now: those that were held back for long enough are said first."""
+        """Report those held back for long enough, because another message may follow."""
         self.flush(self._clock())
 
     def flush(self, until_s: float = inf) -> None:
-        """Say all that was held back, of what was to be held until then."""
+        """Report all that was held back and is due by *until_s*."""
         for kind in [kind for kind, (_, due_s, _) in self._reported.items() if due_s <= until_s]:
             first, _, others = self._reported.pop(kind)
             if others:
@@ -71,13 +71,15 @@ _NAMED = 2
 
 
 _Sort = tuple[str, str, str]
-"""What changes must share to be told in one line: phase, scope and text."""
+"""What changes must share to be reported in one line: phase, scope and text."""
 
 
 class FoldedStates:
     """
-    Holds back changes of one sort that reach one state, until all of that sort in the phase have, or something else
-    is to be said first: then ``flush`` says those that have.
+    Merges reports of changes of one sort that reach the same state.
+
+    They are held back until all of that sort in the phase have reached it, or until something else has to be printed
+    first: then ``flush`` reports those that have.
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
@@ -88,12 +90,12 @@ class FoldedStates:
         self._names: list[str] = []
 
     def planned(self, changes: Iterable[Change]) -> None:
-        """The changes of the phase that begins."""
+        """Note the changes of the phase that begins."""
         self.flush()
         self._planned = Counter(_sort(change) for change in changes)
 
     def take(self, change: Change, ending: str) -> None:
-        """One change has come to a state; *ending* says to which, in words."""
+        """Note that one change has reached a state; *ending* says which, in words."""
         sort = _sort(change)
         if (sort, ending) != (self._sort, self._ending):
             self.flush()
@@ -103,7 +105,7 @@ class FoldedStates:
             self.flush()
 
     def flush(self) -> None:
-        """Say what was held back."""
+        """Report what was held back."""
         sort, names = self._sort, self._names
         self._sort, self._names = None, []
         if sort is not None and names:
@@ -118,7 +120,7 @@ def _sort(change: Change) -> _Sort:
 
 
 _LINE_EVERY_S = 15.0
-_TASK = TaskID(0)  # of the bar: the phase that goes on
+_TASK = TaskID(0)  # the bar's only task: the current phase
 
 _STATES = {
     "in_force": "is in force",
@@ -128,14 +130,14 @@ _STATES = {
     "lost": "was LOST",
     "open": "MAY STILL BE LIVE",
 }
-"""The states of a change that are worth a line; intent, armed and lifted are not."""
+"""States of a change that are reported; intent, armed and lifted are not."""
 
 
 class ConsoleProgress:
     """
-    Watches a run (see engine.phase.Observer) and shows how far it is; *addresses* are those of hosts, by name.
+    Watches a run (see engine.phase.Observer) and shows its progress; *addresses* are those of hosts, by name.
 
-    *failed* is told of each part that a tool calls bad, and why, *ended* of each phase that is over.
+    *failed* is called for each part that a tool calls bad, with the reason; *ended* for each phase that is over.
     """
 
     def __init__(
@@ -192,14 +194,15 @@ class ConsoleProgress:
             self._bar.reset(_TASK, description=self._phase, total=self._total, visible=True, bad="")
 
     def phase_ended(self, plan: PhasePlan, results: Sequence[ProbeResult]) -> None:
-        """Hand it on."""
+        """Pass it on to *ended*."""
         self._ended(plan, results)
 
     def probe_finished(self, result: ProbeResult) -> None:
         """
-        Count it; only what the tools themselves called bad is known before the judging.
+        Count a finished probe; before the judging, only what the tools themselves called bad is known.
 
-        A probe that was not planned (another partner, one more round) is one more to do: there is never more done.
+        A probe that was not planned (another partner, one more round) also raises the total, so that never more is done
+        than planned.
         """
         self._states.flush()
         self._outs.pause()
@@ -217,19 +220,21 @@ class ConsoleProgress:
             self._say(f"{self._phase}: {self._done:,} of {self._total:,} done")
 
     def out_of_run(self, component: str, reason: str) -> None:
-        """Say at once that a host or a part stopped answering; those that follow it for the same reason in one line."""
+        """
+        Report at once that a host or a part stopped answering; others that follow for the same reason share one line.
+        """
         self._states.flush()
         self._outs.take(component, reason)
 
     def measured_again(self, parts: Sequence[str], tests: int) -> None:
-        """Say which parts dipped, and that they are measured again now."""
+        """Report which parts dipped, and that they are measured again now."""
         self._say(f"{self._phase}: dipped without another explanation: {fold(parts)}; {tests} further pair tests now")
 
     def change_state(self, change: Change, state: str, reason: str) -> None:
         """
-        Say when a change comes into force and how it ends; of a flap's many times only the first and the end.
+        Report when a change comes into force and how it ends; for a flap only the first time and the end.
 
-        Changes of a phase that do the same in a row share a line.
+        Consecutive changes of a phase that do the same share a line.
         """
         if state == "in_force":
             if change.change_id in self._in_force:
@@ -240,7 +245,7 @@ class ConsoleProgress:
             self._states.take(change, f"{_STATES[state]}{because}")
 
     def interrupted(self, open_changes: int, again: int) -> None:
-        """Say what the run still does before it ends, and what another Ctrl-C would leave out."""
+        """Report what the run still does before it ends, and what another Ctrl-C would leave out."""
         back = f"taking back {counted(open_changes, 'change')}"
         if not open_changes:
             self._say("interrupted: ending the run")

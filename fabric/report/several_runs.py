@@ -1,4 +1,4 @@
-"""What several runs say: two compared, a part over many, and baselines of what good ones measured."""
+"""Reports over several runs: two compared, a part over many, and baselines of what good ones measured."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,19 +16,19 @@ from fabric.report import templates
 from fabric.report.output import columns, jsonable
 
 LEAST_FOLDED = 3
-"""So few rows of one host stand one by one (a choice: they are no longer than what would be said of them)."""
+"""Fewer rows of one host are not merged (a choice: the merged line would be no shorter)."""
 
 MOST_PARTS = 4
-"""More parts of one host that changed alike are the host (a choice)."""
+"""If more parts of one host changed alike, the host itself is named (a choice)."""
 
 
 def folded(rows: Sequence[Compared]) -> tuple[Compared, ...]:
     """
-    The same rows, those of one host and one change as one line, where there are three or more; the order is kept.
+    Merge three or more rows of one host and one change into one line; the order is kept.
 
-    They are one line of the host where the host itself has such a row, or more than four of its parts have; else of
-    each part (``gpu003/mlx5_2``) with three or more. The line has the numbers of the worst, which comes first, and says
-    how many there are. SAME is never folded, nor is a row of several hosts (a path, an uplink).
+    They become one line of the host if the host itself has such a row, or if more than four of its parts have; else one
+    line of each part (``gpu003/mlx5_2``) with three or more. The line has the numbers of the worst, which comes first,
+    and says how many there are. SAME is never merged, nor is a row of several hosts (a path, an uplink).
     """
     changed = gathered(((_host(row), row.change), row.component) for row in rows if _foldable(row))
     parts = {key: set(names) for key, names in changed.items()}
@@ -48,13 +48,13 @@ def _host(row: Compared) -> str:
 
 
 def _foldable(row: Compared) -> bool:
-    """Of one host or a part of one; everything, paths and switches have rows of their own."""
+    """Return whether a row is of one host or a part of one; everything, paths and switches keep rows of their own."""
     whole = row.component == WHOLE or "+" in row.component or "--" in _host(row)
     return row.change is not Difference.SAME and not whole
 
 
 def _line(name: str, alike: Sequence[Compared]) -> Compared:
-    """The worst row in the name of what all are of."""
+    """Return the worst row, under the name that all share."""
     worst = alike[0]
     names = dict.fromkeys(row.component for row in alike)
     kinds = dict.fromkeys(row.kind for row in alike)
@@ -65,7 +65,7 @@ def _line(name: str, alike: Sequence[Compared]) -> Compared:
 
 
 EXIT_CODES = {Difference.BETTER: 0, Difference.SAME: 0, Difference.WORSE: 1, Difference.INCONCLUSIVE: 3}
-"""What a comparison means to the shell: 0 the same or better, 1 worse, 3 it cannot be told."""
+"""Exit codes of a comparison: 0 the same or better, 1 worse, 3 undecided."""
 
 COMPARE_FORMAT = 1
 
@@ -82,7 +82,7 @@ _MOST_ROWS = 20
 
 
 def compare_text(first: str, second: str, comparison: Comparison, notes: Sequence[str]) -> str:
-    """The answer first, then what changed, the worst first, then what could not be compared."""
+    """Return the answer first, then what changed, the worst first, then what could not be compared."""
     kinds = Counter(row.change for row in comparison.rows)
     rows = folded(comparison.rows)
     of_kind = [(kind, [_cells(row) for row in rows if row.change is kind]) for kind in _SHOWN]
@@ -102,7 +102,7 @@ def compare_text(first: str, second: str, comparison: Comparison, notes: Sequenc
 
 
 def _in_both(comparison: Comparison) -> str:
-    """``640 probes in both, 48% of what the first run measured and 11% of the second``."""
+    """Return ``640 probes in both, 48% of what the first run measured and 11% of the second``."""
     text = f"{counted(comparison.common, 'probe')} in both"
     totals = (comparison.measured_first, comparison.measured_second)
     if not all(totals) or set(totals) == {comparison.common}:
@@ -112,7 +112,7 @@ def _in_both(comparison: Comparison) -> str:
 
 
 def compare_document(first: str, second: str, comparison: Comparison, notes: Sequence[str]) -> dict[str, Any]:
-    """The same for pipelines, every row in it."""
+    """Return the same for pipelines, with every row."""
     return {
         "format": COMPARE_FORMAT,
         "first": first,
@@ -140,12 +140,12 @@ _MOST_PLACES = 2
 
 
 def spark(shares: Sequence[float | None]) -> str:
-    """Shares from half to normal as a line of bars; a dot where nothing was measured."""
+    """Return shares from half to normal as a line of bars; a dot where nothing was measured."""
     return "".join("·" if s is None else _BARS[min(max(int((s - 0.5) * 2 * 8), 0), 7)] for s in shares)
 
 
 def history_text(found: PartHistory) -> str:
-    """For a terminal; the newest run last."""
+    """Return the history as text for a terminal, the newest run last."""
     shown = found.runs[-_MOST_RUNS:]
     host = Part.of(found.component or "").host
     about = [one for one in found.signals if not host or one.host == host]
@@ -159,7 +159,7 @@ def history_text(found: PartHistory) -> str:
         shown=[(run, some(run.suspected, _MOST_NAMES)) for run in shown],
         bars=spark([run.share for run in shown]) if found.component and any(run.share for run in shown) else "",
         width=max((len(run.scenario) for run in shown), default=0),
-        of_host=bool(about) or not host,  # else a part of the network: the signals are those of hosts
+        of_host=bool(about) or not host,  # otherwise a part of the network, and signals are about hosts
         host=host,
         hosts=len(about),
         lemons=len(lemons),
@@ -182,7 +182,7 @@ _HEADS = ("tickets", "troubles", "out", "excluded", "multi fails", "single fails
 
 
 def recorded_lines(entries: Iterable[Recorded]) -> list[str]:
-    """One line a key: median, spread, how many samples of how many runs."""
+    """Return one line per key: median, spread, how many samples of how many runs."""
     rows = [
         (
             key_words(entry.key),
@@ -197,7 +197,7 @@ def recorded_lines(entries: Iterable[Recorded]) -> list[str]:
 
 
 def baseline_lines(baseline: Baseline) -> list[str]:
-    """Limits, then records."""
+    """Return the limits, then the records, as lines."""
     limits = columns((limit_words(limit), _least(limit), limit.source) for limit in baseline.limits)
     recorded = recorded_lines(baseline.recorded) or ["nothing: fabric baseline record RUN..."]
     lines = ["Limits", *(f"  {line}" for line in limits), "", "Recorded", *(f"  {line}" for line in recorded)]
@@ -205,7 +205,7 @@ def baseline_lines(baseline: Baseline) -> list[str]:
 
 
 def limit_words(limit: Limit) -> str:
-    """What a limit is for: ``loopback pix``, ``group_all_reduce 1G 64 ranks Ring``."""
+    """Return what a limit is for: ``loopback pix``, ``group_all_reduce 1G 64 ranks Ring``."""
     size = size_text(limit.size_bytes) if limit.size_bytes else ""
     ranks = f"{limit.ranks} ranks" if limit.ranks else ""
     least = f"from {size_text(limit.min_size_bytes)} on" if limit.min_size_bytes else ""
@@ -219,7 +219,7 @@ def _least(limit: Limit) -> str:
 
 
 def change_lines(changes: Iterable[KeyChange]) -> list[str]:
-    """One line a key that is new, gone or different; "no difference" when there is none."""
+    """Return one line per key that is new, gone or different; "no difference" if there is none."""
     rows = []
     for change in changes:
         old = "new" if change.old is None else f"{change.old.median_gbps:.1f} Gb/s"
@@ -231,10 +231,10 @@ def change_lines(changes: Iterable[KeyChange]) -> list[str]:
 
 
 def too_few_lines(keys: Iterable[Key]) -> list[str]:
-    """Keys that were not recorded."""
+    """Return one line per key that was not recorded."""
     return [f"not recorded, fewer than 8 samples: {key_words(key)}" for key in keys]
 
 
 def baseline_document(baseline: Baseline) -> dict[str, Any]:
-    """A baseline for pipelines."""
+    """Return a baseline as JSON-able values, for pipelines."""
     return {"name": baseline.name, "file": baseline.source, **jsonable(baseline, ("limits", "recorded"))}

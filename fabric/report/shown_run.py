@@ -1,4 +1,4 @@
-"""A judged run with everything it rests on: what every report is made from."""
+"""A judged run with everything it rests on: the source of every report."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 class Row(NamedTuple):
     """
-    One planned probe with its verdict and, where it was reached, its result.
+    One planned probe with its verdict and, if it was reached, its result.
 
-    A tuple: a large run has 300,000, and they are made in a third of the time.
+    A tuple, because a large run has 300,000 of them, and tuples are made in a third of the time.
     """
 
     probe: Probe
@@ -30,19 +30,19 @@ class Row(NamedTuple):
 
     @property
     def series(self) -> str:
-        """What was measured, without the host and the repetition: ``mlx5_0.numa1``."""
+        """Return what was measured, without the host and the repetition: ``mlx5_0.numa1``."""
         return str(self.probe.params.get("series", ""))
 
     @property
     def took_s(self) -> float:
-        """How long it ran; 0 where it was not reached."""
+        """Return how long it ran; 0 if it was not reached."""
         return max(self.result.ended_s - self.result.started_s, 0.0) if self.result is not None else 0.0
 
 
 @dataclass(frozen=True)
 class ShownRun:
     """
-    What a report says about a run: *past*, what was asked and measured, as it was *judged*.
+    A run as reports use it: *past* is what was asked and measured, *judged* the verdict on it.
 
     Of run.json only argv, seed, versions and the time are shown. *frames_of* makes its frames.
     """
@@ -53,12 +53,12 @@ class ShownRun:
 
     @cached_property
     def frames(self) -> Run:
-        """Its tables, as it was judged."""
+        """Return its tables, as it was judged."""
         return self.frames_of(self)
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
-        """Every planned probe, in planned order."""
+        """Return every planned probe, in planned order."""
         judged, found = self.judged.verdict.probes, self.past.results.get
         return tuple(
             [Row(probe, one, found(one.probe_id)) for probe, one in zip(self.past.probes, judged, strict=True)]
@@ -66,29 +66,29 @@ class ShownRun:
 
     @property
     def simulated(self) -> bool:
-        """Whether no real fabric was touched."""
+        """Return whether no real fabric was touched."""
         return self.judged.backend == "mock"
 
     @property
     def began(self) -> str:
-        """When it began, UTC, as its id says; empty when the id says nothing."""
+        """Return when it began, UTC, from its id; empty if the id does not tell."""
         with suppress(ValueError):
             return f"{datetime.strptime(self.judged.run_id[:15], '%Y%m%d-%H%M%S'):%Y-%m-%d %H:%M:%S} UTC"
         return ""
 
     @property
     def command_line(self) -> str:
-        """The words that started it, as run.json has them."""
+        """Return the command line that started it, from run.json."""
         words = self.past.document.get("argv", ())
         return " ".join(str(word) for word in words) if isinstance(words, list | tuple) else ""
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """Name and version of what took part."""
+        """Return name and version of the software that took part."""
         found = self.past.document.get("versions", {})
         return {str(name): str(value) for name, value in found.items()} if isinstance(found, Mapping) else {}
 
     @property
     def versions_text(self) -> str:
-        """They in one line."""
+        """Return the versions in one line."""
         return ", ".join(f"{name} {version}" for name, version in self.versions.items())

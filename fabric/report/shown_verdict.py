@@ -1,4 +1,4 @@
-"""A judged run in words: what console, report.html, summary.md and tickets print, each in its own form."""
+"""A judged run in words, for the console, report.html, summary.md and tickets to print in their own form."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from fabric.report.meaning import commands, faults_line, impact_line, kept_line,
 from fabric.report.verdict_json import ShownHall, counts, shown_hall
 
 MARGIN = re.compile(r" \(margin (-?\d+\.\d) nats\)")
-"""As ``pairs/findings.py`` ends the line that says the odds: a number for programs, not for people."""
+"""Matches the odds as ``pairs/findings.py`` writes them at the end of a line: a number for programs, not for people."""
 
 _NOTES = (ReasonKind.NOTE, ReasonKind.LINKS)
 _OF_A_HOST = ("rnic", "path", "link", "gpu", "gpu_pcie", "numa")
@@ -22,8 +22,10 @@ _OF_A_HOST = ("rnic", "path", "link", "gpu", "gpu_pcie", "numa")
 
 class ShownSuspect(NamedTuple):
     """
-    A suspect in *words*, how *sure* it is, its *evidence* (odds in words alone), how bad it was *seen*, *where* it
-    stands, and the *rows* that the page's table has of it.
+    A suspect in *words*.
+
+    *sure*: how sure it is; *evidence*: its lines, without the odds as numbers; *seen*: how bad it was; *where*: its
+    place; *rows*: the text that finds its rows in the page's table.
     """
 
     one: Suspect
@@ -36,7 +38,7 @@ class ShownSuspect(NamedTuple):
 
 
 class ShownExpectation(NamedTuple):
-    """An expectation with what was found, its interval, and what to do where it was not met."""
+    """An expectation with what was found, its interval, and what to do if it was not met."""
 
     one: ExpectationVerdict
     value: str
@@ -47,9 +49,12 @@ class ShownExpectation(NamedTuple):
 @dataclass(frozen=True)
 class ShownVerdict:
     """
-    The outcome and what it *means*, the *faults* in words, what the job *kept* under faults made on purpose, what was
-    made *on_purpose* and whether it is back, the *tally* of probes, what may be typed first (*commands*), *reasons* of
-    what did not pass and *notes*, what a measured failure rate means for *training*, or why that is not known.
+    A verdict in words.
+
+    *means*: the outcome; *faults*: the bad parts; *kept*: what the job kept under faults made on purpose; *on_purpose*:
+    the changes, and whether they are taken back; *tally*: counts of probes; *commands*: what to type first; *reasons*
+    of what did not pass, and *notes*; *training*: what a measured failure rate means for training, or why that is not
+    known.
     """
 
     means: str
@@ -69,7 +74,7 @@ class ShownVerdict:
 
 
 def shown_verdict(judged: JudgedRun) -> ShownVerdict:
-    """It in words."""
+    """Return the verdict on a run in words."""
     verdict, hosts = judged.verdict, judged.scenario.hosts
     changes = change_rows(judged)
     reasons = tuple(_reasons(verdict, changes))
@@ -99,7 +104,7 @@ def shown_verdict(judged: JudgedRun) -> ShownVerdict:
 
 
 def shown_suspect(one: Suspect) -> ShownSuspect:
-    """It in words."""
+    """Return a suspect in words."""
     alike = f", one of {len(one.ambiguous_with) + 1} alike" if one.ambiguous_with else ""
     seen = []
     if one.worst_gbps is not None and one.normal_gbps:
@@ -122,7 +127,7 @@ def shown_suspect(one: Suspect) -> ShownSuspect:
 
 
 def _reasons(verdict: Verdict, changes: tuple[ChangeRow, ...]) -> Iterator[str]:
-    """What did not pass, without the reason of a change that stands beside the change already."""
+    """Yield what did not pass, without the reason of a change that is already shown beside the change."""
     shown_lines = {line for row in changes for line in row.below}
     for reason in (one.text for one in verdict.reasons if one.kind not in _NOTES):
         text = reason
@@ -133,7 +138,7 @@ def _reasons(verdict: Verdict, changes: tuple[ChangeRow, ...]) -> Iterator[str]:
 
 
 def _on_purpose(verdict: Verdict) -> Iterator[str]:
-    """How much was altered, whether it is back, and what became of the expectations."""
+    """Yield how much was altered, whether it is taken back, and how many expectations were met."""
     if verdict.changes:
         back = sum(one.state == "reverted" for one in verdict.changes)
         many = len(verdict.changes)

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from fabric.runs.frames import Run
 
 MOST_ROWS = 450_000
-"""More than this are not put into the page: the worst are, it says so, and measurements.parquet has them all."""
+"""The most rows in the page, the worst ones; it says so if there are more, and measurements.parquet has them all."""
 
-_ALWAYS = ("outcome", "host")  # columns that stand there though nothing is in them
+_ALWAYS = ("outcome", "host")  # columns that are shown even if they are empty
 MOST_REASONS = 2000
 _REASON = 240
 
 
 def table(run: Run) -> dict[str, Any]:
     """
-    JSON-able: the rows worst first, each column as its different values and, packed, which of them each row has.
+    Return JSON-able values: rows worst first; each column as its distinct values and, packed, the value of each row.
 
-    A value is a text, or a number; *members* are the hosts of each value of the column ``host`` that is more than two.
+    A value is a text or a number; *members* are the hosts of each value of the column ``host`` that has more than two.
     """
     frame = _worst_first(run.samples)
     left_out = max(len(frame) - MOST_ROWS, 0)
@@ -52,7 +52,11 @@ def table(run: Run) -> dict[str, Any]:
 
 
 def _worst_first(frame: pd.DataFrame) -> pd.DataFrame:
-    """What failed first, of each outcome the least share first; what has none comes after what is low, by its like."""
+    """
+    Sort rows by outcome, failures first, then by lowest share.
+
+    Rows without a share follow the low ones, each compared with the best of its like.
+    """
     import numpy as np
 
     rank = frame["outcome"].map({one.value: -one.rank for one in Outcome}).astype(int).to_numpy()
@@ -62,7 +66,7 @@ def _worst_first(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _hosts(frame: pd.DataFrame) -> pd.Series:
-    """``gpu001 + gpu002`` of two, as they stand; else the one, or the folded names."""
+    """Return ``gpu001 + gpu002`` for two hosts; else the one host, or the folded names."""
     both = frame["host"].astype(object) + " + " + frame["peer_host"].astype(object)
     return frame["hosts"].astype(object).where(frame["peer_host"].isna(), both).astype("category")
 
@@ -73,7 +77,11 @@ def _sizes(sizes: pd.Series) -> pd.Series:
 
 
 def _reasons(frame: pd.DataFrame) -> pd.Series:
-    """The words of what did not pass, and below what it is: of too many different ones the rest says where they are."""
+    """
+    Return the reason of each row that did not pass.
+
+    If there are too many distinct ones, the rest refers to verdict.json.
+    """
     reasons = frame["reason"].where(frame["outcome"] != "pass").cat.remove_unused_categories()
     if len(reasons.cat.categories) <= MOST_REASONS:
         return reasons
@@ -95,7 +103,7 @@ def _numbers(name: str, column: pd.Series) -> dict[str, Any]:
 
 
 def _column(name: str, values: Sequence[Any], codes: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Codes count from 1; 0 is no value. Little-endian, of the fewest bytes that hold them, deflated, base64."""
+    """Pack a column: codes count from 1, 0 is no value; little-endian in the fewest bytes, deflated, base64."""
     kind = "u1" if len(values) < 1 << 8 else "<u2" if len(values) < 1 << 16 else "<u4"
     packed = compress((codes.astype("int64") + 1).astype(kind).tobytes(), 6)
     return {"name": name, "values": values, "bytes": int(kind[-1]), "data": b64encode(packed).decode()}

@@ -20,7 +20,7 @@ _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
 
 
 def page(template: str, script: str = "", **content: Any) -> str:
-    """An HTML page with the style and a script that its policy names by hash."""
+    """Return an HTML page with the style, and a script that its policy allows by hash."""
     digest = b64encode(sha256(script.encode()).digest()).decode()
     script_policy = f"script-src 'sha256-{digest}'" if script else "script-src 'none'"
     policy = f"default-src 'none'; style-src 'unsafe-inline'; {script_policy}; base-uri 'none'; form-action 'none'"
@@ -29,27 +29,27 @@ def page(template: str, script: str = "", **content: Any) -> str:
 
 
 def markdown(template: str, **content: Any) -> str:
-    """Markdown; what a host printed is never read as markup, a link or HTML."""
+    """Return Markdown; what a host printed is never read as markup, a link or HTML."""
     return _environment("markdown").get_template(template).render(**content)
 
 
 def text(template: str, **content: Any) -> str:
-    """Text for a terminal, with colours; no line ends with spaces."""
+    """Return text for a terminal, with colours; no line ends with spaces."""
     return _SPACES.sub("", _environment("text").get_template(template).render(**content))
 
 
 def plain(text: str) -> str:
-    """Text that Markdown shows as it is."""
+    """Return text that Markdown shows as it is."""
     return _MARKUP.sub(r"\\\1", visible(text))
 
 
 def code(text: str) -> Markup:
-    """Text as code in Markdown; a backtick in it would end it, so it is left out."""
+    """Return text as code in Markdown; backticks, which would end the code, are removed."""
     return Markup(f"`{visible(text).replace('`', '')}`")
 
 
 def text_of(name: str) -> str:
-    """A file beside the templates."""
+    """Return the text of a file beside the templates."""
     return files("fabric.report").joinpath("templates", name).read_text("utf-8")
 
 
@@ -68,7 +68,7 @@ def _badge(outcome: Outcome, width: int = 0) -> Markup:
 
 
 def styled(text: str, **style: Any) -> Markup:
-    """Text in colour, as ``click.style`` takes it."""
+    """Return text in colour, as ``click.style`` takes it."""
     return Markup(click.style(visible(text), **style, reset=bool(style)))
 
 
@@ -78,7 +78,9 @@ def _wrapped(text: str, indent: int = 0) -> Markup:
 
 @cache
 def _environment(kind: Literal["html", "markdown", "text"]) -> Environment:
-    """What is no Markup is escaped; before that it loses what hides or reverses letters."""
+    """
+    Return the Jinja environment of a kind; strings that are not Markup are cleaned of hiding characters and escaped.
+    """
     harmless = plain if kind == "markdown" else visible
     made = Environment(
         loader=PackageLoader("fabric.report"),

@@ -1,4 +1,4 @@
-"""verdict.json: a judged run for programs, its exit code, and the scaling curve of a hall as rows of words."""
+"""verdict.json: a judged run for programs, its exit code, and the scaling curve of a hall as a table."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from fabric.report.templates import text_of
 from fabric.runs.stored_verdict import FORMAT, KEY
 
 BOUND = "the most that RNICs' lines and the cables between switches carry, by the inventory, whatever the routing"
-"""Where the bound comes from."""
+"""The explanation of the bound."""
 
 NO_LIMIT = "told, not judged: the baseline has no limit, and nobody publishes one"
 
@@ -36,7 +36,7 @@ def _rows(hall: Hall) -> Iterator[tuple[str, ...]]:
 
 
 class ShownHall(NamedTuple):
-    """The table: its head, its rows, and notes below it."""
+    """A hall as a table: its head, its rows, and notes below it."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -44,12 +44,14 @@ class ShownHall(NamedTuple):
 
     @property
     def lines(self) -> list[str]:
-        """In columns."""
+        """Return the table in columns."""
         return [*columns([self.head, *self.rows], right=range(1, len(self.head) - 1)), *self.notes]
 
 
 def shown_hall(hall: Hall) -> ShownHall:
-    """One row a point, then RNIC to RNIC; what the numbers are, and which of them judge nothing."""
+    """
+    Return one row per point, then RNIC to RNIC; the notes say what the numbers are, and which of them judge nothing.
+    """
     has_unlimited = any(point.limit_gbps is None and point.gbps is not None for point in hall.points)
     bus = f"Gb/s of bus bandwidth (nccl-tests). At most: {BOUND}"
     notes = (bus, f"No limit: {NO_LIMIT}") if has_unlimited else (bus,)
@@ -57,12 +59,12 @@ def shown_hall(hall: Hall) -> ShownHall:
 
 
 def hall_document(hall: Hall | None) -> dict[str, Any] | None:
-    """JSON-able; null where there is no curve."""
+    """Return JSON-able values; None if there is no curve."""
     return None if hall is None else {**jsonable(hall), "bound": BOUND, "without_limit": NO_LIMIT}
 
 
 def hall_from(document: Mapping[str, Any]) -> Hall:
-    """The curve that such a document was made from."""
+    """Return the curve that such a document was made from."""
     return _HALL.validate_python(document)
 
 
@@ -71,8 +73,11 @@ def _number(gbps: float | None) -> str:
 
 
 VERDICT_MINOR = 4
-"""One more with every key that is added: 1 has *training*, 2 *history_bytes*, 3 *hall*, 4 what a suspect lost, where
-and what it is; a reader can tell by it."""
+"""
+Rises by one with every added key, so that a reader can tell which there are.
+
+1 has *training*, 2 *history_bytes*, 3 *hall*, 4 what a suspect lost, where and what it is.
+"""
 
 EXIT_CODES = {
     Outcome.PASS: 0,
@@ -82,14 +87,14 @@ EXIT_CODES = {
     Outcome.ERROR: 3,
     Outcome.FAIL: 1,
 }
-"""What a run's outcome means to the shell: 0 good, 1 the fabric failed, 3 not measured (SKIPPED is not measured)."""
+"""The exit code of a run's outcome: 0 good, 1 the fabric failed, 3 not measured (SKIPPED is not measured)."""
 
 
 MAY_BE_LIVE = 4
-"""A change may still be live on the fabric: beats every outcome."""
+"""The exit code if a change may still be live on the fabric: beats every outcome."""
 
 SUSPECT = tuple(one.name for one in fields(Suspect) if one.name != "course")
-"""What is told of a suspect; what its course is, its evidence says in words."""
+"""The fields of a suspect in the document; its evidence says in words what its course is."""
 
 _NOT_PASSED = ("probe_id", "outcome", "reason", "value_gbps", "limit_gbps")
 _EXPECTATION = ("text", "outcome", "reason", "value", "low", "high", "n")
@@ -97,14 +102,16 @@ _EFFECT = ("retained", "reference", "samples", "given_up", "spacing_s", "detect_
 
 
 def exit_code(verdict: Verdict) -> int:
-    """What the verdict means to the shell."""
+    """Return the exit code of a verdict."""
     if any(result.state == "open" for result in verdict.changes):
         return MAY_BE_LIVE
     return EXIT_CODES[verdict.outcome]
 
 
 def verdict_document(judged: JudgedRun) -> dict[str, Any]:
-    """JSON-able; only probes that did not pass are listed, the counts speak of all. ``verdict_schema`` explains it."""
+    """
+    Return JSON-able values; only probes that did not pass are listed, *counts* covers all. See ``verdict_schema``.
+    """
     verdict = judged.verdict
     return {
         "format": FORMAT,
@@ -131,12 +138,12 @@ def verdict_document(judged: JudgedRun) -> dict[str, Any]:
 
 
 def verdict_bytes(judged: JudgedRun) -> bytes:
-    """What is in verdict.json."""
+    """Return the content of verdict.json."""
     return orjson.dumps(verdict_document(judged), option=orjson.OPT_INDENT_2) + b"\n"
 
 
 def verdict_schema() -> dict[str, Any]:
-    """Draft 2020-12; says what there always is, in which type, and what the words mean."""
+    """Return the schema (draft 2020-12): which keys always exist, their types, and what the words mean."""
     found: dict[str, Any] = orjson.loads(text_of("verdict.schema.json"))
     return found
 
@@ -161,6 +168,6 @@ def _changes(verdict: Verdict) -> Iterator[dict[str, Any]]:
 
 
 def counts(verdict: Verdict) -> dict[str, int]:
-    """How many probes ended in each outcome; outcomes that did not occur are left out."""
+    """Return how many probes ended in each outcome; outcomes that did not occur are left out."""
     tally = Counter(probe.outcome for probe in verdict.probes)
     return {one.value: tally[one] for one in Outcome if tally[one]}

@@ -23,17 +23,17 @@ from fabric.report.templates import markdown
 from fabric.runs.run_directory import raw_entries
 
 _MOST = 20
-"""Suspects, and rows of changes; more are in verdict.json."""
+"""The most suspects, and rows of changes; all are in verdict.json."""
 
 
 def print_coloured(text: str) -> None:
-    """Print it; without its colours where no terminal is at the other end, or nobody wants them."""
+    """Print a text; without its colours if standard output is no terminal, or NO_COLOR is set."""
     coloured = sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     say(text if coloured else click.unstyle(text))
 
 
 def verdict_text(judged: JudgedRun) -> str:
-    """The same, with colours; names and outputs are never read as control characters."""
+    """Return the verdict with colours; names and outputs are never read as control characters."""
     shown = shown_verdict(judged)
     rows = [
         (one.phase, one.what, one.where, "; ".join(filter(None, (one.held, one.effect))))
@@ -51,7 +51,7 @@ def verdict_text(judged: JudgedRun) -> str:
 
 
 def _expected(shown: ShownVerdict) -> list[str]:
-    """Of each expectation the line after its outcome: value, interval, n, words; no column that is always empty."""
+    """Return for each expectation the line after its outcome: value, interval, n, words; empty columns are left out."""
     cells = [(one.value, one.interval, f"n {one.one.n}" if one.one.n else "", one.one.text) for one in shown.expected]
     known = [column for column in zip(*cells, strict=True) if any(column)]
     return [visible(line) for line in columns(zip(*known, strict=True))]
@@ -60,22 +60,22 @@ def _expected(shown: ShownVerdict) -> list[str]:
 MOST_SUSPECTS = 10
 
 MOST_TICKETS = 50
-"""Tickets of one run (a choice): a fabric with more bad parts has one cause, and summary.md has them all."""
+"""The most tickets of one run (a choice): a fabric with more bad parts has one cause, and summary.md has them all."""
 
-MOST_PROBES = 2  # whose output is copied: the worst
-MOST_LINES, MOST_WIDTH = 60, 200  # of the output of each
+MOST_PROBES = 2  # the most probes whose output is copied: the worst
+MOST_LINES, MOST_WIDTH = 60, 200  # of each probe's output
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._]+")
 
 
 def summary(run: ShownRun) -> str:
-    """summary.md."""
+    """Return the text of summary.md."""
     judged, shown = run.judged, shown_verdict(run.judged)
     return markdown("summary.md.j2", run=run, judged=judged, told=shown, decision=decision_of(run), most=MOST_SUSPECTS)
 
 
 def tickets(run: ShownRun) -> dict[str, str]:
-    """File name and text of the ticket of each suspect, the first of them for the surest."""
+    """Return file name and text of each suspect's ticket, the surest suspect first."""
     found: dict[str, str] = {}
     for suspect in run.judged.verdict.suspects[:MOST_TICKETS]:
         name = _UNSAFE.sub("-", suspect.component).strip("-.")[:80] or "part"
@@ -99,7 +99,7 @@ def _ticket(run: ShownRun, shown: ShownSuspect) -> str:
 
 
 def facts(shown: ShownSuspect) -> list[tuple[str, str]]:
-    """What is known of a suspect in words, by name; what is not known is left out."""
+    """Return what is known of a suspect, by name, in words; unknown facts are left out."""
     one = shown.one
     worst, normal = one.worst_gbps, one.normal_gbps
     found = [
@@ -120,7 +120,7 @@ def facts(shown: ShownSuspect) -> list[tuple[str, str]]:
 
 
 def _output(run: Path, probe: str) -> Sequence[Markup]:
-    """The first lines that the commands of a probe printed, cut; why there are none, where they cannot be read."""
+    """Return the first lines that the commands of a probe printed, cut; or why they cannot be read."""
     try:
         text = raw_entries(run, probe)
     except StoreError as exc:

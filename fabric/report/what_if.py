@@ -18,7 +18,7 @@ _NAMES_MOST = 8
 
 
 def what_if_text(answer: WhatIf) -> str:
-    """What was asked, a table of shares by routing engine, the busiest links, and what the model assumes."""
+    """Return what was asked, a table of shares by routing engine, the busiest links, and what the model assumes."""
     question = answer.question
     rows = [_row(result) for result in answer.engines]
     heads = [name for name in _HEADS if any(row.get(name) for row in rows)]
@@ -37,7 +37,7 @@ def what_if_text(answer: WhatIf) -> str:
 
 
 def what_if_document(answer: WhatIf) -> dict[str, Any]:
-    """The same as plain JSON values, with every link that is at fault by name."""
+    """Return the same as plain JSON values, with every faulty link by name."""
     question, (emptiest, fullest) = answer.question, _fill(answer.question)
     spec = question.net.clos.spec
     return {
@@ -89,7 +89,7 @@ def _fault_document(fault: LinkFault, answer: WhatIf) -> dict[str, Any]:
 
 
 def _links(fault: LinkFault, net: NamedClos) -> str:
-    """The links of a fault; a cable whose two directions are both at fault is written once, with ``--``."""
+    """Return the links of a fault; a cable with both directions at fault is written once, with ``--``."""
     names = dict.fromkeys(net.link_names[link] for link in fault.links)
     shown: dict[str, None] = {}
     for name in names:
@@ -109,7 +109,7 @@ _HEADS = ("routing", "mean", "median", "p5", "min", "CV", "healthy mean", "kept"
 
 
 def _row(result: EngineResult) -> dict[str, str]:
-    """By head; what is empty in all rows is no column."""
+    """Return the cells of a row by column head; a column that is empty in all rows is left out."""
     shares, healthy = result.shares, result.healthy
     numbers = {"mean": shares.mean, "median": shares.median, "p5": shares.p5, "min": shares.least}
     row = {"routing": result.engine, **{name: f"{value:.3f}" for name, value in numbers.items()}}
@@ -121,7 +121,7 @@ def _row(result: EngineResult) -> dict[str, str]:
 
 
 def _assumptions(question: Question) -> Iterator[str]:
-    """What a reader has to know before a number is used."""
+    """Yield what a reader has to know before using a number."""
     yield "steady flows that share links max-min fairly; no latency, start-up or small messages"
     yield "flows that collide do 16 to 20 % worse still in packet-level simulators (head-of-line blocking, PFC)"
     if question.pattern in PER_JOB:
@@ -142,7 +142,7 @@ def _host_names(question: Question) -> list[str]:
 
 
 def _fill(question: Question) -> tuple[int, int]:
-    """The least and the most RNICs that take part under a leaf that has any."""
+    """Return the fewest and the most RNICs that take part under a leaf that has any."""
     clos = question.net.clos
     rails = range(clos.spec.rails)
     counts = Counter(int(clos.leaf_at[clos.nic_at[host, rail]]) for host in question.hosts for rail in rails)

@@ -1,4 +1,4 @@
-"""An inventory file written from what was found: platforms and hosts folded, a comment where something is a guess."""
+"""Write an inventory file from what was found: platforms and hosts folded, a comment where something is a guess."""
 
 import re
 from collections import defaultdict
@@ -12,16 +12,16 @@ from fabric.model.topology import Gpu, PcieSwitch, Platform, Rnic
 from fabric.report import templates
 
 NEAR = ("PIX", "PXB")
-"""What ``nvidia-smi topo -m`` prints where two parts hang off one PCIe switch, or off several below one bridge."""
+"""What ``nvidia-smi topo -m`` prints for two parts on one PCIe switch, or on several switches below one bridge."""
 
 _BASELINES = {("infiniband", 400.0): "h100-ndr", ("ethernet", 400.0): "h100-ndr", ("infiniband", 200.0): "a100-hdr"}
 
 
 def inventory_text(found: FoundFabric, *, name: str, backend: str, address: str = "{name}", ssh: str = "") -> str:
     """
-    The file; *address* is the template by which hosts were reached, *ssh* the lines of that section.
+    Return the file; *address* is the template by which hosts were reached, *ssh* the lines of that section.
 
-    Hosts that told nothing are left out, and named in a comment.
+    Hosts that reported nothing are left out, and named in a comment.
     """
     answering = {host.name: host for host in found.hosts.values() if host.rnics}
     usual = _usual_gbps(answering.values())
@@ -48,7 +48,7 @@ def inventory_text(found: FoundFabric, *, name: str, backend: str, address: str 
 
 
 def _unread(found: FoundFabric) -> Iterator[str]:
-    """What nobody answered, equal reasons with all their hosts."""
+    """Yield what could not be read, equal reasons with all their hosts."""
     reasons = ((reason, host.name) for host in found.hosts.values() for reason in host.unread)
     for reason, hosts in gathered(reasons).items():
         yield f"{fold(hosts)}: {_comment(reason)}"
@@ -60,14 +60,14 @@ def _comment(text: str) -> str:
 
 
 def _usual_gbps(hosts: Iterable[FoundHost]) -> Mapping[str, float]:
-    """The usual rate of each device over all hosts: a link that came up slower is not what it is."""
+    """Return the usual rate of each device over all hosts: a link that came up slower does not count."""
     active = (rnic for host in hosts for rnic in host.rnics if rnic.active)
     rates = gathered((rnic.device, rnic.rate_gbps) for rnic in active if rnic.rate_gbps is not None)
     return {device: mode(found) for device, found in rates.items()}
 
 
 def _in_use(host: FoundHost, usual: Mapping[str, float]) -> tuple[FoundRnic, ...]:
-    """The ports of the compute network: those whose device is usually up at the highest rate, by PCI address."""
+    """Return the ports of the compute network, whose devices usually run at the highest rate, by PCI address."""
     most = max((usual.get(rnic.device, 0.0) for rnic in host.rnics), default=0.0)
     fast = [rnic for rnic in host.rnics if usual.get(rnic.device) == most and (rnic.active or rnic.port == 1)]
     return tuple(sorted(fast, key=lambda rnic: (rnic.pci_address or "", _number(rnic.device), rnic.port)))
@@ -81,7 +81,7 @@ def _number(device: str) -> int:
 def _layouts(
     hosts: Mapping[str, FoundHost], kept: Mapping[str, Sequence[FoundRnic]], usual: Mapping[str, float]
 ) -> dict[str, Platform]:
-    """The layout of each host; one whose GPUs were not told has that of hosts with the same RNICs."""
+    """Return the layout of each host; one without reported GPUs gets that of hosts with the same RNICs."""
     found = {name: _layout(host, kept[name], usual) for name, host in hosts.items()}
     ports = {name: tuple((one.device, one.port, one.numa) for one in kept[name]) for name in hosts}
     whole: dict[object, Platform] = {}
@@ -92,7 +92,7 @@ def _layouts(
 
 
 def _layout(host: FoundHost, rnics: Sequence[FoundRnic], usual: Mapping[str, float]) -> Platform:
-    """The platform of one host, rails in the order of its RNICs; its name is given once all are known."""
+    """Return the platform of one host, rails in the order of its RNICs; its name is given once all are known."""
     switches, of = _pcie_switches(host, rnics)
     nearest = _nearest_gpus(host, rnics, of)
     nodes = [*host.gpu_numa.values(), *(rnic.numa or 0 for rnic in rnics)]
@@ -114,7 +114,7 @@ def _layout(host: FoundHost, rnics: Sequence[FoundRnic], usual: Mapping[str, flo
 
 
 def _pcie_switches(host: FoundHost, rnics: Sequence[FoundRnic]) -> tuple[tuple[PcieSwitch, ...], dict[str, str]]:
-    """The PCIe switches, numbered in the order of what hangs off them, and which of them each part hangs off."""
+    """Return the PCIe switches, numbered in the order of their parts, and the switch of each part."""
     numa = {**host.gpu_numa, **{rnic.device: rnic.numa for rnic in rnics}}
     group = {part: part for part in (*host.gpus, *(rnic.device for rnic in rnics))}
     for (one, other), distance in host.distance.items():
@@ -132,7 +132,7 @@ def _pcie_switches(host: FoundHost, rnics: Sequence[FoundRnic]) -> tuple[tuple[P
 
 
 def _nearest_gpus(host: FoundHost, rnics: Sequence[FoundRnic], of: Mapping[str, str]) -> dict[str, list[int]]:
-    """The GPUs of each RNIC: those of its PCIe switch, else of its NUMA node, dealt out in order."""
+    """Return the GPUs of each RNIC: those of its PCIe switch, else of its NUMA node, dealt out in order."""
     found: dict[str, list[int]] = {rnic.device: [] for rnic in rnics}
     homes: dict[object, tuple[list[str], list[int]]] = defaultdict(lambda: ([], []))
     for rnic in rnics:
@@ -153,13 +153,13 @@ def _left_out(
     hosts: Mapping[str, FoundHost],
     kept: Mapping[str, Sequence[FoundRnic]],
 ) -> list[FoundRnic]:
-    """Ports of the first host of a platform that are not on the compute network."""
+    """Return ports of the first host of a platform that are not on the compute network."""
     host = next(name for name, one in layouts.items() if one == layout)
     return [rnic for rnic in hosts[host].rnics if rnic not in kept[host]]
 
 
 def _leaves(host: str, rnics: Sequence[FoundRnic], at: Mapping[str, str]) -> tuple[str, ...]:
-    """The switch of each rail, *at* which each RNIC is; empty where not all are known."""
+    """Return the switch of each rail; *at* has the switch of each RNIC. Empty if not all are known."""
     names = tuple(at.get(f"{host}/{rnic.device}", "") for rnic in rnics)
     return names if all(names) else ()
 
@@ -167,7 +167,7 @@ def _leaves(host: str, rnics: Sequence[FoundRnic], at: Mapping[str, str]) -> tup
 def _hosts(
     platforms: Mapping[str, str], leaves: Mapping[str, tuple[str, ...]]
 ) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Hosts folded: one entry for those of one platform on the same leaves."""
+    """Yield hosts folded: one entry for those of one platform on the same leaves."""
     alike = gathered(((platform, leaves[host]), host) for host, platform in platforms.items())
     for (platform, on), hosts in alike.items():
         yield fold(hosts), platform, on
@@ -177,10 +177,10 @@ def _switches(
     found: FoundFabric, leaves: set[str], host_gbps: float
 ) -> Iterator[tuple[str, str, tuple[str, ...], int, float, bool]]:
     """
-    Switches of each tier with their cables upwards: leaves have hosts below, spines leaves, cores spines.
+    Yield switches of each tier with their cables upwards: leaves have hosts below, spines leaves, cores spines.
 
-    Names, tier, the switches above, cables to each and their rate, and whether that of the hosts, *host_gbps*, is the
-    guess because nobody said it.
+    Each entry: names, tier, the switches above, cables to each and their rate, and whether that rate is only a guess
+    (*host_gbps*, that of the hosts), because none was reported.
     """
     cables = ((one.a.node, one.b.node, one.rate_gbps or 0.0) for one in found.cables if "/" not in one.a.node)
     between = [(one, other, rate) for one, other, rate in cables if {one, other} <= found.switches]

@@ -1,1 +1,1 @@
-"""The types of the keys that files hold: how each is read, what it may be, and how a wrong one is told."""
+"""Types of the keys in files: how each is read, what values it may have, and how a wrong one is reported."""

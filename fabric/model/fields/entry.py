@@ -1,6 +1,4 @@
-"""
-A mapping in a file as a frozen model: what every kind that brings its own keys is made of, and a value of one of these.
-"""
+"""Mappings in files as frozen models: base classes, values of one of several kinds, and other packages' kinds."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import MISSING, field, fields
@@ -37,19 +35,21 @@ Model = TypeVar("Model")
 
 
 def from_file(model: type[Model], tree: object) -> Model:
-    """A mapping as it is written in a file; raises pydantic's ValidationError with everything that is wrong."""
+    """Decode a mapping as it is written in a file; raise pydantic's ValidationError with everything that is wrong."""
     known: TypeAdapter[Model] = adapter(cast("Hashable", model))
     return known.validate_python(tree, by_alias=True, by_name=False, context=_FROM_FILE)
 
 
 @cache
 def adapter(model: Any) -> TypeAdapter[Any]:
-    """What checks a model; made once, for making it takes longer than using it."""
+    """Return the validator of a model; cached, because making it takes longer than using it."""
     return TypeAdapter(model)
 
 
 def written_keys(model: Any) -> dict[str, tuple[str, Any]]:
-    """By every key that a mapping in a file may have, an Entry's or a dataclass's: its field's name and type."""
+    """
+    Return every key that the mapping of an Entry or a dataclass may have in a file, with its field's name and type.
+    """
     if issubclass(model, Entry):
         known = [(one.validation_alias, name, one.annotation, one.metadata) for name, one in model.model_fields.items()]
     else:
@@ -64,23 +64,23 @@ def written_keys(model: Any) -> dict[str, tuple[str, Any]]:
 
 
 def key(default: Any = MISSING, **metadata: Any) -> Any:
-    """The default of a dataclass's field, and what pydantic's Field says of it: description, alias, bounds."""
+    """Declare a dataclass field: its default, and what pydantic's Field says of it (description, alias, bounds)."""
     factory = metadata.pop("default_factory", MISSING)
     return field(default=default, default_factory=factory, metadata=metadata)
 
 
 class InFiles:
     """
-    What a dataclass is made of that is a mapping in a file: its keys are the fields, and no other key is allowed.
+    The base of a dataclass that is a mapping in a file: its keys are the fields, and no other key is allowed.
 
-    The program makes one at no cost, for only what comes from files is checked. ``key`` says more of a field.
+    The program makes one at no cost, because only what comes from files is checked. ``key`` says more of a field.
     """
 
     __slots__ = ()
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     def fields_of(self, kind: type["InFiles"]) -> dict[str, Any]:
-        """Those fields that it has from one of its bases, by name."""
+        """Return the fields that it has from one of its bases, by name."""
         return {one.name: getattr(self, one.name) for one in fields(kind)}  # type: ignore[arg-type]
 
 
@@ -95,40 +95,40 @@ class Entry(BaseModel):
     model_config = _STRICT
 
     why: ClassVar[Mapping[str, str]] = {}
-    """Of a required key: what to say after "is required here"."""
+    """For a required key: what to say after "is required here"."""
 
     def changed(self, **values: Any) -> Self:
-        """The same with other *values* of these fields."""
+        """Return a copy with other *values* of these fields."""
         return self.model_copy(update=values)
 
 
 class OneOf:
-    """Metadata that reads one of several mappings; *models* are these."""
+    """Metadata of a type that is read as one of several mappings; *models* are their types."""
 
     def __init__(self, models: Iterable[type]) -> None:
         self.models = tuple(models)
 
 
 class WrittenAs(OneOf):
-    """Metadata of a value that a file writes as another type, of which *made* makes it."""
+    """Metadata of a value that a file writes as another type; *made* converts it."""
 
     def __init__(self, written: Any, made: Callable[[Any], object]) -> None:
         super().__init__([written] if isinstance(written, type) else [])
         self._written, self._made = written, made
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """From a file by way of the other type; from run.json as the value that it is."""
+        """Read it from a file by way of the other type, and from run.json as the value itself."""
         made = core_schema.no_info_after_validator_function(self._made, handler.generate_schema(self._written))
         serialization = core_schema.plain_serializer_function_ser_schema(to_jsonable_python)
         return core_schema.json_or_python_schema(handler(source), made, serialization=serialization)
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """What an editor should accept: the other type."""
+        """Return what an editor should accept: the other type."""
         return handler(schema["python_schema"])
 
 
 class NotInFiles:
-    """Metadata of a field that only the program fills: in a file its key is unknown."""
+    """Metadata of a field that only the program fills: a file may not have its key."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         known = handler(source)
@@ -149,7 +149,7 @@ _Kind = TypeVar("_Kind", bound=Entry)
 
 
 class Named:
-    """Metadata of one of several kinds: in run.json a row names the kind of what follows, ``["ber", {...}]``."""
+    """Metadata of one of several kinds: run.json writes a row of the kind's name and its value, ``["ber", {...}]``."""
 
     def __init__(self, kinds: dict[str, type]) -> None:
         self.kinds = kinds
@@ -171,9 +171,9 @@ class Kinds(Named, OneOf):
     """
     Metadata of one of several kinds of Entry: ``{ber: {...}}`` in a file, a row in run.json.
 
-    Whoever reads files fills in which there are, before anything is read: *what* they are, why some are *unusable*, by
-    name, and what the JSON Schema tells *about* one. A kind that has its name among its own keys stands in the file by
-    itself, not below its name.
+    The code that reads files fills in the kinds before anything is read: *what* they are called, why some are
+    *unusable*, by name, and what the JSON Schema says *about* each. A kind that has its own name among its keys is
+    written in the file directly, not below its name.
     """
 
     def __init__(self) -> None:
@@ -188,7 +188,7 @@ class Kinds(Named, OneOf):
         what: str,
         about: Callable[[type[Any]], str],
     ) -> None:
-        """Say which kinds there are."""
+        """Fill in the kinds that exist."""
         self.kinds.update(kinds)
         self._unusable, self._what = unusable, what
         self._written = {name: self._as_written(kind, about(kind)) for name, kind in kinds.items()}
@@ -200,7 +200,7 @@ class Kinds(Named, OneOf):
         return create_model(f"{kind.__name__}Entry", __base__=Entry, **{kind.kind: key}) if below else kind
 
     def stands_below(self, kind: type[Any]) -> bool:
-        """Its keys stand below its name, not beside it."""
+        """Return whether its keys are written below its name, not beside it."""
         return str(kind.kind) not in written_keys(kind)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -214,7 +214,7 @@ class Kinds(Named, OneOf):
         return handler(schema["python_schema"])
 
     def _one_of_them(self, value: object) -> object:
-        """A mapping with one kind among its keys, or the kind alone; anything else is refused."""
+        """Accept a mapping with one kind among its keys, or the kind's name alone; refuse anything else."""
         entry = {value: {}} if isinstance(value, str) else value
         if not isinstance(entry, dict) or not entry:
             raise refusal(f"one {self._what} ({one_of(self.kinds)}) and its settings", value)
@@ -241,7 +241,7 @@ class Kinds(Named, OneOf):
 
 def add_others(kinds: dict[str, type[_Kind]], base: type[_Kind], *, group: str) -> dict[str, str]:
     """
-    Add the kinds that other packages bring by entry points of a *group*, each a class made from *base*.
+    Add the kinds of other packages, from entry points of a *group*; each is a subclass of *base*.
 
     Returns why some cannot be used, by name.
     """

@@ -1,4 +1,4 @@
-"""How a problem with a file is said: what was seen, quoted and bounded, and the nearest word that would be right."""
+"""Wording of problems with a file: what was found, quoted and shortened, and the nearest word that would be right."""
 
 import difflib
 from collections.abc import Collection, Iterable
@@ -37,19 +37,19 @@ _MEANINGS = {
     "jump": "proxy_jump bastion",
 }
 MEANT = {written: word for word, others in _MEANINGS.items() for written in others.split()}
-"""What people write, and the word that is meant where that word is one of those to choose from."""
+"""Words that people write, by the word that they mean; used if that word is one of the candidates."""
 
-_NEAR = 0.6  # difflib's own default: the share of letters in common
+_NEAR = 0.6  # the share of letters in common; difflib's own default
 CANDIDATES_MOST = 500  # difflib needs about 20 us for each; a hall has many more names
 
 
 def quoted(text: str, *, most: int = SEEN_MOST) -> str:
-    """Text between quotes, cut after *most* characters, everything that does not print escaped."""
+    """Return text between quotes, cut after *most* characters, with everything unprintable escaped."""
     return f"'{shown(text, most=most)}'"
 
 
 def shown(text: str, *, most: int = 4096) -> str:
-    """Text as it may stand in a message: control, direction and lone surrogate characters escaped, and cut."""
+    """Return text for a message: control, direction and lone surrogate characters escaped, and cut."""
     out: list[str] = []
     length = 0
     for char in text[: most + 1]:
@@ -62,7 +62,7 @@ def shown(text: str, *, most: int = 4096) -> str:
 
 
 def seen(value: object) -> str:
-    """What stands in the file instead of what was expected."""
+    """Return in words what the file has instead of what was expected."""
     if isinstance(value, str):
         return quoted(value) if value else "empty text"
     if isinstance(value, dict):
@@ -73,7 +73,7 @@ def seen(value: object) -> str:
 
 
 def nearest(word: str, candidates: Collection[str]) -> str:
-    """The words ``; did you mean 'timeout'?``, or nothing when no candidate is near."""
+    """Return the words ``; did you mean 'timeout'?``, or nothing if no candidate is near."""
     meant = MEANT.get(word.lower())
     if meant is not None and meant in candidates:
         return f"; {quoted(word)} is written {quoted(meant)} here"
@@ -84,6 +84,6 @@ def nearest(word: str, candidates: Collection[str]) -> str:
 
 
 def one_of(words: Iterable[str]) -> str:
-    """``a, b or c``."""
+    """Return ``a, b or c``."""
     *most, last = words
     return f"{', '.join(most)} or {last}" if most else last

@@ -1,5 +1,5 @@
 """
-Figures of a run: each a function of frames (``fabric.load``) that answers with a ``matplotlib.figure.Figure``.
+Figures of a run: each is a function of frames (``fabric.load``) that returns a ``matplotlib.figure.Figure``.
 
 ``fabric.figures.course(run, "gpu002/mlx5_1").savefig("course.png")``; docs/report.md lists them.
 """

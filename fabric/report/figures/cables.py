@@ -1,4 +1,4 @@
-"""Cables between switches: how much each carried, and the light at both of its ends."""
+"""Figures of cables between switches: how much each carried, and the light at both of its ends."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ _LANES = 4
 
 def loads(run: Run) -> pd.DataFrame:
     """
-    A row each cable between a leaf and another switch: *part*, *leaf*, *peer*, *gbps* (the mean of the whole run in its
-    busier direction), *changed* (a change of this run was in force on it).
+    Return a row for each cable between a leaf and another switch.
+
+    Columns: *part*, *leaf*, *peer*, *gbps* (the mean of the whole run in its busier direction), *changed* (a change of
+    this run was in force on it).
     """
     import pandas as pd
 
@@ -41,8 +43,10 @@ def loads(run: Run) -> pd.DataFrame:
 @styled
 def load(run: Run) -> Figure | None:
     """
-    A row each leaf, the most loaded first, a dot each of its cables upward; the most loaded has its name, and who was
-    changed on purpose a ring. None where nobody read how much ports sent (``sample:`` on InfiniBand).
+    Draw a row for each leaf, the most loaded first, with a dot for each of its cables upward.
+
+    The most loaded cable has its name; a ring marks those changed on purpose. None if nobody read how much ports sent
+    (``sample:`` on InfiniBand).
     """
     found = loads(run)
     if found.empty:
@@ -71,7 +75,7 @@ def load(run: Run) -> Figure | None:
 @styled
 def light(run: Run, part: str) -> Figure | None:
     """
-    What each lane of a cable receives at both ends, with the alarm limits of its modules; None where nobody asked.
+    Draw what each lane of a cable receives at both ends, with the alarm limits of its modules; None without readings.
     """
     frame = run.links[run.links["part"].eq(part)]
     names = [f"rx{lane}_dbm" for lane in range(_LANES)]

@@ -1,4 +1,4 @@
-"""Bandwidth by configuration: adaptive routing off and on, rings beside each other, over the number of hosts."""
+"""Figures of bandwidth by configuration: adaptive routing off and on, rings side by side, over the number of hosts."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ _ROUND = re.compile(r"[.-]r[0-9]+$")
 _ADAPTIVE = re.compile(r"\.?\badaptive_routing-(on|off)\b")
 _COLOUR = {"off": COLOURS["c4"], "on": COLOURS["c5"], "": COLOURS["c4"]}
 MOST = 12
-"""Configurations in one figure (a choice: more have no room for their names)."""
+"""The most configurations in one figure (a choice: more have no room for their names)."""
 
 
 def collectives(run: Run, kind: str = "") -> pd.DataFrame:
     """
-    The samples with a message size, of *kind* where one is named, with their *configuration* (phase and values of the
-    matrix, without the round), its *routing* (``on``, ``off`` or "") and the *rest* of its name.
+    Return the samples of collectives, of *kind* if given, each probe and size with its lowest number.
+
+    Added columns: *configuration* (phase and values of the matrix, without the round), its *routing* (``on``, ``off``
+    or "") and the *rest* of its name.
     """
     frame = run.samples
     collective = [op for op in frame["op"].cat.categories if op.startswith(("busbw", "algbw"))]
@@ -41,21 +43,22 @@ def collectives(run: Run, kind: str = "") -> pd.DataFrame:
 
 
 def compared_kinds(run: Run) -> list[str]:
-    """Kinds that were measured with adaptive routing off and on."""
+    """Return kinds that were measured with adaptive routing off and on."""
     found = collectives(run).groupby("kind", observed=True, sort=False)["routing"].nunique()
     return [str(kind) for kind, many in found.items() if many > 1]
 
 
 def largest(found: pd.DataFrame) -> pd.DataFrame:
-    """Those of the largest message."""
+    """Return the rows of the largest message."""
     return found[found["size_bytes"].eq(found["size_bytes"].max())]
 
 
 @styled
 def bars(run: Run, kind: str) -> Figure:
     """
-    Figure 12a of arXiv 2410.21680: of each configuration the mean of the largest message with adaptive routing off and
-    on, a dot for each iteration, and the standard deviation.
+    Draw figure 12a of arXiv 2410.21680: mean bandwidth of the largest message with adaptive routing off and on.
+
+    Each configuration has a dot for each iteration, and the standard deviation.
     """
     label = f"{kind}: bandwidth with adaptive routing off and on"
     made, ax, groups = _compared(largest(collectives(run, kind)), label, 1.1)
@@ -71,8 +74,9 @@ def bars(run: Run, kind: str) -> Figure:
 @styled
 def rings(run: Run, kind: str) -> Figure:
     """
-    Figure 12b of arXiv 2410.21680: the mean of every ring that ran beside others, sorted, with the middle half as a box
-    and the coefficient of variation.
+    Draw figure 12b of arXiv 2410.21680: the mean of every ring that ran beside others, sorted.
+
+    A box shows the middle half; the coefficient of variation is written above.
     """
     found = largest(collectives(run, kind))
     found = found.groupby(["rest", "routing", "hosts"], observed=True, sort=False)["gbps"].mean().reset_index()
@@ -89,8 +93,9 @@ def rings(run: Run, kind: str) -> Figure:
 
 def _compared(found: pd.DataFrame, label: str, each_in: float) -> tuple[Figure, Axes, list[tuple[str, pd.Series]]]:
     """
-    Axes with a place for each configuration, so many inches wide, routing off before on; the routing and the numbers of
-    each.
+    Return axes with a place for each configuration, routing off before on, and the routing and numbers of each.
+
+    *each_in*: width of a place in inches.
     """
     order = {name: place for place, name in enumerate(dict.fromkeys(found["rest"]))}
     groups = {key: values for key, values in found.groupby(["rest", "routing"], sort=False)["gbps"]}
@@ -113,10 +118,9 @@ def _compared(found: pd.DataFrame, label: str, each_in: float) -> tuple[Figure, 
 @styled
 def scaling(points: pd.DataFrame) -> Figure | None:
     """
-    Bus bandwidth of each collective over 2, 4, 8 ... hosts, and broken the most that the inventory allows; None where
-    there are not two numbers.
+    Draw the bus bandwidth of each collective over 2, 4, 8 ... hosts, and as a broken line the inventory's bound.
 
-    Columns: *kind*, *hosts*, *gbps* (NA: not measured), *bound_gbps*.
+    None with fewer than two numbers. Columns: *kind*, *hosts*, *gbps* (NA: not measured), *bound_gbps*.
     """
     known = points[points["gbps"].notna()]
     kinds = [kind for kind, own in known.groupby("kind", sort=False) if own["hosts"].nunique() > 1]
@@ -138,7 +142,7 @@ def scaling(points: pd.DataFrame) -> Figure | None:
 
 
 def side_by_side(run: Run, kind: str) -> bool:
-    """Whether several groups of hosts were measured at the same time in each configuration."""
+    """Return whether several groups of hosts were measured at the same time in each configuration."""
     found = collectives(run, kind)
     return bool(found.groupby("configuration")["hosts"].nunique().gt(1).all())
 

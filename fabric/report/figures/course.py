@@ -1,4 +1,4 @@
-"""The evidence against a part: its course over the hours, or its bad numbers, beside what its peers reached."""
+"""Figures of the evidence against a part: its course over the hours, or its bad numbers, compared with its peers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fabric.runs.frames import Run
 
 LEAST_TIMES = 6
-"""With fewer moments there is no course to see: then the numbers stand side by side (a choice)."""
+"""With fewer phases there is no course to see, so the numbers are shown side by side (a choice)."""
 
 _SLICES = 60
 _MOST_ROWS = 12
@@ -29,11 +29,11 @@ _PEERS: dict[str, Any] = {"color": COLOURS["c5"], "linewidth": 0}
 _BAND = Patch(color=COLOURS["c5"], alpha=0.45, label="its peers: middle 90 %")
 
 WIDTH_IN = 4.9
-"""A telephone shows all of it, with letters that can be read (a choice)."""
+"""Width in inches at which a telephone shows all of it, with readable letters (a choice)."""
 
 
 def evidence(run: Run, part: str, probes: Collection[str] = ()) -> Figure | None:
-    """Its course where it was measured over hours, else its bad numbers (*probes*); None where it has none."""
+    """Draw a part's course if it was measured over hours, else its bad numbers (*probes*); None without numbers."""
     own = through(run, part, probes)
     if own["of_normal"].isna().all():
         return None
@@ -44,8 +44,9 @@ def evidence(run: Run, part: str, probes: Collection[str] = ()) -> Figure | None
 @styled
 def course(run: Run, part: str, probes: Collection[str] = ()) -> Figure:
     """
-    What a part reached of what is normal over the hours, with the middle 90 % of its peers as a band, its worst numbers
-    marked, and below it the temperature that was sampled of it.
+    Draw what share of normal a part reached over the hours, with the middle 90 % of its peers as a band.
+
+    Bad numbers are marked; below is the temperature that was sampled of it.
     """
     own = through(run, part, probes)
     warm = _warmth(run, part)
@@ -78,7 +79,7 @@ def course(run: Run, part: str, probes: Collection[str] = ()) -> Figure:
 
 @styled
 def against_peers(run: Run, part: str, probes: Collection[str] = ()) -> Figure:
-    """The worst number of each measurement of a part, with the middle 90 % of its peers and what is required."""
+    """Draw the worst number of each measurement of a part, with the middle 90 % of its peers and what is required."""
     own = through(run, part, probes)
     accused = own[own["probe"].isin(probes)] if len(probes) else own[own["outcome"] != "pass"]
     own = (accused if len(accused) else own).sort_values("of_normal", kind="stable")
@@ -110,7 +111,7 @@ def against_peers(run: Run, part: str, probes: Collection[str] = ()) -> Figure:
 
 
 def _worst(ax: Axes, own: pd.DataFrame, unit_s: float) -> None:
-    """Said in Gb/s where it happened."""
+    """Annotate the worst number in Gb/s where it happened."""
     one = own.loc[own["of_normal"].idxmin()]
     at = one["began_s"] / unit_s
     right = at > ax.get_xlim()[1] * 0.5
@@ -121,7 +122,11 @@ def _worst(ax: Axes, own: pd.DataFrame, unit_s: float) -> None:
 
 
 def _band(others: pd.DataFrame, last_s: float) -> pd.DataFrame:
-    """The middle 90 % of each slice of time, by when it begins; one for all where there are few. The last ends it."""
+    """
+    Return the middle 90 % of each slice of time, by its begin; one slice if there are few samples.
+
+    The last row closes it.
+    """
     known = others[others["of_normal"].notna()]
     slices = _SLICES if len(known) > 20 * _SLICES else 1
     width_s = max(last_s, 1e-9) / slices
@@ -131,7 +136,7 @@ def _band(others: pd.DataFrame, last_s: float) -> pd.DataFrame:
 
 
 def _warmth(run: Run, part: str) -> pd.DataFrame:
-    """The readings of the sensor of a part: that of its module, else of its chip."""
+    """Return the readings of a part's temperature sensor: that of its module, else of its GPU or its chip."""
     frame, own = run.counters, Part.of(part)
     found = frame[frame["part"].eq(f"{own.host}/{own.device}") & frame["name"].isin(_HOT) & frame["value"].notna()]
     return found[found["name"].eq(min(found["name"], key=_HOT.index, default=""))]

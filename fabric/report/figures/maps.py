@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from fabric.runs.frames import Run
 
 MOST_HOSTS = 128
-"""More hosts than this have a square each, and rows only where something did not pass (a choice: one screen)."""
+"""If there are more hosts, each has a square, and a row only if something did not pass (a choice: one screen)."""
 
 MOST_NAMES = 48
-_LEAST_NAMES = 3  # of two hosts there is one pair: a number, not a map
+_LEAST_NAMES = 3  # two hosts have one pair: a number, not a map
 _MOST_NAMED = 12
 _WORST = ("fail", "error", "inconclusive", "skipped", "marginal", "pass")
 
@@ -46,9 +46,9 @@ LOW = 0.95
 
 def worst(run: Run) -> pd.DataFrame:
     """
-    A row each host and column (*kind*, *what*: the RNIC, else the series): the least *share* and the worst *outcome*.
+    Return a row for each host and column (*kind*, *what*: the RNIC, else the series): lowest *share*, worst *outcome*.
 
-    Of what two measured together the median, at both ends: the worst would accuse all partners of a bad one.
+    For what two measured together it is the median, at both ends: the worst would accuse all partners of a bad host.
     """
     import pandas as pd
 
@@ -75,9 +75,9 @@ def worst(run: Run) -> pd.DataFrame:
 @styled
 def hosts(run: Run, only: Collection[str] | None = None, *, known: pd.DataFrame | None = None) -> Figure | None:
     """
-    The worst of the whole run of each host (rows; *only* these) and RNIC or series (columns); None: no numbers.
+    Draw the worst result of each host (rows; *only* these) and RNIC or series (columns); None without numbers.
 
-    *known*: what ``worst`` found, where somebody asked already.
+    *known*: the result of ``worst``, if it was called already.
     """
     found = worst(run) if known is None else known
     found = found if only is None else found[found["host"].isin(set(only))]
@@ -99,9 +99,9 @@ def hall(
     run: Run, racks: Mapping[str, Sequence[str]] | None = None, *, known: pd.DataFrame | None = None
 ) -> Figure | None:
     """
-    A square each host with the colour of its worst number, by rack (without *racks* 32 a block); as ``hosts``.
+    Draw a square for each host with the colour of its worst number, by rack (without *racks* 32 a block).
 
-    Names stand at the first rack of each line, and at what is bad.
+    Names are at the first rack of each line, and at what is bad. *known* as in ``hosts``.
     """
     found = worst(run) if known is None else known
     if found.empty:
@@ -140,9 +140,9 @@ def hall(
 @styled
 def loopback(run: Run, host: str, *, below: float = float("inf")) -> Figure | None:
     """
-    RNIC x endpoint of one host: the least of what its peers reach, in per cent.
+    Draw RNIC x endpoint of one host: the lowest share of what its peers reach, in per cent.
 
-    None where it made no loopback, or all of it reached the share *below*.
+    None if it made no loopback, or all of it reached the share *below*.
     """
     frame = run.samples
     own = with_normal(frame[frame["host"].eq(host) & frame["kind"].eq("loopback")])
@@ -162,7 +162,7 @@ def loopback(run: Run, host: str, *, below: float = float("inf")) -> Figure | No
 
 
 def pair_kinds(run: Run) -> list[str]:
-    """Kinds of probes that two hosts make together, with numbers that can be compared."""
+    """Return kinds of probes that two hosts make together, with comparable numbers."""
     frame = run.samples
     together = frame["host"].notna() & frame["peer_host"].notna() & frame["gbps"].notna()
     return [kind for kind in dict.fromkeys(frame.loc[together, "kind"]) if kind not in SHARING]
@@ -170,9 +170,10 @@ def pair_kinds(run: Run) -> list[str]:
 
 def pair_shares(run: Run, kind: str) -> pd.DataFrame:
     """
-    A row each pair of hosts of a kind of probe: *low*, *high* (its hosts in order of name), the least *share* of what
-    the pairs of the same rail reach (the upper quartile), the worst *outcome* and its *probe*.
-    Whoever sends, a pair is one pair.
+    Return a row for each pair of hosts of a kind of probe; who sends does not matter.
+
+    Columns: *low*, *high* (its hosts in order of name), the lowest *share* of what the pairs of the same rail reach
+    (the upper quartile), the worst *outcome* and its *probe*.
     """
     import numpy as np
 
@@ -192,9 +193,10 @@ def pair_shares(run: Run, kind: str) -> pd.DataFrame:
 @styled
 def pairs(run: Run, kind: str, ringed: Collection[str] = ()) -> Figure | None:
     """
-    Host x host: what two hosts reach together, the least over rails and rounds; of many hosts those with a low pair.
+    Draw host x host: what two hosts reach together, the lowest over rails and rounds.
 
-    *ringed*: ids of probes that one suspected part explains. None where all of many pairs are good, and of one pair.
+    If there are many hosts, only those with a low pair are shown. *ringed*: ids of probes that one suspected part
+    explains. None if all of many pairs are good, and for a single pair.
     """
     import pandas as pd
 
@@ -220,7 +222,7 @@ def pairs(run: Run, kind: str, ringed: Collection[str] = ()) -> Figure | None:
 
 
 def _natural(name: str) -> list[str | int]:
-    """mlx5_2 before mlx5_10."""
+    """Sort mlx5_2 before mlx5_10."""
     return [int(part) if part.isdigit() else part for part in re.split("([0-9]{1,9})", name)]
 
 
@@ -235,7 +237,7 @@ def _map(
     legend: bool = True,
 ) -> tuple[Figure, Axes]:
     """
-    A cell for each value of *shares* with the sign of its outcome, names at the left and on end above.
+    Draw a cell for each value of *shares* with the sign of its outcome, names at the left and upright above.
 
     *above_in*, *right_in*: room over the names and beyond the last column (inches).
     """
@@ -264,7 +266,7 @@ def _map(
 
 
 def _kinds(ax: Axes, kinds: Sequence[str]) -> None:
-    """The kind over the first of its columns; in a second line where its name would run into the next."""
+    """Write each kind over its first column; in a second line if its name would run into the next."""
     free = [-1.0, -1.0]
     step_in = ax.bbox.width / ax.figure.dpi / len(kinds)
     above_in = (ax.figure.bbox.height - ax.bbox.y1) / ax.figure.dpi
@@ -285,7 +287,7 @@ def _edges(ax: Axes, width: float, height: float) -> None:
 
 
 def _legend(made: Figure, left: float) -> None:
-    """What the colours and the signs mean, below the map."""
+    """Explain the colours and the signs below the map."""
     width, height = made.get_size_inches()
     handles = [Patch(color=COLOURS[f"v{number}"], label=words) for number, words in enumerate(CLASSES)]
     handles.append(Patch(color=COLOURS["none"], label="no number"))

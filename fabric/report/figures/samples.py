@@ -1,4 +1,4 @@
-"""The samples that a figure is about: of one part, of its peers, and what each has of what is normal."""
+"""Select the samples of a figure: those of one part and of its peers, and the share of normal that each reached."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from fabric.runs.frames import Run
 
 UPPER = 0.75
-"""This quantile of what is alike is normal where nothing else says so: half of it may be slow (a choice)."""
+"""
+The quantile of comparable samples taken as normal if nothing else defines it: half of them may be slow (a choice).
+"""
 
 SHARING = ("link_burn",)
-"""Kinds whose flows share cables: each has what the others leave it, and is like no other."""
+"""Kinds whose flows share cables: each gets what the others leave, so no two are comparable."""
 
 TOGGLES = tuple(name for name, kind in KINDS.items() if not kind.is_fault)
 """Kinds of change that make nothing worse on purpose."""
@@ -25,9 +27,10 @@ TOGGLES = tuple(name for name, kind in KINDS.items() if not kind.is_fault)
 
 def through(run: Run, part: str, probes: Collection[str] = ()) -> pd.DataFrame:
     """
-    The samples that passed through a part, and those of these *probes*; with what each has of normal as ``of_normal``.
+    Return the samples that passed through a part, and those of these *probes*, with their share of normal.
 
-    An RNIC, a GPU, a path or a host are columns of the samples; of any other part ``run.parts`` says who passed it.
+    The share is the column ``of_normal``. An RNIC, a GPU, a path or a host is found in columns of the samples; for any
+    other part ``run.parts`` lists the probes that passed through it.
     """
     frame, name = run.samples, Part.of(part)
     if "--" in part or not (frame["host"].eq(name.host) | frame["peer_host"].eq(name.host)).any():
@@ -47,9 +50,9 @@ def through(run: Run, part: str, probes: Collection[str] = ()) -> pd.DataFrame:
 
 def with_normal(frame: pd.DataFrame) -> pd.DataFrame:
     """
-    Those with a bandwidth; *of_normal*: the share of what is normal, else of what is required (NA: neither).
+    Return samples with a bandwidth; *of_normal*: the share of what is normal, else of what is required (NA: neither).
 
-    What is more than required is no more than normal: 1.
+    More than required counts as normal: 1.
     """
     found = frame[frame["gbps"].notna() & frame["began_s"].notna()]
     found = found.assign(ended_s=found["ended_s"].fillna(found["began_s"]))
@@ -57,7 +60,7 @@ def with_normal(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def peers(run: Run, own: pd.DataFrame) -> pd.DataFrame:
-    """What the same kinds gave on hosts that nobody suspects, of like paths, without a fault made on purpose."""
+    """Return what the same kinds gave on hosts that nobody suspects, without a fault made on purpose."""
     frame, suspects = run.samples, {Part.of(one).host for one in run.suspects["part"]}
     other = (
         frame["kind"].isin(own["kind"].unique()) & ~frame["host"].isin(suspects) & ~frame["peer_host"].isin(suspects)
@@ -66,7 +69,7 @@ def peers(run: Run, own: pd.DataFrame) -> pd.DataFrame:
 
 
 def disturbed(run: Run, frame: pd.DataFrame) -> pd.Series:
-    """Whether something that makes the fabric worse was in force while a sample was taken."""
+    """Return whether a change that makes the fabric worse was in force while each sample was taken."""
     faults = set(run.changes.loc[~run.changes["kind"].isin(TOGGLES), "change"])
     known = frame["change"].cat.categories
     bad = [one for one in known if not faults.isdisjoint(one.split(", "))]

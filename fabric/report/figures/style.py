@@ -1,4 +1,4 @@
-"""How every figure looks, and what it becomes: inline SVG whose colours a page decides, or a file for slides."""
+"""The style of all figures, and their output: inline SVG whose colours the page decides, or a file for slides."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -30,9 +30,9 @@ COLOURS = {
     **{"v6": "#f0e9a8", "none": "#e3e6ea"},
 }
 """
-By the name of the variable in ``report.css``, which has another set for the dark; none stands twice.
+Colours by the name of the variable in ``report.css``, which has another set for dark mode; no colour occurs twice.
 
-c0 to c7: Okabe and Ito, told apart by colour-blind eyes; v0 to v6: viridis, dark is bad also in print.
+c0 to c7: Okabe and Ito, distinguishable for colour-blind eyes; v0 to v6: viridis, in which bad is dark in print, too.
 """
 
 SERIES = tuple(COLOURS[f"c{number}"] for number in range(8))
@@ -41,10 +41,10 @@ BOUNDS = (0.5, 0.65, 0.8, 0.9, 0.95, 0.98)
 """Upper bounds of the shares of the classes v0 to v5; v6 is everything above (a choice: narrow where noise ends)."""
 
 CLASSES = ("below 50 %", "to 65", "to 80", "to 90", "to 95", "to 98", "98 % and more")
-"""What v0 to v6 mean, of what is normal."""
+"""Labels of v0 to v6, as shares of normal."""
 
 SIZE_PT = 10.0
-"""The smallest letters."""
+"""Font size of the smallest letters, in points."""
 
 _RC: dict[Any, Any] = {
     **{"text.parse_math": False, "font.size": SIZE_PT, "font.family": "sans-serif"},
@@ -62,7 +62,7 @@ F = TypeVar("F", Figure, Figure | None)
 
 
 def styled(draw: Callable[P, F]) -> Callable[P, F]:
-    """A figure drawn in this style; nothing of it stays set for what others draw."""
+    """Wrap a function so that it draws in this style, without changing the settings for other figures."""
 
     @wraps(draw)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> F:
@@ -75,7 +75,7 @@ def styled(draw: Callable[P, F]) -> Callable[P, F]:
 def axes(
     made: Figure, *, left: float = 0.75, right: float = 0.15, top: float = 0.4, bottom: float = 0.55, height: float = 0
 ) -> Axes:
-    """Axes with these margins in inches: nothing is drawn twice to find out; *height*: so high, below *top*."""
+    """Return axes with these margins in inches, so that no layout pass is needed; *height*: so high, below *top*."""
     width_in, height_in = made.get_size_inches()
     bottom = height_in - top - height if height else bottom
     box = (
@@ -88,12 +88,12 @@ def axes(
 
 
 def shown_name(text: object, most: int = 40) -> str:
-    """A name as a figure shows it: what hosts or files say is made visible, and cut."""
+    """Return a name as a figure shows it: text from hosts or files is made visible, and cut."""
     return cut(visible(str(text)), most)
 
 
 def colour_class(share: float) -> int | None:
-    """0 (half of what is normal, or less) to 6 (normal); None: no number."""
+    """Return the class of a share, 0 (half of normal, or less) to 6 (normal); None: no number."""
     return None if share != share else sum(share >= bound for bound in BOUNDS)
 
 
@@ -103,12 +103,12 @@ SIGNS = "Signs: ✕ FAIL, ! ERROR, ○ SKIPPED or INCONCLUSIVE, • MARGINAL"
 
 
 def halo() -> withStroke:
-    """A rim that keeps a sign or a word apart from what is below it."""
+    """Return a rim that sets a sign or a word off from what is below it."""
     return withStroke(linewidth=4, foreground=COLOURS["paper"])
 
 
 def signs(ax: Axes, places: Iterable[tuple[float, float, str]], size: float = 7.0) -> None:
-    """The sign of an outcome at each (x, y, outcome): the shape says it without colour; PASS has none."""
+    """Draw the sign of each (x, y, outcome): the shape tells it without colour; PASS has none."""
     for outcome, points in gathered((outcome, (x, y)) for x, y, outcome in places).items():
         if outcome in _SIGNS:
             colour = COLOURS["skipped" if outcome == "inconclusive" else outcome]
@@ -120,13 +120,15 @@ def signs(ax: Axes, places: Iterable[tuple[float, float, str]], size: float = 7.
 
 
 def cells(ax: Axes, found: Iterable[tuple[float, float, int | None]], width: float = 1.0, height: float = 1.0) -> None:
-    """Boxes at (x, y, colour class; None: no number), of each class one outline: thousands are a few kilobytes."""
+    """
+    Draw boxes at (x, y, colour class; None: no number), one outline per class, so that thousands take a few kilobytes.
+    """
     for colour, boxes in gathered((colour, (x, y, x + width, y + height)) for x, y, colour in found).items():
         spans(ax, boxes, COLOURS["none" if colour is None else f"v{colour}"])
 
 
 def spans(outlined: Axes, boxes: Iterable[tuple[float, float, float, float]], colour: str, alpha: float = 1.0) -> None:
-    """Boxes from (x, y) to (x, y) as one outline."""
+    """Draw boxes from (x, y) to (x, y) as one outline."""
     points: list[tuple[float, float]] = []
     for x1, y1, x2, y2 in boxes:
         points += [(x1, y1), (x2, y1), (x2, y2), (x1, y2), (x1, y1)]
@@ -136,7 +138,7 @@ def spans(outlined: Axes, boxes: Iterable[tuple[float, float, float, float]], co
 
 
 def hours(ax: Axes, last_s: float) -> float:
-    """Name the axis of time; seconds of its unit: hours of a run that took many, else minutes or seconds."""
+    """Label the time axis; return the seconds of its unit: hours, minutes or seconds, by the length of the run."""
     unit_s, name = next(
         (one for one in ((3600.0, "hours"), (60.0, "minutes")) if last_s > 2 * one[0]), (1.0, "seconds")
     )
@@ -146,13 +148,13 @@ def hours(ax: Axes, last_s: float) -> float:
 
 
 def key(ax: Axes, *handles: Artist, columns: int = 5) -> None:
-    """A line of what means what, at the top of the figure from its left edge."""
+    """Draw a legend at the top left of the figure."""
     made = ax.figure
     made.legend(handles=list(handles), loc="upper left", bbox_to_anchor=(0.0, 1.0), ncols=columns, columnspacing=1.2)
 
 
 def inline(made: Figure) -> Markup:
-    """As SVG within a page: its colours are the page's variables, so that it is dark where the page is."""
+    """Return the figure as SVG within a page: its colours are the page's variables, so that dark mode applies."""
     text = _svg(made, transparent=True)
     text = text[text.index("<svg") :]
     text = re.sub(
@@ -173,14 +175,14 @@ _VARIABLES = {colour: f"var(--{name})" for name, colour in COLOURS.items()}
 
 
 def _shorter(text: str) -> str:
-    """Coordinates as short as they can be: a tenth of a point is enough."""
+    """Shorten coordinates: a tenth of a point is enough."""
     return re.sub(r"-?\d+\.\d+", lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), text).replace(" \n", "\n")
 
 
 def save(made: Figure, folder: Path, name: str) -> list[Path]:
-    """Write it as PNG and SVG, on white; their paths."""
+    """Write the figure as PNG and SVG, on white; return their paths."""
     made.set_facecolor(COLOURS["paper"])
-    name = re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:60]  # a kind of probe may be called anything
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:60]  # a kind of probe may have any name
     svg, png = folder / f"{name}.svg", folder / f"{name}.png"
     svg.write_text(_svg(made, transparent=False), "utf-8")
     with rc_context(_RC):
@@ -196,9 +198,9 @@ def _svg(made: Figure, *, transparent: bool) -> str:
 
 
 _HARMFUL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-"""Nothing of it gets here by way of ``shown_name``; what would all the same is left out."""
+"""Characters removed from SVG; ``shown_name`` escapes them already, so this is a second guard."""
 
 
 def ticks(axis: Axis, names: Sequence[str], at: Iterable[float], *, most: int = 24) -> None:
-    """Names at places of an axis."""
+    """Set names at places of an axis."""
     axis.set_ticks(list(at), labels=[shown_name(name, most) for name in names])

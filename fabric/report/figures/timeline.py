@@ -1,4 +1,4 @@
-"""A run in time: what every probe kept of what is normal, changes as bands, and what counters and sensors did."""
+"""Figures of a run over time: what share of normal every probe kept, changes as bands, counters and sensors."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from fabric.runs.frames import Run
 
 MOST_LINES = 1500
-"""More probes than this are drawn as the range, the middle 90 % and the median of each slice of time (a choice)."""
+"""More probes are drawn as range, middle 90 % and median of each slice of time (a choice)."""
 
 _SLICES = 200
 _MOST_LANES = 8
-_PEERS = 8  # so few have nothing to be compared with
-_TRAFFIC = "port_xmit_data"  # no error: figures.load shows it
-_UNLIKE = 3.0  # times what most parts count: less is what the fabric does (a choice)
+_PEERS = 8  # fewer parts have nothing to be compared with
+_TRAFFIC = "port_xmit_data"  # not an error; figures.load shows it
+_UNLIKE = 3.0  # times what most parts count: growth up to that is normal for the fabric (a choice)
 _MOST_BANDS = 6
 
 
 def retained(run: Run) -> pd.DataFrame:
     """
-    A row each probe that ran: *began_s*, *ended_s*, and *kept*, its share of what is normal (NA: no number).
+    Return a row for each probe that ran: *began_s*, *ended_s*, and *kept*, its share of normal (NA: no number).
 
-    Normal is what its peers gave; where it has none that of the same measurement without a fault and with the same
-    routing (the upper quartile), of at least three groups of hosts, else of its own rounds; else what is required, and
-    more than that is no more than normal.
+    Normal is what its peers gave. Without peers it is the upper quartile of the same measurement without a fault and
+    with the same routing, of at least three groups of hosts, else of its own rounds; else what is required, and more
+    than that counts as normal.
     """
     frame = run.samples[run.samples["began_s"].notna()]
     frame = frame.assign(ended_s=frame["ended_s"].fillna(frame["began_s"]))
@@ -60,14 +60,16 @@ def retained(run: Run) -> pd.DataFrame:
 
 
 def _usual(frame: pd.DataFrame, quiet: pd.Series, like: Sequence[str], of: str, least: int) -> pd.Series:
-    """The median of what is alike, where it was measured by *least* different values of a column."""
+    """Return the upper quartile of comparable rows, if *least* different values of a column have measured it."""
     keys = frame.groupby(list(like), observed=True, dropna=False).ngroup()
     many = frame[of].where(quiet.notna()).groupby(keys).transform("nunique")
     return keys.map(quiet.groupby(keys).quantile(UPPER)).where(many >= least)
 
 
 def windows(run: Run) -> pd.DataFrame:
-    """A row each time in which a change was in force: *kind*, *part*, *began_s*, *ended_s* (NA: still), *is_fault*."""
+    """
+    Return a row for each time a change was in force: *kind*, *part*, *began_s*, *ended_s* (NA: still), *is_fault*.
+    """
     import pandas as pd
 
     rows: list[tuple[Any, ...]] = []
@@ -85,7 +87,7 @@ def windows(run: Run) -> pd.DataFrame:
 
 @styled
 def timeline(run: Run) -> Figure | None:
-    """What was kept of what is normal, with changes in force as bands; None where nothing ran."""
+    """Draw what share of normal was kept, with changes in force as bands; None if nothing ran."""
     found = retained(run)
     if found.empty:
         return None
@@ -114,7 +116,7 @@ def timeline(run: Run) -> Figure | None:
 
 
 def _levels(rows: pd.DataFrame, unit_s: float, least: float) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """One line that is lifted after each probe; no probe is shorter than *least*."""
+    """Return one line that is interrupted after each probe; no probe is drawn shorter than *least*."""
     import numpy as np
 
     began, nothing = rows["began_s"] / unit_s, np.full(len(rows), np.nan)
@@ -123,11 +125,11 @@ def _levels(rows: pd.DataFrame, unit_s: float, least: float) -> tuple[np.ndarray
 
 
 def _sliced(ax: Axes, known: pd.DataFrame, last_s: float, unit_s: float) -> None:
-    """A slice of time has all probes that ran in it: a long one leaves no hole."""
+    """Draw slices of time with all probes that ran in each, so that a long probe leaves no hole."""
     import numpy as np
     import pandas as pd
 
-    slices = min(max(len(known) // 25, 20), _SLICES)  # of fewer probes a median says which kind ran
+    slices = min(max(len(known) // 25, 20), _SLICES)  # with fewer probes per slice a median only shows which kind ran
     width_s = last_s / slices
     first = (known["began_s"] / width_s).astype(int).clip(0, slices - 1)
     last = np.maximum(first, ((known["ended_s"] - 1e-9) / width_s).astype(int).clip(0, slices - 1))
@@ -148,7 +150,7 @@ def _sliced(ax: Axes, known: pd.DataFrame, last_s: float, unit_s: float) -> None
 
 
 def _bands(ax: Axes, bands: pd.DataFrame, lanes: Sequence[str], last_s: float, unit_s: float) -> None:
-    """A lane above for each kind of change; a fault also shades what was measured meanwhile."""
+    """Draw a lane above for each kind of change; a fault also shades what was measured meanwhile."""
     above, least = ax.get_xaxis_transform(), last_s / 300
     for number, kind in enumerate(lanes):
         own, y = bands[bands["kind"].eq(kind)].drop_duplicates(["began_s", "ended_s"]), 1.04 + 0.095 * number
@@ -180,9 +182,9 @@ def _keys(ax: Axes, *, binned: bool, lost: bool, lanes: int) -> None:
 @styled
 def counters(run: Run, hosts: Collection[str] = ()) -> Figure | None:
     """
-    Counters that grew, those of *hosts* first, as growth of each slice of time; None where none did.
+    Draw counters that grew, those of *hosts* first, as growth over time; None if none did.
 
-    What grows alike on most ports (bit errors that are corrected, pauses) is shown only where it grew more.
+    A counter that grows alike on most ports (corrected bit errors, pauses) is shown only where it grew more.
     """
     frame = run.counters
     grew = frame[frame["unit"].eq("count") & frame["delta"].gt(0) & frame["name"].ne(_TRAFFIC)]
