@@ -1,1 +1,1 @@
-"""Pre-flight: what would make a scenario fail, or its numbers wrong, seen before anything is measured."""
+"""Pre-flight checks: find what would make a scenario fail, or its numbers wrong, before anything is measured."""

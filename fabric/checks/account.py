@@ -25,7 +25,7 @@ LIMITS = ("cat", "/proc/self/limits", "/proc/self/status")
 _LIMIT = re.compile(r"^Max locked memory +(unlimited|[0-9]{1,20}) +(unlimited|[0-9]{1,20}) +bytes", re.M | re.ASCII)
 _CAPABILITIES = re.compile(r"^CapEff:\s*([0-9a-f]{16})$", re.MULTILINE | re.ASCII)
 _CAP_IPC_LOCK = 1 << 14
-"""Whoever has it is not held to the limit (linux/capability.h; ib_umem_get asks for it)."""
+"""The capability CAP_IPC_LOCK: its owner is not held to the limit (linux/capability.h; ib_umem_get asks for it)."""
 
 _TROUBLES = (
     ("Host key verification failed", "this account does not know the host key of its neighbour",
@@ -37,7 +37,7 @@ _TROUBLES = (
 
 
 def _ask_root(_host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
-    """``sudo -l PROGRAM`` runs nothing: it says whether it would."""
+    """Ask sudo about each program; ``sudo -l PROGRAM`` runs nothing, it only says whether it would."""
     if not _programs(needs):
         return ()
     if not needs.sudo:
@@ -46,7 +46,7 @@ def _ask_root(_host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
 
 
 def _read_root(looked: Looked) -> Iterator[Finding]:
-    """What is refused, with the lines for sudoers; what is not there; that we are not root where we must be."""
+    """Report programs that sudo refuses (with the line for sudoers), missing programs, and a missing root login."""
     needs = looked.needs
     if not needs.sudo:
         yield from _as_we_are(looked.answers[STATUS])
@@ -63,7 +63,7 @@ def _read_root(looked: Looked) -> Iterator[Finding]:
         if any(words in text for words in _NOT_FOUND):
             yield problem(f"root has no program {name}", _WHY, f"install it, on {':'.join(_FOLDERS)}")
         elif not answer.lost and (any(words in text for words in _REFUSED) or not text.strip()):
-            refused.append(name)  # older versions say nothing at all, and exit 1
+            refused.append(name)  # older versions print nothing at all, and exit 1
         else:
             yield unknown(f"whether sudo allows {name} was not said: {excuse(answer)}", _WHY, f"sudo -n -l {name}")
     if refused:
@@ -71,12 +71,14 @@ def _read_root(looked: Looked) -> Iterator[Finding]:
 
 
 def sudoers_line(account: str, paths: list[str]) -> str:
-    """One line for sudoers; a path without arguments allows every argument, and no wildcard is needed."""
+    """Return one line for sudoers. A path without arguments allows every argument, so no wildcard is needed."""
     return f"{account} ALL=(root) NOPASSWD: {', '.join(paths)}"
 
 
 def _programs(needs: HostNeeds) -> tuple[str, ...]:
-    """The guard of a change is a text that ``sh`` runs."""
+    """
+    Return the programs that root must run; ``sh`` is one where a guard is used, because the guard is a shell text.
+    """
     return (("sh",) if needs.alters.guarded else ()) + needs.alters.programs
 
 
@@ -89,7 +91,7 @@ def _where(needs: HostNeeds) -> Argv:
 
 
 def _candidates(name: str) -> list[str]:
-    """Where a program may be, in the order in which sudo looks for it."""
+    """Return the paths where a program may be, in the order in which sudo searches them."""
     return [name] if name.startswith("/") else [f"{folder}/{name}" for folder in _FOLDERS]
 
 
@@ -123,7 +125,7 @@ ROOT = HostCheck("root", _ask_root, _read_root)
 
 
 def _read_memlock(looked: Looked) -> Iterator[Finding]:
-    """A limit below what the largest of the scenario's programs locks."""
+    """Report a limit below what the largest of the scenario's programs locks."""
     answer, needed = looked.answers[LIMITS], looked.needs.pinned_bytes
     limit = _LIMIT.search(answer.stdout)
     if not limit:
@@ -145,12 +147,12 @@ MEMLOCK = HostCheck("memlock", lambda _host, needs: (LIMITS,) if needs.pinned_by
 
 
 def _ask_login(_host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
-    """Each host logs in to the next, the last to the first: every host is tried from one and to one."""
+    """Ask each host to log in to the next one, the last to the first: so every host is tried from one and to one."""
     return () if needs.peer is None else (_log_in(needs.peer),)
 
 
 def _read_login(looked: Looked) -> Iterator[Finding]:
-    """A login without a password, as mpirun makes it, that did not work, and the part of it that did not."""
+    """Report that a login without a password, as mpirun makes it, failed, and which part of it failed."""
     peer = looked.needs.peer or ""
     answer = looked.answers[_log_in(peer)]
     why = "mpirun starts its processes over ssh"
@@ -159,7 +161,7 @@ def _read_login(looked: Looked) -> Iterator[Finding]:
     elif answer.lost:
         yield unknown(f"cannot log in to another host: {excuse(answer)}", why, "try it by hand")
     elif answer.exit_status != 0:
-        nameless = excuse(answer).replace(peer, "HOST")  # so that the same trouble is folded
+        nameless = excuse(answer).replace(peer, "HOST")  # so that equal troubles of many hosts are folded
         advice = "try it by hand; plm_rsh_agent under mpirun_options names another way"
         other = (f"it cannot log in to its neighbour: {nameless}", advice)
         what, advice = next(((what, advice) for text, what, advice in _TROUBLES if text in answer.text), other)
@@ -177,7 +179,9 @@ _WHY_IN_BAND = "changes close ports of switches, read their counters, or read UF
 
 
 def _read_in_band(looked: Looked) -> Iterator[Finding]:
-    """Of the subnet manager and UFM: what does not answer, and which key of the inventory would mend it."""
+    """
+    Report which of the subnet manager, UFM and its telemetry do not answer, and which inventory key would mend it.
+    """
     for argv in looked.needs.in_band:
         answer, ufm = looked.answers[argv], argv[0] == "curl"
         output = (answer.stdout, answer.stderr, answer.exit_status)

@@ -1,9 +1,9 @@
 """
-What is really there: RNICs and GPUs of each host, who is who by serial numbers, and every cable.
+What is really there: RNICs and GPUs of each host, their serial numbers, and every cable.
 
-Hosts are asked in two rounds and a walk. On InfiniBand one port of each subnet lists all cables (``iblinkinfo``); on
-Ethernet each host hears which port of which switch it is in (LLDP). What nobody said is left open and reported, never
-guessed; nothing is altered anywhere.
+Hosts are asked in two rounds, then the subnets are walked. On InfiniBand one port of each subnet lists all cables
+(``iblinkinfo``); on Ethernet each host hears by LLDP which port of which switch it is plugged into. What no host or
+switch reported is left open and reported, never guessed. Nothing is altered anywhere.
 """
 
 import re
@@ -31,19 +31,22 @@ from fabric.tools.sysfs import RdmaDevice
 
 
 def identify(executor: Executor, topology: Topology, hosts: Sequence[str]) -> dict[str, HostIdentity]:
-    """Every host in *hosts*, in that order; one that does not answer has no parts, and the reason."""
+    """
+    Return the identity of every host in *hosts*, in that order; a host that does not answer has no parts, but the
+    reason.
+    """
     answers = ask_all(executor, {name: commands(topology.hosts[name]) for name in hosts})
     return {name: read(topology.hosts[name], answers[name]) for name in hosts}
 
 
 def note_identity(executor: Executor, run: Path, scenario: Scenario, topology: Topology) -> None:
-    """Write down who is who when a run begins, where its scenario asks for it; raises StoreError."""
+    """Write down the identity of all hosts when a run begins, if its scenario asks for it; raises StoreError."""
     if scenario.identity:
         write_identity(run, identify(executor, topology, scenario.hosts).values())
 
 
 def commands(host: Host) -> tuple[Argv, ...]:
-    """What one host is asked; nothing about parts that its platform does not have."""
+    """Return the commands for one host; none about parts that its platform does not have."""
     asked: list[Argv] = []
     if host.platform.rnics:
         asked += [_files(host), host_parts.RNICS, *(mlxlink.module(rnic.device) for rnic in host.platform.rnics)]
@@ -53,7 +56,7 @@ def commands(host: Host) -> tuple[Argv, ...]:
 
 
 def read(host: Host, answers: Answers) -> HostIdentity:
-    """What its answers say; raises nothing for any text."""
+    """Return the identity of a host from its answers; raises nothing for any text."""
     unread: list[str] = []
     parts = [*_rnic_parts(host, answers, unread), *_gpu_parts(host, answers, unread)]
     return HostIdentity(host.name, tuple(parts), tuple(dict.fromkeys(unread)))
@@ -89,7 +92,7 @@ def _gpu_parts(host: Host, answers: Answers, unread: list[str]) -> Sequence[Part
     found = parsed(answers[host_parts.GPUS], host_parts.read_gpus, "GPUs", unread)
     if found is None:
         return []
-    if len(found) != len(host.platform.gpus):  # the driver numbers those that are there: the others' names would shift
+    if len(found) != len(host.platform.gpus):  # the driver numbers only the GPUs that are there, so names would shift
         unread.append(f"GPUs: the driver has {len(found)}, the inventory {len(host.platform.gpus)}")
         return []
     return found
@@ -102,18 +105,21 @@ def _files(host: Host) -> Argv:
 _NODES: Argv = ("cat", "/sys/devices/system/node/online")
 
 WALK_S = 60.0
-"""Deadline of a walk over a whole subnet: 25 to 38 s were seen where a few nodes were mute (docs/hardware.md)."""
+"""Deadline of a walk over a whole subnet: 25 to 38 s were seen where a few nodes did not answer (docs/hardware.md)."""
 WALK_MOST_BYTES = 64 * MIB
-"""iblinkinfo prints 200 bytes a port: a hall of 2,048 hosts has 13 MB of it."""
+"""Largest output of a walk: iblinkinfo prints 200 bytes a port, 13 MB for a hall of 2,048 hosts."""
 WALKS_MOST = 64
-"""As many subnets as a host has rails at most (the inventory's own bound on rails)."""
+"""Most subnets that are walked: as many as a host has rails at most (the inventory's own bound on rails)."""
 
 LANE_GBPS = {2.5: 2.0, 5.0: 4.0, 10.0: 8.0, 14.0625: 14.0, 25.78125: 25.0, 53.125: 50.0, 106.25: 100.0, 212.5: 200.0}
-"""What a lane signals on the wire, and what it carries (InfiniBand architecture, volume 2: 8b/10b, 64b/66b, PAM4)."""
+"""
+Gb/s that a lane signals on the wire, to Gb/s that it carries (InfiniBand architecture, volume 2: 8b/10b, 64b/66b,
+PAM4).
+"""
 
 
 def _is_name(text: str) -> bool:
-    """Whether an inventory may call something so."""
+    """Return whether an inventory may use *text* as a name."""
     return HOST_PATTERN.fullmatch(text) is not None
 
 
@@ -121,10 +127,10 @@ def discover(
     executor: Executor, hosts: Mapping[str, Host], settings: ChangeSettings, listed: Sequence[PortLine] = ()
 ) -> FoundFabric:
     """
-    Ask every host what it has and hears, then one port of each subnet for all its cables.
+    Ask every host what it has and hears, then ask one port of each subnet for all cables.
 
-    *settings*: with which M_Key, and whether through sudo. *listed*: ports of InfiniBand subnets as somebody else has
-    listed them; then nobody is asked for them.
+    *settings*: which M_Key to use, and whether to go through sudo. *listed*: ports of InfiniBand subnets that were
+    already listed elsewhere; then no host is asked for them.
     """
     first = ask_all(executor, dict.fromkeys(hosts, (sysfs.DEVICES, _NODES, host_parts.TOPOLOGY)))
     devices = {name: _devices(answers[sysfs.DEVICES]) for name, answers in first.items()}
@@ -154,19 +160,21 @@ def discover(
 
 
 def _devices(answer: HostAnswer) -> tuple[str, ...]:
-    """RDMA devices in the order of their numbers; none where the answer is no list of them."""
+    """Return the names of RDMA devices in numeric order; an empty tuple where the answer is not a list of them."""
     names = answer.stdout.split() if answer.exit_status == 0 else []
     return tuple(sorted((name for name in names if _is_name(name)), key=_natural))
 
 
 def _natural(name: str) -> tuple[str, int]:
-    """mlx5_10 comes after mlx5_9."""
+    """Return a sort key that puts mlx5_10 after mlx5_9."""
     letters = name.rstrip("0123456789")
     return letters, int(name[len(letters) :] or 0)
 
 
 def _rnics(answers: Answers, devices: Sequence[str], unread: list[str]) -> Iterator[FoundRnic]:
-    """The ports of devices, by the kernel's files; without those that no inventory can describe, which is reported."""
+    """
+    Yield the ports of devices from the kernel's files; ports that no inventory can describe are left out and reported.
+    """
     who = parsed(answers[sysfs.identity(devices)], sysfs.read_identity, "devices", unread) or {}
     ports = parsed(answers[sysfs.places(devices)], sysfs.read_places, "ports", unread) or {}
     odd = [one for one in ports.values() if not _is_describable(one)]
@@ -207,7 +215,10 @@ def _host(host: Host, answers: Answers, devices: Sequence[str]) -> FoundHost:
 
 
 def _is_describable(rnic: FoundRnic) -> bool:
-    """Whether an inventory knows such an RNIC: not ``siw0``, nor a link layer that the kernel calls unspecified."""
+    """
+    Return whether an inventory can describe this RNIC: not ``siw0``, nor a link layer that the kernel calls
+    unspecified.
+    """
     return re.fullmatch(DEVICE.pattern, rnic.device) is not None and rnic.link_layer in ("infiniband", "ethernet")
 
 
@@ -215,9 +226,9 @@ def _walked(
     executor: Executor, found: Mapping[str, FoundHost], settings: ChangeSettings, unread: list[str]
 ) -> list[PortLine]:
     """
-    The ports of every InfiniBand subnet: a walk begins at the first port that none has seen.
+    Return the ports of every InfiniBand subnet: each walk begins at the first port that no earlier walk has seen.
 
-    Of a subnet three hosts are tried. *unread* takes why a walk reported nothing.
+    For each device name, walks end after three hosts have failed. *unread* takes why a walk reported nothing.
     """
     lines: list[PortLine] = []
     seen: set[int | None] = {None}
@@ -241,9 +252,9 @@ def _walked(
 
 def cables_of(lines: Iterable[PortLine], hosts: Mapping[str, FoundHost]) -> tuple[list[FoundCable], set[str], set[str]]:
     """
-    Every cable once, the names of the switches, and the adapters that are of no host.
+    Return every cable once, the names of the switches, and the adapters that belong to no host.
 
-    An adapter is known by its GUID; where the host did not tell any, by its description (``gpu001 mlx5_0``).
+    An adapter is identified by its GUID; where the host reported none, by its description (``gpu001 mlx5_0``).
     """
     by_port = {(line.end.guid, line.end.port): line for line in lines}
     switches = infiniband.switches(by_port.values())
@@ -265,7 +276,7 @@ def cables_of(lines: Iterable[PortLine], hosts: Mapping[str, FoundHost]) -> tupl
     for (guid, port), line in by_port.items():
         peer = line.peer
         if peer is None or (guid in switches) < (peer.guid in switches):
-            continue  # listed from the switch's end
+            continue  # it is listed from the switch's end
         if peer.guid in switches and (peer.guid, peer.port) < (guid, port):
             continue
         here, there = end(guid, port, line.end.description), end(peer.guid, peer.port, peer.description)
@@ -277,7 +288,7 @@ def cables_of(lines: Iterable[PortLine], hosts: Mapping[str, FoundHost]) -> tupl
 
 
 def _switch_names(lines: Iterable[PortLine], hosts: Container[str]) -> dict[int, str]:
-    """A name for each GUID; a switch that calls itself like another one, or like a host, is named by its GUID."""
+    """Return a name for each GUID; a switch named like another switch, or like a host, gets its GUID as its name."""
     named = {line.end.guid: switch_name(line.end.description) for line in lines}
     alike = Counter(named.values())
     return {
@@ -290,7 +301,7 @@ def _heard(
     found: Mapping[str, FoundHost], answers: Mapping[str, Answers], silent: dict[str, list[str]]
 ) -> Iterator[FoundCable]:
     """
-    Cables of Ethernet ports, by what their interfaces hear; where two neighbours are heard nobody is believed.
+    Yield the cables of Ethernet ports from what their interfaces hear; a port that hears two neighbours yields none.
 
     *silent* takes why LLDP reported nothing, and on which hosts.
     """

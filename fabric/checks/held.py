@@ -14,24 +14,26 @@ from fabric.ports import Executor
 
 NAME = "held"
 MOST_NAMED = 8
-"""So many held changes are named in a refusal (choice: a screen)."""
+"""Most held changes that a refusal names (a choice: one screen)."""
 
 _WHY = "it alters the fabric: what is measured meanwhile is the change, not the fabric"
-# Without root, and without the guard's own text: almost everywhere there is no such directory. One whose parent cannot
-# be searched may be there.
+# This text needs neither root nor the guard's own program: almost everywhere there is no such directory. A directory
+# whose parent cannot be searched may be there.
 _LOOK = 'for d; do if [ -e "$d" ] || [ ! -x "${d%/*}" ]; then exit 0; fi; done; exit 1'
 
 
 @dataclass(frozen=True, slots=True)
 class GuardsAsked:
-    """What the guards of some hosts hold, whatever no run is at first; *unasked*: who cannot be asked, and why."""
+    """The changes that the guards of some hosts hold. *unasked*: hosts that could not be asked, and why."""
 
     held: tuple[Listed, ...]
     unasked: Mapping[str, str]
 
 
 def holders(inventory: Inventory, hosts: Iterable[str]) -> tuple[str, ...]:
-    """Who could hold a change that *hosts* would feel: they, and whoever alters switches or their routes."""
+    """
+    Return the hosts that could hold a change that *hosts* would feel: they, and those that alter switches or routes.
+    """
     settings, topology = inventory.changes, inventory.topology
     via = () if settings.via is None else (settings.via,)
     managers = (manager.host for manager in settings.subnet_managers)
@@ -41,10 +43,9 @@ def holders(inventory: Inventory, hosts: Iterable[str]) -> tuple[str, ...]:
 
 def held_on(executor: Executor, inventory: Inventory, hosts: Sequence[str]) -> GuardsAsked:
     """
-    Ask every one of *hosts*; alters nothing.
+    Ask every one of *hosts* what its guard holds; alters nothing.
 
-    A host is first asked whether there is anything to ask, which takes no root; a host without a guard's directory is
-    done with that.
+    First ask a host, without root, whether a guard's directory exists; a host without one is not asked further.
     """
     settings = inventory.changes
     guard = Guard(settings.guard_directory, sudo=settings.sudo)
@@ -64,7 +65,7 @@ def held_on(executor: Executor, inventory: Inventory, hosts: Sequence[str]) -> G
 
 
 def look_argv(guard: Guard) -> Argv:
-    """Exits 0 where a guard may have kept something."""
+    """Return a command that exits 0 where a guard may have kept something."""
     return ("sh", "-c", _LOOK, "fabric-held", guard.directory, guard.kept_directory)
 
 
@@ -76,10 +77,10 @@ def _listed(guard: Guard, answer: HostAnswer) -> tuple[Listed, ...]:
 
 def findings(asked: GuardsAsked, inventory: Inventory, *, altering: Iterable[str]) -> Iterator[Finding]:
     """
-    What was found, for people who look before they measure.
+    Yield a finding for each held change and each host that was not asked, for people who look before they measure.
 
-    That a host cannot be asked is unknown where a change of the scenario is to be held there (*altering*); elsewhere it
-    is only worth knowing.
+    A host that cannot be asked is UNKNOWN where a change of the scenario is to be held there (*altering*); elsewhere it
+    is a WARNING.
     """
     for one in asked.held:
         yield problem(in_words(one), _WHY, _advice([one], inventory), one.host)
@@ -90,7 +91,7 @@ def findings(asked: GuardsAsked, inventory: Inventory, *, altering: Iterable[str
 
 
 def in_words(one: Listed) -> str:
-    """Which change, of whom, and how it stands; the host is not named."""
+    """Return which change it is, who made it, and its state; the host is not named."""
     return f"change {quoted(one.guard_id)} of {quoted(one.owner)} is {one.state}, {_how(one)}"
 
 
@@ -105,7 +106,7 @@ def _how(one: Listed) -> str:
 
 
 def refuse_held(asked: GuardsAsked, inventory: Inventory) -> None:
-    """Nothing is measured on a fabric that somebody has altered: MayBeLive, and it names every change."""
+    """Raise MayBeLive, which names every held change: nothing is measured on a fabric that somebody has altered."""
     if not asked.held:
         return
     named = first_of([f"{one.host}: {in_words(one)}" for one in asked.held], MOST_NAMED, "; ")
@@ -113,7 +114,7 @@ def refuse_held(asked: GuardsAsked, inventory: Inventory) -> None:
 
 
 def unasked_note(asked: GuardsAsked) -> str:
-    """Which hosts could not be asked, in one line; empty when all could."""
+    """Return one line that says which hosts could not be asked; empty when all could."""
     if not asked.unasked:
         return ""
     why = next(iter(asked.unasked.values()))

@@ -1,5 +1,5 @@
 """
-What a check is, how many hosts are asked at the same time, how it says what it found; what a scenario needs of hosts.
+What a check is, how hosts are asked, how a check reports findings, and what a scenario needs of its hosts.
 
 Other packages add checks by entry points.
 """
@@ -26,15 +26,18 @@ Argv = tuple[str, ...]
 Read = TypeVar("Read")
 
 IN_FLIGHT_MOST = 256
-"""Commands at the same time over all hosts; a choice: a thread each over SSH."""
+"""Most commands that run at the same time over all hosts; a choice: each takes one thread over SSH."""
 PER_HOST_MOST = 3
-"""Commands at the same time on one host; a choice, far below the 10 sessions that sshd allows."""
+"""Most commands that run at the same time on one host; a choice, far below the 10 sessions that sshd allows."""
 TIMEOUT_S = 15.0
-"""Deadline of one command; a choice: the slowest asked here, nvidia-smi without persistence, takes a few seconds."""
+"""
+Deadline of one command; a choice: the slowest command of the checks, nvidia-smi without persistence mode, takes a few
+seconds.
+"""
 TIMEOUTS_MOST = 3
-"""After so many deadlines a host is asked nothing more."""
+"""After this many deadlines have passed, a host is asked nothing more."""
 OUTPUT_MOST_BYTES = 256 << 10
-"""Of one command; what eight RNICs tell of RoCE is 50 KiB (choice: twice that of sixteen)."""
+"""Largest output of one command; eight RNICs print 50 KiB about RoCE (a choice: twice what sixteen RNICs print)."""
 
 _MOST = 160  # characters of a quoted line
 
@@ -44,42 +47,42 @@ class HostAnswer(CommandResult):
     """
     How one command ended; *lost* says why there is no answer, and is empty when there is one.
 
-    One that is lost has no output, and status -1.
+    A lost answer has no output, and exit status -1.
     """
 
     lost: str = ""
 
     @property
     def text(self) -> str:
-        """Both streams without colours, for tools that do not care which one they use."""
+        """Return stdout and stderr together without colours, for tools that may print to either."""
         return plain(f"{self.stdout}\n{self.stderr}")
 
     @property
     def absent(self) -> bool:
-        """The program is not there, or not the libraries it needs."""
+        """Return whether the program is missing, or a library that it needs."""
         return self.exit_status == 127
 
 
 Answers = Mapping[Argv, HostAnswer]
-"""All that one host answered, by the command."""
+"""All answers of one host, by command."""
 
 
 def quoted(text: str) -> str:
-    """Text of a host as a finding may quote it: one line, cut at 160 characters, and always encodable."""
+    """Return text of a host as a finding may quote it: one line, cut at 160 characters, and always encodable."""
     line = " ".join(plain(text).split())
     shown = line.encode("utf-8", "replace").decode("utf-8")
     return shown if len(shown) <= _MOST else f"{shown[:_MOST]}..."
 
 
 def excuse(answer: HostAnswer) -> str:
-    """Why an answer cannot be used: it was lost, or the line in which the tool complains."""
+    """Return why an answer cannot be used: why it was lost, or the line in which the tool complains."""
     if answer.lost:
         return quoted(answer.lost)
     return f"exit {answer.exit_status}: {quoted(complaint(answer.stdout, answer.stderr))}"
 
 
 def parsed(answer: HostAnswer, parse: Callable[[str, str, int], Read], what: str, unread: list[str]) -> Read | None:
-    """What a parser makes of an answer; None, and a line in *unread*, when there is nothing to use."""
+    """Parse an answer; when that fails, return None and append a line to *unread* that says why."""
     if answer.lost:
         unread.append(f"{what}: {quoted(answer.lost)}")
         return None
@@ -98,10 +101,10 @@ def ask_all(
     output_most_bytes: int = OUTPUT_MOST_BYTES,
 ) -> dict[str, dict[Argv, HostAnswer]]:
     """
-    Every command on its host, each once; there is an answer for every one.
+    Run every command on its host, each once, and return one answer for each.
 
-    A host that cannot be reached, or lets too many deadlines pass, is asked nothing more: the rest is lost for the
-    same reason.
+    A host that cannot be reached, or that lets too many deadlines pass, is asked nothing more: the rest of its commands
+    are lost for the same reason.
     """
     answers: dict[str, dict[Argv, HostAnswer]] = {host: {} for host in asked}
     left = {host: deque(dict.fromkeys(argvs)) for host, argvs in asked.items()}
@@ -114,7 +117,7 @@ def ask_all(
 def _turn(
     host: str, left: deque[Argv], answers: dict[Argv, HostAnswer], timeout_s: float, most_bytes: int
 ) -> Procedure[None]:
-    """Ask what is left, one after the other; several such turns share it."""
+    """Ask the commands that are left, one after the other; several turns of one host share *left*."""
     late = f"no answer within {timeout_s:g} s"
     while left:
         argv = left.popleft()
@@ -122,7 +125,7 @@ def _turn(
             result = yield from ask(host, argv, timeout_s=timeout_s, output_cap_bytes=most_bytes)
         except ExecutorError as exc:
             timed_out = isinstance(exc, CommandTimeout)
-            why = late if timed_out else str(exc).removeprefix(f"{host}: ")  # findings are folded over hosts
+            why = late if timed_out else str(exc).removeprefix(f"{host}: ")  # findings are folded: no host
             answers[argv] = _unanswered(host, argv, why)
             if not timed_out or [one.lost for one in answers.values()].count(late) >= TIMEOUTS_MOST:
                 answers.update((one, _unanswered(host, one, why)) for one in left)
@@ -136,17 +139,18 @@ def _unanswered(host: str, argv: Argv, why: str) -> HostAnswer:
 
 
 GUARD_PROGRAMS = ("flock", "setsid", "timeout")
-"""What the guard of a change calls beside sh and the smallest tools."""
+"""What the guard of a change calls besides sh and the smallest tools."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostNeeds(Uses):
     """
-    What one host must have, for all its probes together and besides.
+    What one host must have, for all its probes together and for its other tasks.
 
-    *measured*: it takes part in the measurement; else it only carries changes out. *alters* says what changes call as
-    root. *peer*: the host that mpirun logs in to from here, by the name it uses. *sudo*: commands that need root go
-    through sudo. *ssh*: it is reached over SSH. *in_band*: what shows that switches, and UFM, can be reached from here.
+    *measured*: the host takes part in the measurement; else it only carries out changes. *alters*: what changes call as
+    root. *peer*: the host that mpirun logs in to from here, by the name mpirun uses. *sudo*: commands that need root go
+    through sudo. *ssh*: the host is reached over SSH. *in_band*: commands that show whether switches and UFM can be
+    reached from here.
     """
 
     measured: bool = True
@@ -161,9 +165,9 @@ def host_needs(
     scenario: Scenario | None, hosts: tuple[str, ...], inventory: Inventory, *, backend: str
 ) -> dict[str, HostNeeds]:
     """
-    The needs of *hosts*, and of those that carry out the scenario's changes.
+    Return the needs of *hosts*, and of the hosts that carry out the scenario's changes.
 
-    Without a scenario: what is true of every measurement on these hosts, but no program.
+    Without a scenario, return what every measurement on these hosts needs, but no programs.
     """
     specs = [spec for phase in scenario.phases for spec in phase.probes] if scenario else []
     made_by = altering(scenario, inventory) if scenario else {}
@@ -183,7 +187,7 @@ def host_needs(
 
 
 def _reaching(context: Context) -> Iterator[tuple[str, ...]]:
-    """Of ``via``: the question that shows whether its port leads to the fabric, and that for UFM's list."""
+    """Yield the commands for ``via``: one shows whether its port leads to the fabric, the other reads UFM's list."""
     settings, via = context.settings, context.need_via()
     platform = context.topology.hosts[via].platform
     if platform.link_layer == "infiniband":
@@ -196,14 +200,18 @@ def _reaching(context: Context) -> Iterator[tuple[str, ...]]:
 def with_peers(
     needs: Mapping[str, HostNeeds], reached: tuple[str, ...], hosts: Mapping[str, Host]
 ) -> dict[str, HostNeeds]:
-    """The same for the hosts that answer, each that uses mpirun with another to log in to, all of them in a ring."""
+    """
+    Return the needs of the hosts that were reached, with a peer set for each host that uses mpirun.
+
+    The peers form a ring: each host logs in to the next one.
+    """
     ring = [name for name in reached if "mpirun" in needs[name].programs and _by_ssh(hosts[name].platform)]
     peers = {name: ring[(place + 1) % len(ring)] for place, name in enumerate(ring)} if len(ring) > 1 else {}
     return {name: replace(needs[name], peer=peers[name]) if name in peers else needs[name] for name in reached}
 
 
 def _by_ssh(platform: Platform) -> bool:
-    """Open MPI starts its daemons over ssh, unless the site's own options say otherwise."""
+    """Return whether Open MPI starts its daemons over ssh: yes, unless the site's options choose another way."""
     return not any("plm" in word for word in platform.mpirun_options)
 
 
@@ -220,9 +228,9 @@ def _of_platform(specs: list[ProbeSpec], platform: Platform, common: HostNeeds) 
 
 def altering(scenario: Scenario, inventory: Inventory) -> dict[str | None, Alters]:
     """
-    The hosts that carry out changes of a scenario, and what they need as root for it.
+    Return the hosts that carry out changes of a scenario, and what each needs as root for them.
 
-    None among them: some change reaches a switch in-band, and the inventory does not say from where.
+    The key None means: some change reaches a switch in-band, and the inventory does not say from which host.
     """
     made: dict[str | None, Alters] = {}
     for host, more in _needs(scenario, inventory):
@@ -240,12 +248,12 @@ def _needs(scenario: Scenario, inventory: Inventory) -> Iterator[tuple[str | Non
 
 
 GROUP = "fabric.checks"
-"""The entry point group in which a package names its own checks, each a ``HostCheck``."""
+"""The entry point group under which a package registers its own checks, each a ``HostCheck``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """One host, what it must have, and what it answered to every check."""
+    """One host, what it must have, and its answers to every check."""
 
     host: Host
     needs: HostNeeds
@@ -255,10 +263,11 @@ class Looked:
 @dataclass(frozen=True, slots=True)
 class HostCheck:
     """
-    One thing to look at on each host; it alters nothing there.
+    One thing to look at on each host; a check alters nothing there.
 
-    *ask* says which commands to run on a host: none where the check does not matter. *read* says what is wrong with one
-    host that was asked something, *compare* what is wrong between hosts. Neither raises, whatever a host printed.
+    *ask* returns the commands to run on a host: none where the check does not matter. *read* yields what is wrong with
+    one host that was asked something, *compare* yields what is wrong between hosts. Neither raises, whatever a host
+    printed.
     """
 
     name: str
@@ -267,7 +276,7 @@ class HostCheck:
     compare: Callable[[Mapping[str, Looked]], Iterable[Finding]] = lambda _hosts: ()
 
     def findings(self, hosts: Mapping[str, Looked]) -> Iterator[Finding]:
-        """All that it finds on the hosts."""
+        """Yield everything that the check finds on the hosts."""
         for name, looked in hosts.items():
             if self.ask(looked.host, looked.needs):
                 yield from signed(self.name, self.read(looked), name)
@@ -275,30 +284,32 @@ class HostCheck:
 
 
 def problem(what: str, why: str, advice: str, *hosts: str) -> Finding:
-    """The scenario would fail, or its numbers would be wrong; of the host that was read, unless *hosts* are named."""
+    """
+    Return a PROBLEM: the scenario would fail, or its numbers would be wrong. Without *hosts* it is about the host read.
+    """
     return Finding("", Severity.PROBLEM, hosts, what, why, advice)
 
 
 def unknown(what: str, why: str, advice: str, *hosts: str) -> Finding:
-    """It could not be checked."""
+    """Return an UNKNOWN finding: something could not be checked."""
     return Finding("", Severity.UNKNOWN, hosts, what, why, advice)
 
 
 def warning(what: str, why: str, advice: str, *hosts: str) -> Finding:
-    """Worth knowing."""
+    """Return a WARNING: something is worth knowing."""
     return Finding("", Severity.WARNING, hosts, what, why, advice)
 
 
 def signed(check: str, findings: Iterable[Finding], *hosts: str) -> Iterator[Finding]:
-    """The findings with the check's name, and with *hosts* where they name none."""
+    """Yield the findings with the name of the check, and with *hosts* where a finding names none."""
     return (replace(one, check=check, hosts=one.hosts or hosts) for one in findings)
 
 
 def with_plugins(checks: Sequence[HostCheck]) -> tuple[list[HostCheck], list[Finding]]:
     """
-    The checks, and those that installed packages add under ``fabric.checks``; and what is wrong with these.
+    Return the checks with those that installed packages add under ``fabric.checks``, and findings about broken ones.
 
-    One that cannot be loaded is reported, and the others are looked at all the same.
+    A check that cannot be loaded is reported; the other checks run all the same.
     """
     found, broken = list(checks), list[Finding]()
     for point in sorted(entry_points(group=GROUP), key=lambda one: one.name):
@@ -319,7 +330,7 @@ def _loaded(point: EntryPoint, taken: set[str]) -> HostCheck:
 
 
 def _guarded(check: HostCheck) -> HostCheck:
-    """A check of somebody else: where it breaks, that is reported of it, and nothing else is lost."""
+    """Wrap a check of another package: when it raises, that is reported as its finding, and nothing else is lost."""
 
     def ask(host: Host, needs: HostNeeds) -> Sequence[Argv]:
         try:

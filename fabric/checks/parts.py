@@ -1,4 +1,4 @@
-"""Whether GPUs and RNICs are those of the inventory, up, as fast as they should be, and used by nobody else."""
+"""Whether GPUs and RNICs are those of the inventory, up, as fast as they should be, and free of other jobs."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -28,13 +28,13 @@ _DISTURBED = "a job beside the measurement makes its numbers wrong, and is distu
 
 
 def _ask_gpus(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
-    """Two questions to the driver's tool, where the inventory has GPUs."""
+    """Ask the driver's tool for GPUs and for jobs, where the inventory has GPUs."""
     asked = (AMD_LIST, AMD_JOBS) if host.platform.amd else (GPU_LIST, JOBS)
     return asked if needs.measured and host.platform.gpus else ()
 
 
 def _read_gpus(looked: Looked) -> Iterator[Finding]:
-    """Missing, more, partitioned or occupied GPUs."""
+    """Report GPUs that are missing, unexpected, partitioned (MIG) or in use."""
     if looked.host.platform.amd:
         yield from _read_amd(looked)
         return
@@ -55,13 +55,13 @@ def _read_gpus(looked: Looked) -> Iterator[Finding]:
 
 
 def _read_amd(looked: Looked) -> Iterator[Finding]:
-    """The same by rocm-smi, which says nothing of partitions."""
+    """Report the same from rocm-smi, which reports no partitions."""
     listed, jobs = looked.answers[AMD_LIST], looked.answers[AMD_JOBS]
     found = re.findall(r"^card([0-9]{1,3}),", listed.stdout, re.MULTILINE | re.ASCII)
     if listed.exit_status != 0 or not found:
         yield unknown(f"which GPUs there are was not said: {excuse(listed)}", _DISTURBED, "run rocm-smi there by hand")
         return
-    # Cards are counted by PCI address, HIP counts from 0.
+    # rocm-smi numbers cards by PCI address, HIP from 0.
     yield from _gpus_compared(looked.host, set(range(len(found))))
     if names := re.findall(r"^PID[0-9]{1,10},\"?([^\",\n]{1,64})", jobs.stdout, re.MULTILINE | re.ASCII):
         yield _in_use(names)
@@ -77,7 +77,7 @@ def _lines(answer: HostAnswer) -> list[str]:
 
 
 def _rows(answer: HostAnswer, row: re.Pattern[str]) -> list[re.Match[str]] | None:
-    """Every line of the answer; None when it cannot be read."""
+    """Return a match for every line of the answer; None when one cannot be read."""
     lines = _lines(answer)
     if lines == [_NONE]:
         return []
@@ -105,7 +105,7 @@ def _gpus_compared(host: Host, there: set[int]) -> Iterator[Finding]:
     wanted = {gpu.index for gpu in host.platform.gpus}
     what = f"{counted(len(there), 'GPU')}, the inventory has {len(wanted)}"
     if wanted - there:
-        # The driver numbers those that are there from 0: which one is missing cannot be told by number.
+        # The driver numbers the GPUs that are there from 0: the number does not tell which one is missing.
         why = "the driver numbers those that are left anew, so that wrong paths would be measured"
         yield problem(
             what, why, "look at lspci and dmesg (Xid 79: fallen off the bus); or correct gpus: of the platform"
@@ -132,13 +132,17 @@ GPUS = HostCheck("gpus", _ask_gpus, _read_gpus)
 
 
 def _ask_gpudirect(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
-    """The loaded modules and the make of the driver, where GPU memory goes through RNICs."""
+    """Ask for the loaded modules and the kind of driver, where GPU memory goes through RNICs."""
     platform = host.platform
     return (MODULES,) if needs.gpudirect and platform.gpus and platform.rnics and not platform.amd else ()
 
 
 def _read_gpudirect(looked: Looked) -> Iterator[Finding]:
-    """ib_write_bw needs nvidia-peermem, or DMA-BUF where it is told so; NCCL takes either (the open driver's)."""
+    """
+    Report a driver that lacks GPUDirect: ib_write_bw needs nvidia-peermem, or DMA-BUF if configured.
+
+    NCCL takes either; only the open driver gives DMA-BUF.
+    """
     answer, cuda = looked.answers[MODULES], looked.needs.cuda
     dmabuf = looked.host.platform.use_cuda == "dmabuf"
     is_open = _OPEN in answer.stdout
@@ -166,25 +170,25 @@ _FILES = ("state", "phys_state", "rate", "link_layer")
 _RATE = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) Gb/sec \(([0-9]{1,2}X)[^)]*\)", re.ASCII)
 _DEVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _TOLERANCE = 0.05
-"""The kernel rounds: 54.5 Gb/s of FDR are "56 Gb/sec"."""
+"""Relative tolerance of rates, because the kernel rounds: 54.5 Gb/s of FDR are "56 Gb/sec"."""
 _LAYERS = {"infiniband": "InfiniBand", "ethernet": "Ethernet"}
 _ADVICE = {
     "DOWN": "check the cable and the switch port; mlxlink says why a port does not come up",
     "INIT": "no subnet manager has reached this port: check that one runs (sminfo)",
     "ARMED": "the subnet manager has not finished: ask again in a moment",
 }
-# Both as text and as JSON; the driver's own reader does not keep this row.
+# Matches both text and JSON; the driver's own reader does not keep this row.
 _MODE = re.compile(r"^\s*\"?Loopback Mode\"?\s*: *\"?([^\"\r\n]*?)\"?,?\s*$", re.MULTILINE)
 _NO_LOOPBACK = ("No Loopback", "N/A")
 
 
 def _ask_rnics(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
-    """The devices that the kernel has, and four files of each that the inventory has."""
+    """Ask for the devices that the kernel has, and for four files of each RNIC that the inventory has."""
     return (sysfs.DEVICES, _files_argv(host)) if needs.measured and host.platform.rnics else ()
 
 
 def _read_rnics(looked: Looked) -> Iterator[Finding]:
-    """Missing devices and devices of other names; links that are down, slow or of the other kind."""
+    """Report missing and unexpected devices, and links that are down, slow or of the wrong link layer."""
     host, listed = looked.host, looked.answers[sysfs.DEVICES]
     devices = _devices_there(listed)
     if devices is None:
@@ -196,7 +200,7 @@ def _read_rnics(looked: Looked) -> Iterator[Finding]:
 
 
 def _files_argv(host: Host) -> Argv:
-    """``grep -H .`` says each line with its file."""
+    """Return the command that prints the files; ``grep -H .`` puts the file's name before each line."""
     return ("grep", "-H", ".", *(f"{_folder(rnic)}/{name}" for rnic in host.platform.rnics for name in _FILES))
 
 
@@ -205,7 +209,9 @@ def _folder(rnic: Rnic) -> str:
 
 
 def _devices_there(answer: HostAnswer) -> set[str] | None:
-    """The devices by name, None when that was not said; no folder: no RDMA driver, no device."""
+    """
+    Return the names of the devices, None when the answer is unreadable. No folder means: no RDMA driver, no device.
+    """
     if answer.exit_status == 2 and "No such file or directory" in answer.stderr:
         return set()
     lines = answer.stdout.split()
@@ -233,7 +239,7 @@ def _compared(host: Host, devices: set[str]) -> Iterator[Finding]:
 
 
 def _links(host: Host, answer: HostAnswer, devices: set[str] | None) -> Iterator[Finding]:
-    """Every port that is there; one whose device is missing was spoken of."""
+    """Report every port whose device is there; missing devices were already reported."""
     contents = dict(line.split(":", 1) for line in answer.stdout.splitlines() if ":" in line)
     for rnic in host.platform.rnics:
         if devices is not None and rnic.device not in devices:
@@ -249,7 +255,7 @@ def _links(host: Host, answer: HostAnswer, devices: set[str] | None) -> Iterator
             why = "no traffic passes: every test through it would fail"
             yield problem(f"{rnic.device} is {state}, not ACTIVE/LinkUp", why, advice)
         else:
-            # The kernel does not say the rate of some ports that are down.
+            # For some ports that are down the kernel reports no rate.
             yield from _speed(rnic, files["rate"])
         wanted = _LAYERS.get(host.platform.link_layer, host.platform.link_layer)
         if files["link_layer"].strip() != wanted:
@@ -291,19 +297,19 @@ RNICS = HostCheck("rnics", _ask_rnics, _read_rnics)
 
 
 def _ask_loopback(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
-    """Each RNIC; through sudo where changes go through it and use mlxlink anyway."""
+    """Ask for the loopback mode of each RNIC; through sudo where changes use mlxlink through sudo anyway."""
     if not needs.measured or not host.platform.rnics:
         return ()
     return (sysfs.DEVICES, *(_show(needs, rnic) for rnic in host.platform.rnics))
 
 
 def _read_loopback(looked: Looked) -> Iterator[Finding]:
-    """RNICs in loopback, where they measure well and carry nothing; and, once a host, that it was not looked at."""
+    """Report RNICs in loopback, which measure well and carry nothing; and, once a host, that the mode is not known."""
     unseen: list[HostAnswer] = []
     there = _devices_there(looked.answers[sysfs.DEVICES])
     for rnic in looked.host.platform.rnics:
         if there is not None and rnic.device not in there:
-            continue  # it is missing: check "rnics" says so
+            continue  # it is missing: check "rnics" reports it
         answer = looked.answers[_show(looked.needs, rnic)]
         match = _MODE.search(answer.text)
         mode = quoted(match[1]) if match else ""

@@ -1,7 +1,8 @@
 """
-The whole pre-flight: who answers, then everything else about those; and the machine that runs fabric.
+The whole pre-flight: asks all hosts, runs every check, and looks at the machine that runs fabric.
 
-Whether a host answers, and only what it was asked; whether two names are one machine, and clocks agree.
+The checks run on hosts that answer, and print nothing else. Checks of this file: whether two names are one machine,
+and whether clocks agree.
 """
 
 import re
@@ -48,17 +49,17 @@ OFF_S = 0.1
 """A clock that is surely further off is reported; a choice: NTP keeps hosts within milliseconds."""
 _TIME = re.compile(r"([0-9]{1,11}\.[0-9]{9})\n?", re.ASCII)
 _SHOWN = 8
-"""Of an id in a message: enough to tell machines apart, and to find it again on the host (digits; a choice)."""
+"""Digits of a boot id in a message; a choice: enough to tell machines apart, and to find it again on the host."""
 _LINE = re.compile(rf"{_BOOT}:([0-9a-f-]{{16,64}})\n", re.ASCII)
 
 
 def usable(answer: HostAnswer) -> bool:
-    """The host answers, and says nothing that the parsers would take for a tool's output."""
+    """Return whether the host answers, and prints nothing that parsers would take for a tool's output."""
     return answer.exit_status == 0 and not answer.stdout.strip()
 
 
 def read_reach(answer: HostAnswer) -> Iterator[Finding]:
-    """What ``true`` says, the first command on a new connection."""
+    """Report what is wrong with the answer to ``true``, the first command on a new connection."""
     if answer.exit_status != 0:
         why = "nothing could be checked here, and nothing will be measured"
         advice = "ssh to it by hand; take it out with --hosts until it answers"
@@ -76,13 +77,13 @@ def read_reach(answer: HostAnswer) -> Iterator[Finding]:
 
 
 def machine(answers: Answers) -> tuple[str, str] | None:
-    """Its boot id and its network, as far as that is said; None where it does not say who it is."""
+    """Return the boot id and the network namespace of a host (empty if unknown); None without a boot id."""
     boot = _LINE.match(answers[IDS].stdout)
     return None if boot is None else (boot[1], answers[NETWORK].stdout.strip()[:64])
 
 
 def _compare_machines(hosts: Mapping[str, Looked]) -> Iterator[Finding]:
-    """Names that are one machine."""
+    """Report names that belong to one machine."""
     known: dict[tuple[str, str], list[str]] = {}
     for host, looked in hosts.items():
         if found := machine(looked.answers):
@@ -104,9 +105,11 @@ MACHINE = HostCheck("machine", lambda _host, _needs: (IDS, NETWORK), compare=_co
 
 
 def _compare_clocks(hosts: Mapping[str, Looked]) -> Iterator[Finding]:
-    """Hosts that are surely off from the median host, whatever part of there and back each way took."""
+    """
+    Report hosts whose clock surely differs from the median host's, however the round trip splits into there and back.
+    """
     why = "what several hosts say is laid side by side by time: their logs, events, link counters"
-    read: dict[str, tuple[float, float]] = {}  # ahead of our clock, which counts from an arbitrary instant; error
+    read: dict[str, tuple[float, float]] = {}  # seconds ahead of our clock (of arbitrary origin); error
     for host, looked in hosts.items():
         answer = looked.answers[DATE]
         match = _TIME.fullmatch(answer.stdout)
@@ -129,17 +132,20 @@ CLOCK = HostCheck("clock", lambda _host, _needs: (DATE,), compare=_compare_clock
 
 _PER_HOST = (RNICS, GPUS, PROGRAMS, LAUNCHER, PYTHON, ROOT, GPUDIRECT, MEMLOCK, LOOPBACK, LOGIN, IN_BAND)
 CHECKS: tuple[HostCheck, ...] = (*_PER_HOST, ROCE, VERSIONS, MACHINE, CLOCK)
-"""What is looked at, in the order in which equally bad findings are listed; those of other packages come after them."""
+"""All checks, in the order in which equally bad findings are listed; checks of other packages come after them."""
 
 SWITCH_S, SWITCH_MOST_BYTES = 30.0, 8 << 20
-"""Deadline and output of one command on a switch; choices: NVUE takes seconds, and tells a kilobyte or two a port."""
+"""
+Deadline and largest output of one command on a switch; choices: NVUE takes seconds, and prints a kilobyte or two a
+port.
+"""
 
 
 def pre_flight(executor: Executor, topology: Topology, needs: Mapping[str, HostNeeds]) -> Iterator[Finding]:
     """
-    Everything that was found on the hosts in *needs*, and on the switches of RoCE; alters nothing anywhere.
+    Yield everything that was found on the hosts in *needs*, and on RoCE switches; alters nothing anywhere.
 
-    Equal findings are not folded yet; those that differ in a host's own name or address only are made equal.
+    Equal findings are not folded yet; findings that differ only in a host's own name or address are made equal.
     """
     return made_equal(_found(executor, topology, needs), topology.hosts)
 
@@ -165,9 +171,9 @@ def _found(executor: Executor, topology: Topology, needs: Mapping[str, HostNeeds
 
 def made_equal(findings: Iterable[Finding], hosts: Mapping[str, Host]) -> Iterator[Finding]:
     """
-    The findings; where several hosts have the same one but for their own names and addresses, these are replaced.
+    Yield the findings; where those of several hosts differ only in their own name and address, replace these.
 
-    The first host's address is shown as an example. What only one host has keeps its own words.
+    The first host's address is shown as an example. A finding of a single host keeps its own words.
     """
     listed = list(findings)
     neutral = [_neutral(one, hosts) for one in listed]
@@ -184,7 +190,7 @@ def made_equal(findings: Iterable[Finding], hosts: Mapping[str, Host]) -> Iterat
 
 
 def _neutral(one: Finding, hosts: Mapping[str, Host]) -> Finding:
-    """Without the host's own name and address; what is found on several hosts at once names none."""
+    """Return the finding without the host's own name and address; one about several hosts is returned as it is."""
     if len(one.hosts) != 1 or one.hosts[0] not in hosts:
         return one
     return replace(one, what=without_own(one.what, one.hosts[0], hosts[one.hosts[0]].address))
@@ -195,9 +201,9 @@ ORCHESTRATOR = "orchestrator"
 
 def installed(version_of: Callable[[str], str | None]) -> Iterator[Finding]:
     """
-    What is installed beside fabric-testbench, in the same environment: PyPI's fabric is another project.
+    Report the distribution ``fabric`` in the environment of fabric-testbench: PyPI's fabric is another project.
 
-    *version_of* tells the version of a distribution, None when it is not installed.
+    *version_of* returns the version of a distribution, None when it is not installed.
     """
     version = version_of("fabric")
     if version is not None:
@@ -209,7 +215,7 @@ def installed(version_of: Callable[[str], str | None]) -> Iterator[Finding]:
 
 
 def inventory_findings(scenario: Scenario, inventory: Inventory) -> Iterator[Finding]:
-    """What the scenario's changes need to know from the inventory."""
+    """Report what the scenario's changes need to know from the inventory and it does not say."""
     if inventory.changes.via is None and None in altering(scenario, inventory):
         yield problem(
             "the inventory names no host from which switches are reached",

@@ -1,4 +1,4 @@
-"""Whether the programs that a scenario calls are there, are what they must be, and of one version on all hosts."""
+"""Whether the programs that a scenario calls are there, are the right ones, and have one version on all hosts."""
 
 import re
 from collections import Counter
@@ -31,10 +31,12 @@ _NODES = (re.compile(r"^available: [0-9]+ nodes?", re.MULTILINE), "the memory no
 @dataclass(frozen=True, slots=True)
 class _Program:
     """
-    *package* brings it. *option* makes it say something and end, without touching a device.
+    How a program is recognized.
 
-    *version* tells its version, *says* (and what that is) that it is the program we know; where it says neither, it is
-    not. *named*: the inventory may say where it is. *measures*: a probe's own program, which a wrapper may start.
+    *package*: what to install for it. *option*: makes it print something and end, without touching a device. *version*
+    finds its version; *says* is a pattern, and what it shows, that proves that it is the program we know. If neither is
+    set, the program is not checked. *named*: the inventory may say where it is. *measures*: it is a probe's own
+    program, which a wrapper may start.
     """
 
     package: str
@@ -74,13 +76,13 @@ _PYTHON = re.compile(r"^Python ([0-9]{1,3})\.([0-9]{1,3})", re.MULTILINE | re.AS
 
 
 def _ask_programs(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
-    """Each program once, in a way that touches no device; ib_write_bw also whether it knows GPUs."""
+    """Ask each program once, in a way that touches no device; ask ib_write_bw also whether it knows GPUs."""
     asked = tuple(_argv(host, name) for name in _wanted(needs))
     return (*asked, _cuda_argv(host)) if needs.cuda else asked
 
 
 def _read_programs(looked: Looked) -> Iterator[Finding]:
-    """Missing programs, missing libraries, builds that lack what the scenario asks for."""
+    """Report missing programs, missing libraries, and builds that lack what the scenario asks for."""
     host, missing = looked.host, False
     for name in _wanted(looked.needs):
         if found := _wrong(name, looked.answers[_argv(host, name)]):
@@ -91,7 +93,7 @@ def _read_programs(looked: Looked) -> Iterator[Finding]:
 
 
 def _compare_versions(hosts: Mapping[str, Looked]) -> Iterator[Finding]:
-    """Whoever has another version of a program than most."""
+    """Report hosts that have another version of a program than most."""
     by_host = {name: _versions(looked) for name, looked in hosts.items()}
     for program in dict.fromkeys(name for found in by_host.values() for name in found):
         counts = Counter(found[program] for found in by_host.values() if program in found)
@@ -109,7 +111,7 @@ def _compare_versions(hosts: Mapping[str, Looked]) -> Iterator[Finding]:
 
 
 def _versions(looked: Looked) -> dict[str, str]:
-    """The version of each program that says one."""
+    """Return the version of each program that prints one."""
     found = {}
     for name in _wanted(looked.needs):
         pattern, answer = _known(name).version, looked.answers.get(_argv(looked.host, name))
@@ -120,7 +122,7 @@ def _versions(looked: Looked) -> dict[str, str]:
 
 
 def _read_python(looked: Looked) -> Iterator[Finding]:
-    """None, or one that is too old; every command works without it, in a session of its own."""
+    """Report a missing or too old python3; every command works without it, in an SSH session of its own."""
     answer = looked.answers[PYTHON_VERSION]
     match = _PYTHON.search(answer.text)
     if match and (int(match[1]), int(match[2])) >= PYTHON_LEAST:
@@ -133,7 +135,7 @@ def _read_python(looked: Looked) -> Iterator[Finding]:
 
 
 def _wanted(needs: HostNeeds) -> tuple[str, ...]:
-    """Through sudo it is sudo that says whether root's programs are there (check ``root``)."""
+    """Return the programs to ask; with sudo, root's programs are left to sudo (check ``root``)."""
     alters = needs.alters
     guard = GUARD_PROGRAMS if alters.guarded else ()
     root = () if needs.sudo else alters.programs
@@ -145,7 +147,7 @@ def _argv(host: Host, name: str) -> Argv:
 
 
 def _called(host: Host, name: str) -> Argv:
-    """As the probes call it: what measures is behind the site's wrapper."""
+    """Return the command as the probes call it: a program that measures runs behind the site's wrapper."""
     wrapper = host.platform.wrapper if _known(name).measures else ()
     return (*wrapper, host.platform.program(name))
 
@@ -155,14 +157,17 @@ def _known(name: str) -> _Program:
 
 
 def _cuda_argv(host: Host) -> Argv:
-    """Options are read in order: a build without CUDA refuses the first, any other ends at the second."""
+    """
+    Return the command for the GPU options. They are read in order: a build without CUDA refuses the first option, any
+    other build ends at the second.
+    """
     option = "--use_rocm" if host.platform.amd else "--use_cuda"
     dmabuf = (f"{option}_dmabuf",) if host.platform.use_cuda == "dmabuf" else ()
     return (*_called(host, "ib_write_bw"), f"{option}=0", *dmabuf, "--version")
 
 
 def _wrong(name: str, answer: HostAnswer) -> Finding | None:
-    """What is wrong with one program, None when nothing is."""
+    """Return what is wrong with one program, None when nothing is."""
     known = _known(name)
     if answer.lost:
         return _unknown(f"{name}: {excuse(answer)}")
@@ -208,14 +213,14 @@ def _unknown(what: str) -> Finding:
 
 
 def _ask_launcher(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
-    """One process on the host itself, with the site's options: it touches no GPU and no network."""
+    """Ask mpirun to start one process on the host itself, with the site's options: it touches no GPU and no network."""
     if "mpirun" not in needs.programs:
         return ()
     return ((host.platform.program("mpirun"), *host.platform.mpirun_options, "-np", "1", "true"),)
 
 
 def _read_launcher(looked: Looked) -> Iterator[Finding]:
-    """That mpirun does not start anything, and why; one that is not there is reported by ``programs``."""
+    """Report that mpirun starts nothing, and why; a missing mpirun is reported by ``programs``."""
     (argv,) = _ask_launcher(looked.host, looked.needs)
     answer = looked.answers[argv]
     if answer.lost:

@@ -1,6 +1,7 @@
 """
-The cables that were found against those of the inventory, or a plan of every one of them, port by port: exchanged, in
-the wrong leaf, missing, too slow, extra.
+Compare the cables that were found with those of the inventory, and with a blueprint, port by port.
+
+Findings: cables that are exchanged, in the wrong leaf, missing, too slow, or extra.
 """
 
 from collections import Counter, defaultdict
@@ -16,17 +17,17 @@ from fabric.model.topology import Topology
 
 _WHY_PLAN = "what is found bad at one end of a cable is looked for at the other end that the plan names"
 _MOST = 6
-"""So many of a kind are named in one finding (a choice)."""
+"""Most names of a kind in one finding (a choice)."""
 
 
 @dataclass(frozen=True)
 class Planned:
     """
-    A plan of cables in the words of an inventory: *ends* leads from each end of a cable to its other one.
+    A plan of cables in the names of an inventory: *ends* maps each end of a cable to its other end.
 
-    The end of a host is its RNIC (``gpu001/mlx5_0``, without a port). *foreign*: cables of which one end is known here
-    and the other is not; *unlike*: switches whose ports have other names in the plan than here. *twice*: RNICs with two
-    cables in the plan, once by device and once by interface; none of them is believed.
+    The end of a host is its RNIC (``gpu001/mlx5_0``, without a port). *foreign*: cables of which only one end is known
+    here. *unlike*: switches whose ports have other names in the plan than here. *twice*: RNICs with two cables in the
+    plan, one by device and one by interface; neither is believed.
     """
 
     ends: Mapping[FoundEnd, FoundEnd]
@@ -36,21 +37,21 @@ class Planned:
 
     @property
     def rnics(self) -> Mapping[str, FoundEnd]:
-        """Where each RNIC belongs."""
+        """Return the planned switch port of each RNIC."""
         return {end.node: other for end, other in self.ends.items() if _is_rnic(end)}
 
     @property
     def has_uplinks(self) -> bool:
-        """Whether it says which switch is plugged into which."""
+        """Return whether the plan has cables between switches."""
         return any(not _is_rnic(end) and not _is_rnic(other) for end, other in self.ends.items())
 
 
 def planned(cables: Sequence[FoundCable], found: FoundFabric, topology: Topology, hosts: Sequence[str]) -> Planned:
     """
-    What of a plan can be compared with what was found on *hosts* and between switches.
+    Return the part of a plan that can be compared with what was found on *hosts* and between switches.
 
-    An RNIC goes by its RDMA device or by its network interface. Where no port of a switch is called as one that was
-    found, its labels are others (``1/1/1`` for port 1), and nothing is guessed of them.
+    A plan may name an RNIC by its RDMA device or by its network interface. Where no port of a switch has the name of
+    one that was found, the plan uses other labels (``1/1/1`` for port 1), and nothing is guessed about them.
     """
     reporting = {name: found.hosts[name] for name in hosts if name in found.hosts and found.hosts[name].rnics}
     rnics = {
@@ -79,7 +80,7 @@ def planned(cables: Sequence[FoundCable], found: FoundFabric, topology: Topology
             ends |= {a: b, b: a} if often[a] == often[b] == 1 else {}
         elif (a is None) != (b is None):
             other = (cable.a if a is None else cable.b).node
-            # A host that was not asked, or reported nothing, is no matter of the plan.
+            # A host that was not asked, or reported nothing, is not compared with the plan.
             foreign += [cable] if other in reporting or other not in topology.hosts else []
     twice = sorted(end.node for end, times in often.items() if times > 1)
     return Planned(ends, tuple(foreign), tuple(sorted(unlike)), tuple(twice))
@@ -87,9 +88,9 @@ def planned(cables: Sequence[FoundCable], found: FoundFabric, topology: Topology
 
 def against_plan(plan: Planned, found: FoundFabric, topology: Topology) -> Iterator[Finding]:
     """
-    Cables exchanged, moved, not planned and missing, both ends named with their ports; and what is not compared.
+    Report cables that are exchanged, moved, not planned or missing, with both ports; and what is not compared.
 
-    Each cable that is not as planned is reported once, two that are exchanged together.
+    Each cable that is not as planned is reported once, two exchanged ones together.
     """
     nodes = {end.node for end in plan.ends}
     there: dict[FoundEnd, FoundEnd] = {}
@@ -102,14 +103,14 @@ def against_plan(plan: Planned, found: FoundFabric, topology: Topology) -> Itera
     listed = any(not _is_rnic(end) and not _is_rnic(other) for end, other in there.items())
     for a, b in plan.ends.items() if listed else ():
         dark = a not in there and b not in there and not _is_rnic(a) and not _is_rnic(b)
-        if dark and (a.node, a.port) < (b.node, b.port):  # of an RNIC it is reported by its host
+        if dark and (a.node, a.port) < (b.node, b.port):  # an RNIC's is reported by its host
             what = f"the cable from {a} to {b} is missing or down"
             yield problem(what, _WHY_PLAN, "plug it, or mend cable and modules", *_about(a, b))
     yield from _not_compared(plan, listed=listed)
 
 
 def _exchanged_as_planned(plan: Planned, wrong: dict[FoundEnd, FoundEnd], topology: Topology) -> Iterator[Finding]:
-    """Two cables whose ends are in each other's place; taken out of *wrong*."""
+    """Report two cables whose ends are in each other's place, and take them out of *wrong*."""
     for one, place in list(wrong.items()):
         home, other = plan.ends.get(one), plan.ends.get(place)
         if one not in wrong or home is None or other is None or wrong.get(other) != home:
@@ -125,7 +126,7 @@ def _exchanged_as_planned(plan: Planned, wrong: dict[FoundEnd, FoundEnd], topolo
 def _misplaced_as_planned(
     plan: Planned, wrong: Mapping[FoundEnd, FoundEnd], nodes: AbstractSet[str], topology: Topology
 ) -> Iterator[Finding]:
-    """Every other cable that is not as planned, seen from the end that is planned, from its RNIC where it has one."""
+    """Report every other cable that is not as planned, from its planned end; from its RNIC where it has one."""
     reported: set[FoundEnd] = set()
     for one in sorted(wrong, key=lambda end: (end not in plan.ends, not _is_rnic(end))):
         place, home = wrong[one], plan.ends.get(one)
@@ -145,18 +146,18 @@ def _is_rnic(end: FoundEnd) -> bool:
 
 
 def _called(end: FoundEnd, topology: Topology) -> str:
-    """With the rack, where the inventory has it."""
+    """Return the name of an end, with its rack where the inventory has it."""
     host = topology.hosts.get(end.node.partition("/")[0])
     return f"{end} (rack {host.rack})" if host is not None and host.rack else str(end)
 
 
 def _about(*ends: FoundEnd) -> Iterator[str]:
-    """Hosts and switches, each once."""
+    """Return the hosts and switches of the ends, each once."""
     return iter(dict.fromkeys(end.node.partition("/")[0] for end in ends))
 
 
 def _not_compared(plan: Planned, *, listed: bool) -> Iterator[Finding]:
-    """What no look here can say of the plan."""
+    """Report the parts of the plan that could not be compared."""
     if not plan.ends and not plan.unlike and not plan.twice:
         yield unknown(
             "no cable of the blueprint is between hosts and switches of the inventory", _WHY_PLAN, "use its names"
@@ -182,22 +183,22 @@ def _not_compared(plan: Planned, *, listed: bool) -> Iterator[Finding]:
 NAME = "wiring"
 
 _SAME = 0.02
-"""Relative: the kernel and the tools round rates (54.5 Gb/s of FDR are "56 Gb/sec")."""
+"""Relative tolerance of rates, because the kernel and the tools round (54.5 Gb/s of FDR are "56 Gb/sec")."""
 _WHY = "every answer to 'which part is bad' follows the cables of the inventory"
 _ABOVE = "adaptive and static routes share these cables out evenly: one too few or too many slows all that cross"
 
 Pair = tuple[str, str]
-"""Lower and upper switch."""
+"""The lower and the upper switch."""
 
 
 def wiring(
     found: FoundFabric, topology: Topology, hosts: Sequence[str], cables: Sequence[FoundCable] = ()
 ) -> Iterator[Finding]:
     """
-    What differs on these *hosts* and between all switches; a finding names both ends of a cable, with ports.
+    Report what differs on these *hosts* and between all switches; a finding names both ends of a cable, with ports.
 
-    Cables that nobody could list are reported as unknown, never taken for right. What *cables*, a blueprint, says is
-    compared with it, port by port, and the rest with the inventory.
+    Cables that nobody could list are UNKNOWN, never taken for right. Cables in the blueprint *cables* are compared with
+    it, port by port, the rest with the inventory.
     """
     for reason in found.unread:
         yield unknown(reason, "cables that are not listed are not compared", "see fabric check")
@@ -241,7 +242,7 @@ def wiring(
 
 
 def _other_leaf(plan: Planned, places: Mapping[str, str]) -> Iterator[Finding]:
-    """Blueprint and inventory must not tell of two different networks."""
+    """Report RNICs that the blueprint and the inventory put into different leaves."""
     rnics = plan.rnics
     unlike = [name for name, leaf in places.items() if name in rnics and rnics[name].node != leaf]
     if unlike:
@@ -252,7 +253,7 @@ def _other_leaf(plan: Planned, places: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _same_guid(found: FoundFabric) -> Iterator[Finding]:
-    """InfiniBand ports of two hosts that call themselves the same: only one of them can be told in a list of cables."""
+    """Report InfiniBand ports of two hosts that have the same GUID: a list of cables can show only one of them."""
     ports: dict[int, dict[str, str]] = defaultdict(dict)
     for host in found.hosts.values():
         for rnic in host.rnics:
@@ -266,7 +267,9 @@ def _same_guid(found: FoundFabric) -> Iterator[Finding]:
 
 
 def _misplaced(wrong: Mapping[str, FoundEnd], wanted: Mapping[str, str], topology: Topology) -> Iterator[Finding]:
-    """RNICs in the wrong switch: whole hosts that changed places, pairs that did, then each by itself."""
+    """
+    Report RNICs in the wrong switch: first whole hosts that changed places, then exchanged pairs, then single RNICs.
+    """
     left = dict(wrong)
     yield from _moved_hosts(left, topology)
     while left:
@@ -286,7 +289,7 @@ def _misplaced(wrong: Mapping[str, FoundEnd], wanted: Mapping[str, str], topolog
 
 
 def _moved_hosts(left: dict[str, FoundEnd], topology: Topology) -> Iterator[Finding]:
-    """Hosts all of whose cables are in the leaves of another group, in rail order; theirs are taken out of *left*."""
+    """Report hosts all of whose cables are in the leaves of another group, in rail order; take them out of *left*."""
     groups = {host.leaves for host in topology.hosts.values()}
     at: dict[str, tuple[str, ...]] = {}
     for name in dict.fromkeys(one.partition("/")[0] for one in left):
@@ -313,13 +316,13 @@ def _moved_hosts(left: dict[str, FoundEnd], topology: Topology) -> Iterator[Find
 
 
 def _absent(names: Sequence[str], wanted: Mapping[str, str], found: FoundFabric) -> Iterator[Finding]:
-    """RNICs without a cable that was found; of a host that reported nothing nothing is known."""
+    """Report RNICs for which no cable was found; hosts that reported nothing are left out."""
     ports = {f"{host.name}/{rnic.device}": rnic for host in found.hosts.values() for rnic in host.rnics}
     for name in names:
         host = name.partition("/")[0]
         found_host, rnic = found.hosts.get(host), ports.get(name)
         if found_host is None or not found_host.rnics:
-            continue  # reported once for the host
+            continue  # it is reported once for the host
         if rnic is None:
             yield problem(f"no RNIC {name} on the host", _WHY, "see fabric check, or correct the platform", host)
         elif not rnic.active:
@@ -335,7 +338,7 @@ def _absent(names: Sequence[str], wanted: Mapping[str, str], found: FoundFabric)
 
 
 def _too_slow(cables: Iterable[tuple[FoundCable, float]]) -> Iterator[Finding]:
-    """Cables of RNICs that run at less than the rate beside them."""
+    """Report cables of RNICs that run slower than the rate given with them."""
     for cable, want in cables:
         if cable.rate_gbps is not None and cable.rate_gbps < want * (1 - _SAME):
             what = f"the cable of {cable.a.node} in {cable.b} runs at {cable.rate_gbps:g} Gb/s, not at {want:g}"
@@ -344,10 +347,10 @@ def _too_slow(cables: Iterable[tuple[FoundCable, float]]) -> Iterator[Finding]:
 
 
 def _between_switches(found: FoundFabric, topology: Topology) -> Iterator[Finding]:
-    """Cables between switches: exchanged ones as a pair, then each pair of switches with too few or too many."""
+    """Report cables between switches: exchanged pairs first, then pairs of switches with too few or too many."""
     cables = _by_switches(found, topology)
     if not cables:
-        return  # Ethernet: hosts hear their leaves only
+        return  # on Ethernet hosts hear only their leaves
     uplinks = [link for link in topology.links() if "/" not in link.a]
     wanted = Counter((link.a, link.b) for link in uplinks)
     rates = {(link.a, link.b): link.line_rate_gbps for link in uplinks}
@@ -368,7 +371,7 @@ def _between_switches(found: FoundFabric, topology: Topology) -> Iterator[Findin
 
 
 def _by_switches(found: FoundFabric, topology: Topology) -> dict[Pair, list[FoundCable]]:
-    """Cables between switches by their ends, the lower tier of the inventory first."""
+    """Return the cables between switches by their ends, with the lower tier of the inventory first."""
     rank = {name: ("leaf", "spine", "core").index(switch.tier) for name, switch in topology.switches.items()}
     cables: dict[Pair, list[FoundCable]] = defaultdict(list)
     for cable in found.cables:
@@ -382,7 +385,7 @@ def _by_switches(found: FoundFabric, topology: Topology) -> dict[Pair, list[Foun
 def _exchanged(
     few: Counter[Pair], many: Counter[Pair], cables: Mapping[Pair, Sequence[FoundCable]]
 ) -> Iterator[Finding]:
-    """Two cables whose ends are in each other's place: a-c and b-d are missing, a-d and b-c too many."""
+    """Report two cables whose ends are in each other's place: a-c and b-d are missing, a-d and b-c are too many."""
     for lower, upper in list(few):
         while few[lower, upper]:
             others = ((other, far) for other, far in +few if other != lower)
@@ -402,7 +405,7 @@ def _exchanged(
 
 
 def _ends(cables: Sequence[FoundCable]) -> str:
-    """``leaf3 port 18 leads to spine2 port 4``; of parallel cables which one it is cannot be told."""
+    """Return ``leaf3 port 18 leads to spine2 port 4``; for parallel cables, say that it is one of them."""
     if len(cables) == 1:
         return f"{cables[0].a} leads to {cables[0].b}"
     ports = (", ".join(getattr(cable, end).port for cable in cables) for end in ("a", "b"))
@@ -411,7 +414,9 @@ def _ends(cables: Sequence[FoundCable]) -> str:
 
 
 def _unlike(found: FoundFabric, topology: Topology, hosts: Sequence[str]) -> Iterator[Finding]:
-    """RNICs whose board or firmware is not that of most of the same place; where two are as many, nobody is named."""
+    """
+    Report RNICs whose board or firmware differs from most RNICs of the same name and platform; a tie names nobody.
+    """
     alike: dict[tuple[str, str], dict[str, FoundRnic]] = defaultdict(dict)
     for name in hosts:
         found_host = found.hosts.get(name)

@@ -1,8 +1,9 @@
 """
 Makes a box on this machine, breaks it, takes it away: the only file of this room that touches anything.
 
-Every interface is made inside a namespace of the box, every process runs in one, with a ``/run`` and ``/etc/hosts`` of
-its own; all files are in one folder. What is made is written down before it is made, so that ``down`` finds it.
+Every interface is made inside a namespace of the box; every process runs in a namespace, with a ``/run`` and
+``/etc/hosts`` of its own; all files are in one folder. Everything is recorded before it is made, so that ``down`` finds
+it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ STATE = Path("/var/lib/fabric-lab")
 
 COMMAND_S = 20.0
 READY_S = 30.0
-"""A command, and routing with all sshd, has to be through within this; a second and three on an idle machine."""
+"""Deadlines for one command, and for routing with all sshd; they take one second and three on an idle machine."""
 
 _FRR = Path("/usr/lib/frr")
 _SPACES = Path("/run/netns")
@@ -50,8 +51,10 @@ _PACKAGES = {
 }
 _BEFORE_OTHERS = {"bfdd": ("chrt", "--rr", "10")}
 """
-BFD gives up after 150 ms without a processor, so that its daemon is served first. The others have seconds, and threads
-that spin until another thread of theirs is through: with such a priority they keep it waiting for good.
+BFD gives up after 150 ms without a processor, so its daemon gets real-time priority.
+
+The other daemons have seconds, and threads that spin until another of their threads is done: with such a priority they
+would keep that thread waiting for ever.
 """
 _EARLY = ("nice", "-n", "-15")
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
@@ -61,15 +64,15 @@ mount -t tmpfs -o size=16m,mode=700 home ~root && mount --bind "$2/ssh_config" /
 shift 2 && exec "$@"
 """
 """
-Run in a mount and UTS namespace of its own, made for it; its arguments are the node, the folder, and a program.
+Run in a mount and UTS namespace made for it; its arguments are the node, the folder, and a program.
 
-The home is empty, so that nothing that this machine's shells do when they start is waited for in every session.
+The home is empty, so that no session waits for what this machine's shells do when they start.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class BoxStatus:
-    """A box as it is now: namespaces there of all, processes in them, faults in force."""
+    """A box as it is now: how many of its namespaces exist, processes in them, faults in force."""
 
     box: Box
     inventory: str
@@ -92,7 +95,7 @@ def refuse_where_impossible() -> None:
 
 
 def up(box: Box, inventory: Path) -> BoxStatus:
-    """Make a box; what was begun is taken away again when it fails. Raises FabricError with what went wrong."""
+    """Make a box; when that fails, take away what was begun. Raises FabricError with what went wrong."""
     folder = Path(box.folder)
     if (folder / "box.json").exists():
         raise ConfigError.at("fabric lab", f"there is a box {box.name} already: fabric lab down first")
@@ -130,7 +133,7 @@ def up(box: Box, inventory: Path) -> BoxStatus:
 
 
 def down(name: str) -> list[str]:
-    """Take a box away, also half of one; what of its files was altered since is left and named."""
+    """Take a box away, even half of one; files that were altered since are left, and returned."""
     box, saved = _saved(name)
     spaces = _spaces(box)
     if any((_SPACES / space).samefile("/proc/self/ns/net") for space in spaces):
@@ -153,7 +156,7 @@ def down(name: str) -> list[str]:
 
 
 def status(name: str) -> BoxStatus:
-    """How a box is; raises ConfigError when there is none."""
+    """Return how a box is; raises ConfigError when there is none."""
     box, saved = _saved(name)
     spaces = _spaces(box)
     processes = sum(len(_pids(space)) for space in spaces)
@@ -161,7 +164,7 @@ def status(name: str) -> BoxStatus:
 
 
 def break_part(name: str, text: str) -> None:
-    """Bring a fault into force, written down before."""
+    """Bring a fault into force, recorded beforehand."""
     box, saved = _saved(name)
     wanted = fault(box, text, len(saved["faults"]))
     _save(Path(box.folder), {**saved, "faults": [*saved["faults"], text]})
@@ -170,7 +173,7 @@ def break_part(name: str, text: str) -> None:
 
 
 def mend(name: str) -> tuple[str, ...]:
-    """Take all faults back, the newest first; returns what they were."""
+    """Take all faults back, the newest first; return what they were."""
     box, saved = _saved(name)
     texts = tuple(saved["faults"])
     for number, text in reversed(list(enumerate(texts))):
@@ -183,23 +186,23 @@ def mend(name: str) -> tuple[str, ...]:
 
 
 def enter(name: str, argv: Sequence[str]) -> tuple[str, ...]:
-    """The command line that runs *argv* where the orchestrator is."""
+    """Return the command line that runs *argv* where the orchestrator is."""
     return ("ip", "netns", "exec", _saved(name)[0].namespace(ORCHESTRATOR), *argv)
 
 
 def refuse_name(name: str) -> None:
-    """Raise ConfigError for what is no name of a box: it is part of a path that root deletes, and of namespaces."""
+    """Raise ConfigError for a bad name of a box: it is part of a path that root deletes, and of namespaces."""
     if not (name.isascii() and name.isalnum() and len(name) <= 12):
         raise ConfigError.at("--name", f"expected up to 12 letters and digits, got {name!r}")
 
 
 def _spaces(box: Box) -> list[str]:
-    """Those of its namespaces that are there."""
+    """Return those of its namespaces that exist."""
     return [space for space in map(box.namespace, box.nodes) if (_SPACES / space).exists()]
 
 
 def _saved(name: str) -> tuple[Box, dict[str, Any]]:
-    """A box, and what was written down of it."""
+    """Return a box, and what was recorded about it."""
     refuse_name(name)
     path = STATE / name / "box.json"
     try:
@@ -219,7 +222,7 @@ def _save(folder: Path, document: Mapping[str, object]) -> None:
 
 
 def _programs(folder: Path, *, mpi: bool) -> None:
-    """Put the measuring programs into the box, with *mpi* those that need it."""
+    """Put the measuring programs into the box, with *mpi* also those that need MPI."""
     source, bin_folder = files("fabric.lab") / "programs", folder / "bin"
     bin_folder.mkdir()
     tool = bin_folder / "ib_write_bw"
@@ -233,7 +236,7 @@ def _programs(folder: Path, *, mpi: bool) -> None:
 
 
 def _keys(box: Box) -> None:
-    """A key of the box and one of each host, with who is known by which; and what sshd and ssh are told."""
+    """Make a key of the box and one of each host, list them as known hosts, and write the files for sshd and ssh."""
     folder, known = Path(box.folder), []
     _make_key(folder / "key")
     for node in box.nodes:
@@ -249,13 +252,13 @@ def _keys(box: Box) -> None:
 
 
 def _make_key(path: Path) -> str:
-    """The line of its public half."""
+    """Make a key and return the line of its public half."""
     _run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", path.parent.name, "-f", str(path)))
     return Path(f"{path}.pub").read_text()
 
 
 def _network(box: Box) -> None:
-    """Namespaces, cables, addresses, queues."""
+    """Make namespaces, cables, addresses and queues."""
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda node: _run(("ip", "netns", "add", box.namespace(node))), box.nodes))
         list(pool.map(lambda node: _batch(box, node, "ip", layout.cables(box, node)), box.nodes))
@@ -279,7 +282,9 @@ def _batch(box: Box, node: str, program: str, lines: str) -> None:
 
 
 def _daemons(box: Box) -> None:
-    """FRR on switches, sshd on hosts; ready when every leaf has all ways to every other and every sshd listens."""
+    """
+    Start FRR on switches, sshd on hosts; ready when every leaf has all ways to every other and every sshd listens.
+    """
     folder = Path(box.folder)
     for node in box.switches:
         (folder / node / "run" / "frr").mkdir()
@@ -344,7 +349,7 @@ def _signal(box: Box, wanted: BoxFault, number: signal.Signals) -> None:
 
 
 def _end(space: str) -> None:
-    """End every process in a namespace, by its id; one may start another meanwhile."""
+    """End every process in a namespace, by its id; repeat, because one may start another meanwhile."""
     until_s = time.monotonic() + COMMAND_S
     while pids := _pids(space):
         for pid in pids:
@@ -360,7 +365,7 @@ def _pids(space: str) -> list[int]:
 
 
 def _run(argv: Sequence[str], stdin: str = "") -> str:
-    """What a command prints; raises FabricError with what it complained of."""
+    """Return what a command prints; raises FabricError with its complaint."""
     environment = {**os.environ, "PATH": f"{os.environ.get('PATH', os.defpath)}:{_SBIN}"}
     try:
         done = subprocess.run(

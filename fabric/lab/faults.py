@@ -1,7 +1,7 @@
 """
-What can be made wrong in a box, in the words of the mock's faults: ``h5/mlx5_0:tx:slow=0.3``, ``s1:grey``. Pure.
+The faults of a box, in the words of the mock's faults: ``h5/mlx5_0:tx:slow=0.3``, ``s1:grey``; no input or output.
 
-A fault is commands in the namespaces of nodes, and those that take them back.
+A fault is commands in the namespaces of nodes, and commands that take them back.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ _VALUED = ("slow", "loss")
 _OF_NODES = {"grey": "switch", "dead": "switch", "hung": "host", "one_path": "leaf"}
 KINDS = (*_VALUED, "down", "flapping", *_OF_NODES)
 """
-What can be wrong.
+The kinds of faults.
 
-slow: a share of its rate is left. loss: a share of its packets is lost. down: a cable is pulled, both ends lose their
-carrier. flapping: it is pulled for half a second, every two seconds. grey: a switch keeps up BGP and BFD and forwards
-nothing. dead: it sends nothing any more, its ports stay up. hung: a host does not answer, all its processes are
-stopped. one_path: a leaf's kernel keeps one next hop to each other leaf, its routing daemon shows all.
+slow: a share of its rate is left. loss: a share of its packets is lost. down: a cable is pulled, and both ends lose
+their carrier. flapping: it is pulled for half a second, every two seconds. grey: a switch keeps up BGP and BFD and
+forwards nothing. dead: a switch sends nothing any more, its ports stay up. hung: a host does not answer, all its
+processes are stopped. one_path: a leaf's kernel keeps one next hop to each other leaf, while its routing daemon shows
+all.
 """
 COMPONENTS = f"h5 (a host), h5/{DEVICE} (its cable), h5/{DEVICE}:tx, h5/{DEVICE}:rx, l1 or s1, l1--s1, l1->s1, s1->l1"
 _FLAPPING = """
 exec >/dev/null 2>&1 && echo $$ >"$2" || exit
 while ip link set "$1" down; do sleep 0.5; ip link set "$1" up; sleep 1.5; done
 """
-"""Pulls the port *$1* until it is killed, whose id is in the file *$2*."""
+"""Pulls the port *$1* until the process is killed, whose id is in the file *$2*."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class BoxFault:
-    """*stopped*: the host whose processes are stopped, which is no command."""
+    """The commands of one fault. *stopped*: the host whose processes are stopped, which is no command."""
 
     apply: tuple[Act, ...]
     undo: tuple[Act, ...]
@@ -50,7 +51,7 @@ class BoxFault:
 
 
 def fault(box: Box, text: str, number: int) -> BoxFault:
-    """The fault that ``COMPONENT:KIND[=SHARE]`` names; raises ConfigError. *number* tells it from others in force."""
+    """Return the fault ``COMPONENT:KIND[=SHARE]``; raises ConfigError. *number* tells it from other faults in force."""
     component, _, kind = text.rpartition(":")
     kind, equals, share_text = kind.partition("=")
     if kind not in KINDS or not component:
@@ -91,7 +92,7 @@ def _share(text: str, value: str) -> float:
 
 
 def _cables(box: Box, text: str, component: str) -> list[BoxCable]:
-    """The cables that a component is or has; ConfigError where there is none of that name."""
+    """Return the cables that a component is or has; raises ConfigError where nothing has that name."""
     name = component.removesuffix(f"/{DEVICE}")
     found = [
         cable
@@ -105,7 +106,9 @@ def _cables(box: Box, text: str, component: str) -> list[BoxCable]:
 
 
 def _ends(box: Box, text: str, component: str) -> list[BoxPort]:
-    """The ports by which a component's traffic leaves: of a direction one, of a cable two, of a switch all."""
+    """
+    Return the ports by which a component's traffic leaves: one for a direction, two for a cable, all for a switch.
+    """
     for cable in box.cables:
         host, low, high = cable.low.node, cable.low, cable.high
         directions = {f"{low.node}->{high.node}": low, f"{high.node}->{low.node}": high}
@@ -124,7 +127,7 @@ def _slow(box: Box, ports: list[BoxPort], share: float) -> BoxFault:
 
 
 def _lossy(ports: list[BoxPort], chance: str, number: int) -> BoxFault:
-    """What leaves by some ports is dropped, all of it or by chance."""
+    """Return a fault that drops what leaves by some ports, all of it or by chance."""
     chains: dict[str, str] = {}
     for port in ports:
         chain = f"chain {port.name} {{ type filter hook egress device {port.name} priority 0; {chance}drop\n}}\n"
@@ -133,7 +136,7 @@ def _lossy(ports: list[BoxPort], chance: str, number: int) -> BoxFault:
 
 
 def _dropped(family: str, chains: Mapping[str, str], number: int) -> BoxFault:
-    """What these chains of a node's own table drop."""
+    """Return a fault that adds these chains, which drop packets, in a table of its own on each node."""
     table = f"table {family} fabric_fault_{number}"
     nft = ("nft", "-f", "-")
     return BoxFault(
@@ -143,7 +146,11 @@ def _dropped(family: str, chains: Mapping[str, str], number: int) -> BoxFault:
 
 
 def _pulled(box: Box, text: str, cables: list[BoxCable], flap: int | None) -> BoxFault:
-    """At the upper end: the lower one loses its carrier and keeps its address and routes; *flap*: again and again."""
+    """
+    Return a fault that pulls a cable, or with *flap* pulls it again and again.
+
+    It acts at the upper end, so that the lower one loses its carrier and keeps its address and routes.
+    """
     if len(cables) != 1:
         raise _wrong(text, "only a cable can be down or flap: h5/mlx5_0 or l1--s1")
     high = cables[0].high

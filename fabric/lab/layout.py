@@ -1,7 +1,7 @@
 """
-What a box is made of: hosts, leaves and spines, their ports, cables and addresses; and all texts that follow from them.
+The layout of a box: hosts, leaves and spines, their ports, cables and addresses; and all texts that follow from it.
 
-Texts are what each node is configured with (``templates/``), and the inventory. Nothing is touched here.
+The texts are the configuration of each node (``templates/``), and the inventory. Nothing is touched here.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from functools import cache, cached_property
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 ORCHESTRATOR = "orch"
-"""Where ``fabric run`` works: it has the management network and nothing else."""
+"""The node where ``fabric run`` works: it has the management network and nothing else."""
 
 MANAGEMENT = "mgmt"
 """The bridge that carries SSH: no port of it is shaped, and no fault touches it."""
 
 DEVICE = "mlx5_0"
-"""What the inventory calls the one port of a host; its packets leave by ``HOST_PORT``."""
+"""The inventory's name for the one port of a host; its packets leave by ``HOST_PORT``."""
 
 HOST_PORT = "eth1"
 MANAGEMENT_PORT = "eth0"
 
 OF_PAIRS, OF_RINGS, OF_GROUPS = 0.85, 0.75, 0.35
 """
-Of a port's rate, what a pair, an all-reduce of two and one of many have to reach.
+Shares of a port's rate that a pair, an all-reduce of two hosts and one of many have to reach.
 
 Measured: 0.957 with a spread of 0.3 %, 0.91, and 0.6 over six hosts, less where flows meet on an uplink.
 """
@@ -33,7 +33,7 @@ Measured: 0.957 with a spread of 0.3 %, 0.91, and 0.6 over six hosts, less where
 
 @dataclass(frozen=True, slots=True)
 class BoxPort:
-    """One end of a cable; what leaves by it is shaped."""
+    """One end of a cable; the traffic that leaves by it is shaped."""
 
     node: str
     name: str
@@ -41,7 +41,7 @@ class BoxPort:
 
 @dataclass(frozen=True, slots=True)
 class BoxCable:
-    """*low* is the end nearer to the hosts."""
+    """A cable; *low* is the end nearer to the hosts."""
 
     low: BoxPort
     high: BoxPort
@@ -49,7 +49,7 @@ class BoxCable:
 
 @dataclass(frozen=True)
 class Box:
-    """Everything else follows from these; *folder* is where its state lies, absolute."""
+    """The parameters of a box, from which everything else follows; *folder* is the absolute path of its state."""
 
     name: str
     folder: str
@@ -60,37 +60,39 @@ class Box:
 
     @cached_property
     def leaf_of(self) -> dict[str, str]:
-        """Each host and its leaf; leaves are filled one after the other."""
+        """Return each host and its leaf; leaves are filled one after the other."""
         per_leaf = -(-self.hosts // self.leaves)
         return {f"h{number + 1}": f"l{number // per_leaf + 1}" for number in range(self.hosts)}
 
     @property
     def leaf_names(self) -> list[str]:
-        """``l1``, ``l2``, ..."""
+        """Return ``l1``, ``l2``, ..."""
         return [f"l{number + 1}" for number in range(self.leaves)]
 
     @property
     def spine_names(self) -> list[str]:
-        """``s1``, ``s2``, ..."""
+        """Return ``s1``, ``s2``, ..."""
         return [f"s{number + 1}" for number in range(self.spines)]
 
     @property
     def switches(self) -> list[str]:
-        """Leaves, then spines."""
+        """Return leaves, then spines."""
         return [*self.leaf_names, *self.spine_names]
 
     @property
     def nodes(self) -> list[str]:
-        """Everything that has a namespace."""
+        """Return everything that has a namespace."""
         return [MANAGEMENT, ORCHESTRATOR, *self.leaf_of, *self.switches]
 
     def namespace(self, node: str) -> str:
-        """The name of a node's namespace."""
+        """Return the name of a node's namespace."""
         return f"fabric-{self.name}-{node}"
 
     @cached_property
     def cables(self) -> list[BoxCable]:
-        """Of hosts first; ``sw3`` is a leaf's port to h3, ``up1`` to s1, ``dn2`` a spine's to l2."""
+        """
+        Return the cables, those of hosts first; ``sw3`` is a leaf's port to h3, ``up1`` to s1, ``dn2`` a spine's to l2.
+        """
         down = [
             BoxCable(BoxPort(host, HOST_PORT), BoxPort(leaf, f"sw{host[1:]}")) for host, leaf in self.leaf_of.items()
         ]
@@ -102,23 +104,25 @@ class Box:
         return down + up
 
     def ports(self, node: str) -> list[BoxPort]:
-        """The ports of a node that carry data."""
+        """Return the ports of a node that carry data."""
         return [end for cable in self.cables for end in (cable.low, cable.high) if end.node == node]
 
     def management_address(self, node: str) -> str:
-        """Of a host or the orchestrator."""
+        """Return the management address of a host or the orchestrator."""
         return f"10.99.0.{1 if node == ORCHESTRATOR else 10 + int(node[1:])}"
 
     def data_address(self, host: str) -> str:
-        """Of a host's data port: in its leaf's subnet."""
+        """Return the address of a host's data port, in its leaf's subnet."""
         return f"10.{self.leaf_of[host][1:]}.0.{10 + int(host[1:])}"
 
     def gateway(self, leaf: str) -> str:
-        """The leaf's own address for its hosts."""
+        """Return the leaf's own address for its hosts."""
         return f"10.{leaf[1:]}.0.1"
 
     def routed_ports(self, node: str) -> list[tuple[str, str, str, str]]:
-        """Of a switch's ports to other switches: name, own address, who is at the other end, address there; a /31."""
+        """
+        Return a switch's ports to other switches: name, own address, the node at the other end, its address; a /31.
+        """
         ways = [
             (leaf, spine, f"10.{200 + int(spine[1:])}.{leaf[1:]}")
             for leaf in self.leaf_names
@@ -128,32 +132,32 @@ class Box:
         return up + [(f"dn{leaf[1:]}", f"{net}.1", leaf, f"{net}.0") for leaf, spine, net in ways if spine == node]
 
     def subnet(self, leaf: str) -> str:
-        """Of a leaf's hosts."""
+        """Return the subnet of a leaf's hosts."""
         return f"10.{leaf[1:]}.0.0/24"
 
 
 DAEMONS = ("zebra", "bgpd", "bfdd")
-"""What FRR runs on a switch."""
+"""The daemons of FRR on a switch."""
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 QUEUE_S, BURST_S, BURST_LEAST = 0.02, 0.02, 65_536
 """
-A port's queue holds so long of its rate beside a burst.
+Seconds of a port's rate that its queue holds besides a burst, seconds of a burst, and its least bytes.
 
-A burst is what a port makes up for when the machine stood still for so long: a guest whose host is busy loses a fifth
-of its time in pieces of some ms. It is no smaller than the largest packet before it is segmented.
+A burst is what a port catches up with when the machine stood still for that long: a guest whose host is busy loses a
+fifth of its time in pieces of some ms. It is no smaller than the largest packet before it is segmented.
 """
 
 
 def queue_line(port: BoxPort) -> str:
-    """The line of a ``tc -batch`` that gives a port its queue; what has the priority 1:0 goes past it."""
+    """Return the line of a ``tc -batch`` that gives a port its queue; packets with the priority 1:0 bypass it."""
     return f"qdisc add dev {port.name} root handle 1: htb default 2\n"
 
 
 def shaped(port: BoxPort, rate_mbit: float) -> str:
-    """The lines of a ``tc -batch`` that shape what leaves by a port, again when it is another rate."""
+    """Return the lines of a ``tc -batch`` that shape what leaves by a port; run again to change the rate."""
     kbit = round(rate_mbit * 1000)
     burst = max(round(kbit * 125 * BURST_S), BURST_LEAST)
     most = round(kbit * 125 * QUEUE_S) + burst
@@ -164,10 +168,10 @@ def shaped(port: BoxPort, rate_mbit: float) -> str:
 
 def sysctls(box: Box, node: str) -> list[str]:
     """
-    Settings of the node's own network namespace: routing by layer 4 on switches; Reno, which TBF suits, on hosts.
+    Return settings of the node's network namespace: routing by layer 4 on switches; Reno, which TBF suits, on hosts.
 
-    A connection that gets nowhere keeps the way that it drew, as a queue pair does: without ``txrehash`` Linux gives it
-    another hash, which the switches of the same kernel see.
+    A connection that gets nowhere keeps its way, as a queue pair does: unless ``txrehash`` is 0, Linux gives it another
+    hash, which the switches of the same kernel see.
     """
     if node in box.leaf_of:
         return ["net.ipv4.tcp_congestion_control=reno", "net.core.txrehash=0"]
@@ -191,27 +195,28 @@ def _text(template: str, **words: object) -> str:
 
 
 def cables(box: Box, node: str) -> str:
-    """The ``ip -batch`` of a node that makes cables, else nothing: their other ends land in other namespaces."""
+    """Return the ``ip -batch`` of a node that makes cables, else nothing: their other ends land in other namespaces."""
     return _text("cables.ip.j2", box=box, node=node)
 
 
 def addresses(box: Box, node: str) -> str:
-    """The ``ip -batch`` that gives a node its addresses and sets its ports up."""
+    """Return the ``ip -batch`` that gives a node its addresses and sets its ports up."""
     return _text("addresses.ip.j2", box=box, node=node)
 
 
 def control() -> str:
     """
-    What BFD and BGP send goes past the queue of data, as in every switch: behind it they starve when a port is full.
+    Return rules that send BFD and BGP past the queue of data, as in every switch: in it they starve when a port is
+    full.
 
-    Twelve flows over eight uplinks and two busy loops beside them for 20 s: with one queue 27 routes were lost or found
-    again, at usual priority of the daemons 211, with neither none.
+    Twelve flows over eight uplinks with two busy loops beside them for 20 s: with one queue 27 routes were lost or
+    found again, at usual priority of the daemons 211, with neither none.
     """
     return _text("control.nft.j2")
 
 
 def inventory_text(box: Box, *, with_mpi: bool) -> str:
-    """The inventory file of a box; its baseline is ``baselines/NAME.yaml`` beside it."""
+    """Return the inventory file of a box; its baseline is ``baselines/NAME.yaml`` beside it."""
     return _text(
         "inventory.yaml.j2",
         box=box,
@@ -223,14 +228,14 @@ def inventory_text(box: Box, *, with_mpi: bool) -> str:
 
 
 def baseline_text(box: Box) -> str:
-    """What is normal in a box: its ports are shaped, so that is known."""
+    """Return the baseline of a box: its ports are shaped, so what is normal is known."""
     pair, ring, group = (f"{share * box.rate_mbit / 1000:g}" for share in (OF_PAIRS, OF_RINGS, OF_GROUPS))
     return _text("baseline.yaml.j2", box=box, pair=pair, ring=ring, group=group)
 
 
 def frr_config(box: Box, node: str, daemon: str) -> str:
     """
-    The configuration of one FRR daemon of a switch.
+    Return the configuration of one FRR daemon of a switch.
 
     With kernel next hop groups FRR 8.4 keeps one next hop in the kernel after a flap, while it shows two: they are off.
     """
@@ -239,15 +244,17 @@ def frr_config(box: Box, node: str, daemon: str) -> str:
 
 
 def sshd_config(address: str, *, key: str, pid: str, authorized: str, environment: str = f"PATH={PATH}") -> str:
-    """The configuration of a server on one address; the others are files of its own, and of who may come in."""
+    """Return the configuration of a server on one address; *key*, *pid* and *authorized* (who may log in) are files."""
     return _text("sshd_config.j2", address=address, key=key, pid=pid, authorized=authorized, environment=environment)
 
 
 def ssh_config(box: Box) -> str:
-    """How hosts reach each other (mpirun): with the box's key, by names that only the box knows."""
+    """Return the ssh configuration of hosts (for mpirun): the box's key, and names that only the box knows."""
     return _text("ssh_config.j2", folder=box.folder)
 
 
 def hosts_file(box: Box) -> str:
-    """Names of hosts: by the management network, so that a bad data port does not keep a test from starting."""
+    """
+    Return the names of hosts, on the management network, so that a bad data port does not keep a test from starting.
+    """
     return _text("hosts.j2", box=box)

@@ -1,7 +1,7 @@
 """
 The simulated rack: answers a command line in the real tool's own words.
 
-The pages that tools print are templates beside this room: a real tool's text with its words left open.
+The pages that tools print are templates in this room: a real tool's text with placeholders for its values.
 """
 
 from __future__ import annotations
@@ -24,5 +24,5 @@ def _environment() -> Environment:
 
 
 def page(name: str, /, **words: object) -> str:
-    """A page by the name of its template (``templates/NAME.j2``), with its words put in."""
+    """Return the page of a template (``templates/NAME.j2``) with *words* put in."""
     return _environment().get_template(f"{name}.j2").render(words)

@@ -1,4 +1,4 @@
-"""What can be wrong with which part of the simulated rack, in one table, and what is wrong with which host."""
+"""The table of faults: what can be wrong with which part of the simulated rack; and the faults of each host."""
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -8,10 +8,12 @@ from fabric.model.inventory import MISSET_ENDS, MISSET_HOSTS, MISSET_KINDS, MISS
 from fabric.model.topology import Platform, Topology
 
 PORT = ":port"
-"""Behind the name of an RNIC: its cable, which a loopback inside the host does not use."""
+"""Suffix of an RNIC's name that means its cable, which a loopback inside the host does not use."""
 
 WAYS = MappingProxyType({"out": ":tx", "in": ":rx"})
-"""The same of one direction of the cable, as the host sees it, by what its layout calls it."""
+"""
+Suffixes that mean one direction of the cable, as the host sees it, by the name that ``Layout`` gives the direction.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +21,9 @@ class FaultKind:
     """
     One kind of fault.
 
-    *parts*: what can have it, words of ``_part_of``; *passes_above*: above the leaves for a while, too. *ratio*: its
-    number is one of wrong bits, which no file gives. *comes*: it is no state from the beginning, but happens in time.
-    *blocks*: nothing passes. *each*: every transfer feels it by itself (``life.py``).
+    *parts*: which parts can have it, in words of ``_part_of``. *passes_above*: it can also pass (come and go) above the
+    leaves. *ratio*: its number is a bit error ratio, which no file gives. *comes*: it is not there from the beginning,
+    but happens in time. *blocks*: nothing passes. *each*: every transfer feels it by itself (``life.py``).
     """
 
     parts: str
@@ -35,30 +37,30 @@ class FaultKind:
 KINDS: Mapping[str, FaultKind] = MappingProxyType(
     {
         "slow": FaultKind("host rnic gpu part cable way leaf above"),
-        # A part or path that is not there carries nothing: broken.
+        # A part or path that is not there carries nothing, so it is broken.
         "broken": FaultKind("host rnic gpu part leaf above", passes_above=True, blocks=True),
         "hanging": FaultKind("host rnic gpu part leaf", blocks=True),
         "absent": FaultKind("host rnic gpu part leaf", blocks=True),
         "garbage": FaultKind("host", blocks=True),
-        "lemon": FaultKind("", comes=True),  # it is other faults, now and then (life.py)
+        "lemon": FaultKind("", comes=True),  # it causes other faults, now and then (life.py)
         "hot": FaultKind("rnic gpu", comes=True),
-        "bit_errors": FaultKind("rnic", passes_above=True, ratio=True, comes=True),  # behind the FEC
-        # The same behind the link's own retries; neither is in an inventory.
+        "bit_errors": FaultKind("rnic", passes_above=True, ratio=True, comes=True),  # errors behind the FEC
+        # Errors behind the link's own retries; neither ratio can be set in an inventory.
         "symbol_errors": FaultKind("rnic", passes_above=True, ratio=True, comes=True),
-        # Of cables, as their ends see them (phy/cabling.py, life.py).
+        # Faults of cables, as the cables' ends see them (phy/cabling.py, life.py).
         "dark_lane": FaultKind("cable above"),
         "half_width": FaultKind("cable above"),
         "batch": FaultKind("above"),
         "dirty": FaultKind("cable above"),
         "flapping": FaultKind("cable above"),
-        # Others' flows on a cable that is well (net/network.py): nothing is wrong with it.
+        # Flows of others on a healthy cable (net/network.py).
         "tenant": FaultKind("above", passes_above=True),
-        "grey": FaultKind("above"),  # forwards nothing, and neither its ports nor the routing tell
-        "swapped": FaultKind("cable above"),  # with the next one: phy/cabling.py; what is measured does not feel it
-        "replaced": FaultKind("rnic gpu cable"),  # another serial number than it was delivered with
-        "outdated": FaultKind("rnic"),  # an older firmware
-        "pausing": FaultKind("rnic"),  # it pauses its leaf for ever: nothing comes in, and what waits for it stays
-        # RoCE: one end of a cable is set otherwise (phy/qos.py); only what is reported differs.
+        "grey": FaultKind("above"),  # forwards nothing; neither ports nor routing notice
+        "swapped": FaultKind("cable above"),  # exchanged with the next cable (phy/cabling.py); no measurement feels it
+        "replaced": FaultKind("rnic gpu cable"),  # has another serial number than the delivered part
+        "outdated": FaultKind("rnic"),  # has an older firmware
+        "pausing": FaultKind("rnic"),  # pauses its leaf for ever: nothing comes in, and what waits for it stays
+        # RoCE: one end of a cable has a wrong setting (phy/qos.py); only what is reported differs.
         **{kind: FaultKind("rnic cable above") for kind in MISSET_ENDS},
         **{kind: FaultKind("rnic") for kind in MISSET_HOSTS},
         **{kind: FaultKind("cable above") for kind in MISSET_SWITCHES},
@@ -68,26 +70,26 @@ KINDS: Mapping[str, FaultKind] = MappingProxyType(
         "heat_sick": FaultKind("rnic cable", comes=True, each=True),
     }
 )
-"""Every kind by its name in inventories."""
+"""Every kind of fault by its name in inventories."""
 
 GONE = frozenset({"broken", "absent"})
-"""Kinds of what is not there for anybody; what hangs takes in and never answers."""
+"""Kinds of faults of a part that is missing for everybody; a hanging part accepts requests and never answers."""
 
 HALF = 0.5
-"""What two of four lanes carry."""
+"""The fraction that two of four lanes carry."""
 
 NEXT_TO_NOTHING = 1e-12
-"""What is left where a port lets nothing in: not a word in a minute at 400 Gb/s."""
+"""The fraction left where a port lets nothing in: less than a word a minute at 400 Gb/s."""
 
 IN_EPISODES = ("lemon", "flapping", "dirty")
-"""Kinds that are other faults, now and then."""
+"""Kinds that cause other faults, now and then."""
 
 _FOR_EVER = (*OF_CABLES, *MISSET_KINDS)
 
 LINK_KINDS: Mapping[str, tuple[float, float] | None] = MappingProxyType(
     dict(slow=(1e-6, 1.0), down=None, ber=(0.0, 0.5), effective_ber=(0.0, 0.5), loss=(0.0, 1.0))
 )
-"""Kinds of faults of single links, with the range of their number; at a ratio of 0.5 every bit is a coin toss."""
+"""Kinds of faults of single links, with the range of their value; at a ratio of 0.5 every bit is a coin toss."""
 
 _PART_WORDS = {"cable": "cable of an RNIC", "way": "direction of a cable", "above": "switch or cable above the leaves"}
 _BOTH, _ONE = "--", "->"
@@ -98,11 +100,10 @@ class LinkFault:
     """
     One fault on one or more directed links, as *text* asked for it.
 
-    *kind* and *value*: ``slow`` keeps that fraction of the capacity; ``down`` carries nothing and is routed around,
-    ``grey`` likewise and is not;
-    ``tenant`` loads them with others' flows, which leave that fraction to one flow;
-    ``ber`` is the bit error rate before forward error correction, ``effective_ber`` the one after it; ``loss`` is the
-    fraction of packets dropped at full speed.
+    *kind* and *value*: ``slow`` keeps that fraction of the capacity. ``down`` carries nothing and is routed around;
+    ``grey`` carries nothing and is not routed around. ``tenant`` loads the links with flows of others, which leave that
+    fraction to one flow. ``ber`` is the bit error rate before forward error correction, ``effective_ber`` the one after
+    it. ``loss`` is the fraction of packets dropped at full speed.
     """
 
     text: str
@@ -113,7 +114,11 @@ class LinkFault:
 
 @dataclass(frozen=True, slots=True)
 class CableEnds:
-    """``su0-leaf3--spine2``, or one direction of it, ``su0-leaf3->spine2``; all parallel cables of the two."""
+    """
+    The two ends of a cable (``su0-leaf3--spine2``) or of one direction of it (``su0-leaf3->spine2``).
+
+    All parallel cables between the two are meant.
+    """
 
     one: str
     other: str
@@ -121,7 +126,10 @@ class CableEnds:
 
 
 def cable_ends(component: str, names: Container[str]) -> CableEnds | None:
-    """The ends that a component names; None when it names no cable. Names may hold the mark: *names* decides."""
+    """
+    Return the ends of a cable by its name; None for any other component. *names* decides where a name contains the
+    mark.
+    """
     mark = _ONE if _ONE in component else _BOTH
     if "/" in component or mark not in component:
         return None
@@ -132,7 +140,7 @@ def cable_ends(component: str, names: Container[str]) -> CableEnds | None:
 
 
 def is_above_leaves(fault: Fault, topology: Topology) -> bool:
-    """Whether the fault is of a switch above the leaves or of a cable between switches."""
+    """Return whether the fault is on a switch above the leaves or on a cable between switches."""
     if fault.component in topology.hosts:
         return False
     switch = topology.switches.get(fault.component)
@@ -146,8 +154,8 @@ class HostFaults:
     """
     The faults of one host.
 
-    *troubles* holds what is broken, hanging or absent by component name inside the host, which is "" itself, *felt*
-    everything else with its value, kind by kind; ``mlx5_0:leaf`` is the leaf's side of that RNIC's cable.
+    *troubles*: what is broken, hanging or absent, by component name inside the host; the host itself is "". *felt*:
+    every other fault with its value, by kind and component; ``mlx5_0:leaf`` is the leaf's side of that RNIC's cable.
     """
 
     troubles: dict[str, str] = field(default_factory=dict)
@@ -155,20 +163,20 @@ class HostFaults:
 
     @property
     def host_kind(self) -> str | None:
-        """What is wrong with the host itself."""
+        """Return what is wrong with the host itself."""
         return self.troubles.get("")
 
     def gone(self, component: str) -> bool:
-        """Whether a component is not there, or the whole host."""
+        """Return whether a component, or the whole host, is not there."""
         return not GONE.isdisjoint((self.host_kind, self.troubles.get(component)))
 
     @property
     def factors(self) -> dict[str, float]:
-        """What is slow, and how much is left."""
+        """Return the slow components, and the fraction of each that is left."""
         return self.felt["slow"]
 
     def add(self, component: str, kind: str, *, factor: float) -> None:
-        """Note one fault; of several of a kind on the same component the worst counts."""
+        """Add one fault; of several of one kind on the same component the worst counts."""
         about = KINDS[kind]
         if about.blocks:
             self.troubles[component] = kind
@@ -182,16 +190,16 @@ class HostFaults:
 
 
 WELL = HostFaults()
-"""Of every host with which nothing is wrong; altered by nobody."""
+"""The value for every host without faults; nothing alters it."""
 
 
 def faults_by_host(topology: Topology, faults: Iterable[Fault]) -> dict[str, HostFaults]:
-    """Host name to what is wrong with it; raises ValueError for a component or kind that the rack cannot have."""
+    """Return the faults of each host by name; raises ValueError for a component or kind that the rack cannot have."""
     found: dict[str, HostFaults] = {}
     for fault in faults:
         if is_above_leaves(fault, topology):
             _require(fault, "above")
-            continue  # no host sees it: the network does
+            continue  # no host sees it; the network does
         if fault.component in topology.switches:
             _add_switch(found, topology, fault)
             continue
@@ -207,12 +215,16 @@ def faults_by_host(topology: Topology, faults: Iterable[Fault]) -> dict[str, Hos
 
 
 def happens(fault: Fault) -> bool:
-    """Whether it is no state from the beginning, but happens in time."""
+    """Return whether the fault happens in time, and is not there from the beginning."""
     return fault.kind in KINDS and KINDS[fault.kind].comes
 
 
 def require_passing(fault: Fault, topology: Topology) -> None:
-    """Raise ValueError for what cannot come over a running rack; a lemon is a host, an RNIC or a cable of switches."""
+    """
+    Raise ValueError for a fault that cannot come over a running rack.
+
+    A lemon must be a host, an RNIC or a cable between switches.
+    """
     name, _, part = fault.component.partition("/")
     if fault.kind in _FOR_EVER:
         raise ValueError(f"{fault.component}: {fault.kind} is there from the beginning, or not at all")
@@ -228,7 +240,7 @@ def require_passing(fault: Fault, topology: Topology) -> None:
 
 
 def _add_switch(found: dict[str, HostFaults], topology: Topology, fault: Fault) -> None:
-    """A leaf's fault is seen by every RNIC on it."""
+    """Add a leaf's fault to every RNIC on that leaf."""
     _require(fault, "leaf")
     for host in topology.hosts.values():
         for device in (one.device for one in host.platform.rnics if host.leaf(one.rail) == fault.component):
@@ -240,7 +252,10 @@ def _add_switch(found: dict[str, HostFaults], topology: Topology, fault: Fault) 
 
 
 def parts_of(platform: Platform) -> dict[str, str]:
-    """Every part of a host that can be bad by itself, and the paths from its RNICs; each with its word of the table."""
+    """
+    Return every part of a host that can be bad by itself, and the paths from its RNICs, each with its word in the
+    table.
+    """
     rnics, gpus = platform.rnic_by_device, platform.gpu_by_name
     groups = (f"numa{number}-gpus" for number in sorted({gpu.numa for gpu in platform.gpus}))
     ends = (*platform.endpoints, *groups)
@@ -260,7 +275,7 @@ def parts_of(platform: Platform) -> dict[str, str]:
 
 
 def _part_of(platform: Platform, part: str, fault: Fault) -> str:
-    """What the component is, by a word of the table."""
+    """Return the word in the table for the faulty component; raises ValueError if there is no such component."""
     found = parts_of(platform).get(part) if part else "host"
     if found is None:
         raise ValueError(f"{fault.component}: there is no such component")

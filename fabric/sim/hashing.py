@@ -1,4 +1,4 @@
-"""Randomness without order: every word is a function of what it is for, never of when it was asked for; and noise."""
+"""Randomness that does not depend on order: every word is a function of its purpose, never of when it was asked for."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -19,39 +19,41 @@ def mix64(value: int) -> int:
 
 
 def word(base: int, number: int) -> int:
-    """The *number*-th 64-bit word of the stream that *base* names."""
+    """Return the *number*-th 64-bit word of the stream that *base* names."""
     return mix64(base + _GOLDEN * (number + 1))
 
 
 def text_hash(text: str) -> int:
-    """64 bits that stand for a text, the same on every machine (unlike ``hash``)."""
+    """Return a 64-bit hash of a text, the same on every machine (unlike ``hash``)."""
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogateescape"), digest_size=8).digest(), "big")
 
 
 def noise_factor(bits: int, cv: float) -> float:
-    """A factor around 1 with coefficient of variation *cv*; log-scale noise cut at 3.5 sigma, so never absurd."""
+    """
+    Return a factor around 1 with coefficient of variation *cv*: log-scale noise cut at 3.5 sigma, so never absurd.
+    """
     total = (bits & 0xFFFF) + (bits >> 16 & 0xFFFF) + (bits >> 32 & 0xFFFF) + (bits >> 48 & 0xFFFF)
     return exp(cv * (total - 131070.0) * _SPREAD)
 
 
 def uniform(bits: int) -> float:
-    """64 bits as a number above 0 and below 1."""
+    """Turn 64 bits into a number above 0 and below 1."""
     return ((bits >> 12) + 0.5) / (1 << 52)
 
 
 def between(low: float, high: float, bits: int) -> float:
-    """64 bits as a number between two others."""
+    """Turn 64 bits into a number between *low* and *high*."""
     return low + (high - low) * uniform(bits)
 
 
 MISSING = 0.003
-"""Of all bandwidth tests of the real noise so many end without a number; choice (about one in a few hundred)."""
+"""Fraction of bandwidth tests that end without a number under real noise; a choice (about one in a few hundred)."""
 
 REORDERED = 1 / 32
-"""Rows of a collective that adaptive routing makes slow (see ``reordered``)."""
+"""Fraction of a collective's rows that adaptive routing makes slow (see ``reordered``)."""
 
 MOST = 1.006
-"""No bandwidth is higher than its level by more: a healthy RNIC carries 99.2 % of its line, and no line carries 101."""
+"""Upper bound of a bandwidth over its level: a healthy RNIC carries 99.2 % of its line, and no line carries 101 %."""
 
 _DIPS, _DEPTH, _CROWD, _LOST = range(1 << 20, (1 << 20) + 4)  # numbers that no row of a tool's table has
 
@@ -59,37 +61,37 @@ _DIPS, _DEPTH, _CROWD, _LOST = range(1 << 20, (1 << 20) + 4)  # numbers that no 
 @dataclass(frozen=True, slots=True)
 class CleanNoise:
     """
-    Every healthy measurement is around one level, with the coefficient of variation *cv*.
+    Noise that puts every healthy measurement around one level, with the coefficient of variation *cv*.
 
-    Noise is what is between what parts carry and what a tool prints: a *factor* for the *number*-th measurement of a
-    command, whose words *bits* decide; what adaptive routing leaves of it; whether the command *is_lost*, for no reason
-    that anybody could find.
+    Noise is the difference between what parts carry and what a tool prints. *factor* is that of the *number*-th
+    measurement of a command, decided by *bits*; *reordered* is what adaptive routing leaves of it; *is_lost* says
+    whether the command fails for no reason that anybody could find.
     """
 
     cv: float
 
     def factor(self, bits: int, number: int, _: Collection[str]) -> float:
-        """Log-normal, and the same between all hosts."""
+        """Return a log-normal factor, distributed the same between all hosts."""
         return noise_factor(word(bits, number), self.cv)
 
     def reordered(self, _bits: int, _number: int) -> float:
-        """All of it."""
+        """Return 1: adaptive routing takes nothing."""
         return 1.0
 
     def is_lost(self, _: int) -> bool:
-        """Never."""
+        """Return False: no command is lost."""
         return False
 
 
 @dataclass(frozen=True, slots=True)
 class RealNoise:
     """
-    What pair sets of two real H100 clusters show, where nothing is wrong with any part.
+    Noise as pair sets of two real H100 clusters show it, where nothing is wrong with any part.
 
-    Inside a level the logarithm spreads by *spread* with the heavy tails of Student's t_4. Between the hosts of *lower*
+    Around a level the logarithm spreads by *spread* with the heavy tails of Student's t_4. Between two hosts of *lower*
     the level is less by *drop*: they are placed differently, and no file says so. Between one of them and another host
-    it is the same, less up to *crowd* for traffic that nobody sees. A fraction *dips* of all tests between hosts keeps
-    25 to 60 % of its level, with no part in common. A few tests have no number.
+    the level is also less by *drop*, and by up to *crowd* for traffic that nobody sees. A fraction *dips* of all tests
+    between hosts keeps 25 to 60 % of its level; these tests have no part in common. A few tests have no number.
     """
 
     spread: float
@@ -99,7 +101,7 @@ class RealNoise:
     lower: frozenset[str]
 
     def factor(self, bits: int, number: int, hosts: Collection[str]) -> float:
-        """Tools inside one host meet its spread alone."""
+        """Return the factor of a measurement; for a tool inside one host it is the spread alone."""
         own = min(MOST, exp(self.spread * student_t4(uniform(word(bits, number)))))
         among = {host in self.lower for host in hosts}
         if len(set(hosts)) < 2:
@@ -111,7 +113,7 @@ class RealNoise:
 
     def reordered(self, bits: int, number: int) -> float:
         """
-        Nearly always all of it, and in few rows far less, with no part in common.
+        Return 1 for nearly all rows, and far less for a few rows that have no part in common.
 
         Recorded with adaptive routing on (24 sizes, two places, two runs): 2 to 4 of 96 cells kept 16 to 60 %.
         """
@@ -119,15 +121,16 @@ class RealNoise:
         return between(0.16, 0.6, mix64(chance)) if uniform(chance) < REORDERED else 1.0
 
     def is_lost(self, bits: int) -> bool:
-        """One in a few hundred."""
+        """Return True for one command in a few hundred."""
         return uniform(word(bits, _LOST)) < MISSING
 
 
 def real_noise(hosts: Collection[str], *, seed: int) -> RealNoise:
     """
-    One cluster's noise: 0.1 to 0.5 % inside a level, 5 to 25 % dips; with two seeds of three a lower level.
+    Return the noise of one cluster: spread 0.1 to 0.5 %, dips in 5 to 25 % of tests; for two seeds of three a lower
+    level.
 
-    That level is 4 to 6 % lower, and a third to a half of the hosts have it: neighbours in the order of the inventory.
+    The lower level is 4 to 6 % down, and a third to a half of the hosts have it: neighbours in the inventory's order.
     """
     draw = mix64(seed ^ text_hash("noise"))
     share = between(1 / 3, 0.5, word(draw, 4)) if word(draw, 5) % 3 else 0.0
@@ -143,7 +146,7 @@ def real_noise(hosts: Collection[str], *, seed: int) -> RealNoise:
 
 
 def student_t4(uniform: float) -> float:
-    """The quantile of Student's t with four degrees of freedom (W. T. Shaw, J. Comput. Finance 9(4), 2006)."""
+    """Return the quantile of Student's t with four degrees of freedom (W. T. Shaw, J. Comput. Finance 9(4), 2006)."""
     alpha = 4.0 * uniform * (1.0 - uniform)
     root = sqrt(alpha)
     size = 2.0 * sqrt(max(0.0, cos(acos(min(1.0, root)) / 3.0) / root - 1.0))

@@ -1,4 +1,4 @@
-"""What goes wrong with simulated hosts while they run: faults that come and go, and what lemons do when."""
+"""Faults that come over running hosts and leave them again, and when lemons cause them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
@@ -31,7 +31,7 @@ DAY_S = 86400.0
 
 
 def _named(seed: int, *names: str | int) -> int:
-    """The 64 bits that name a stream: the seed, and what the stream is for."""
+    """Return the 64 bits that name a stream: the seed, and what the stream is for."""
     bits = mix64(seed)
     for name in names:
         bits = mix64(bits ^ (text_hash(name) if isinstance(name, str) else mix64(name)))
@@ -39,32 +39,32 @@ def _named(seed: int, *names: str | int) -> int:
 
 
 class Draws:
-    """One stream; every number is drawn once, in order."""
+    """One stream of random numbers; every number is drawn once, in order."""
 
     def __init__(self, base: int) -> None:
         self._base = base
         self._drawn = 0
 
     def uniform(self) -> float:
-        """Above 0 and below 1."""
+        """Draw a number above 0 and below 1."""
         self._drawn += 1
         return ((word(self._base, self._drawn) >> 11) + 0.5) / 9007199254740992.0  # 2^53
 
     def exponential(self, mean: float) -> float:
-        """Exponentially distributed."""
+        """Draw an exponentially distributed number."""
         return -mean * log(self.uniform())
 
     def geometric(self, mean: float) -> int:
-        """1, 2, ... with this mean, which is at least 1."""
+        """Draw 1, 2, ... with this mean, which is at least 1."""
         return 1 if mean <= 1.0 else 1 + floor(log(self.uniform()) / log(1.0 - 1.0 / mean))
 
     def one_of(self, count: int) -> int:
-        """0 up to *count* - 1, all alike."""
+        """Draw 0 up to *count* - 1, each equally likely."""
         return int(self.uniform() * count)
 
 
 def _bursts(base: int, per_s: float, window_s: tuple[float, float], longest_s: float) -> Iterator[tuple[Draws, float]]:
-    """When bursts begin that can reach into a window, each with the draws that decide what it is."""
+    """Yield the start of each burst that can reach into a window, with the draws that decide its contents."""
     if per_s <= 0.0:
         return
     first, last = floor((window_s[0] - longest_s) / DAY_S), floor(window_s[1] / DAY_S)
@@ -80,28 +80,30 @@ def _bursts(base: int, per_s: float, window_s: tuple[float, float], longest_s: f
 
 
 EPISODES_MEAN = 3.0
-"""Episodes of one burst; choice."""
+"""Mean number of episodes in one burst; choice."""
 
 EPISODES_S = 600.0
-"""Over how long they spread; choice."""
+"""Time over which the episodes of a burst spread; choice."""
 
 FLAP_SHARE = 0.5
-"""Of episodes are flaps, the others bit errors; choice."""
+"""Fraction of episodes that are flaps; the others are bit errors. Choice."""
 
 FLAP_S = (1.0, 10.0)
-"""How long a flap lasts: "several seconds" (arXiv 2402.15627, 6.3)."""
+"""Range of how long a flap lasts: "several seconds" (arXiv 2402.15627, 6.3)."""
 
 ERRORS_MEAN_S = 60.0
-"""How long errors last; choice."""
+"""Mean time that errors last; choice."""
 
 WORST_BER, LEAST_BER = 1e-5, 1e-8
-"""Behind the FEC; evenly spread on a log scale between what halves a link and what hardly shows. Choice."""
+"""Bit error ratios behind the FEC, evenly spread on a log scale between halving a link and hardly showing. Choice."""
 
 
 def episodes(
     topology: Topology, lemons: Iterable[Fault], *, seed: int, per_hour: float, window_s: tuple[float, float]
 ) -> tuple[TimedFault, ...]:
-    """What lemons do in a window, in order of time; each has *per_hour* episodes on average."""
+    """
+    Return the faults that lemons cause in a window, in order of time; each lemon has *per_hour* episodes on average.
+    """
     found: list[TimedFault] = []
     for lemon in lemons:
         dirty = lemon.kind == "dirty"
@@ -130,14 +132,14 @@ def _of_lemon(
 
 
 DIRT_BER, DIRT_DECADES = 2e-15, 1.5
-"""What a dirty connector leaves behind all retries when it is cold, and how much worse it is when warm; choice."""
+"""Bit error ratio behind all retries of a cold dirty connector, and by how many decades it rises when warm; choice."""
 
 WARMS_S = 5400.0
-"""In so long a switch and its modules are warm; then the hall warms and cools once a day. Choice."""
+"""Time constant after which a switch and its modules are warm; then the hall warms and cools once a day. Choice."""
 
 
 def _of_dirt(dirty: Fault, window_s: tuple[float, float]) -> Iterator[TimedFault]:
-    """Bit errors that grow with heat, anew every ten minutes."""
+    """Yield bit errors that grow with heat, renewed every ten minutes."""
     at_s = window_s[0]
     while at_s < window_s[1]:
         warm = 1.0 - exp(-at_s / WARMS_S) + 0.1 * sin(2.0 * pi * at_s / DAY_S)
@@ -147,7 +149,7 @@ def _of_dirt(dirty: Fault, window_s: tuple[float, float]) -> Iterator[TimedFault
 
 
 def _bad_part(topology: Topology, component: str, seed: int) -> str:
-    """A host has one bad RNIC, always the same."""
+    """Return the one bad RNIC of a host, always the same; any other component is returned as it is."""
     host = topology.hosts.get(component)
     if host is None or not host.platform.rnics:
         return component
@@ -157,13 +159,13 @@ def _bad_part(topology: Topology, component: str, seed: int) -> str:
 
 ONE_IN = 50
 ERRS = (0.5, 0.75)
-"""In this part of its tests a bad host of a real cluster was slow (11 of 15, 4 of 8)."""
+"""The fraction of its tests in which a bad host of a real cluster was slow (11 of 15, 4 of 8)."""
 
-LEAST = 0.05  # a link that has faded for long
+LEAST = 0.05  # what is left of a link that has faded for long
 
 
 def _left(timed_fault: TimedFault, bits: int, at_s: float) -> float:
-    """The share of its bandwidth that a transfer has which begins now."""
+    """Return the fraction of its bandwidth that a transfer has which begins now."""
     fault, lost = timed_fault.fault, 1.0 - timed_fault.fault.factor
     if fault.kind == "fading":
         return max(LEAST, 1.0 - lost * (at_s - timed_fault.at_s) / DAY_S)
@@ -176,24 +178,24 @@ def _left(timed_fault: TimedFault, bits: int, at_s: float) -> float:
 
 
 HOT_RAW_BER = 1.4e-3
-"""What a hot module adds before the FEC: link-level retry then costs a tenth of the bandwidth; choice."""
+"""What a hot module adds to the error ratio before the FEC: retry then costs a tenth of the bandwidth; choice."""
 
 THROTTLED = 0.8
-"""Of its bandwidth, and of its clock, a GPU keeps when it runs hot; choice."""
+"""The fraction of its bandwidth, and of its clock, that a hot GPU keeps; choice."""
 
 
 class Passing:
     """
-    The passing faults of a rack in order of time, beside those that it always had.
+    The passing faults of a rack in order of time, besides those that it always has.
 
-    Of several on one component the one that came last is felt.
+    Of several on one component, the last to come is felt.
     """
 
     def __init__(self, hosts: Hosts, ports: Ports, timeline: Timeline, mock: MockSettings, *, seed: int) -> None:
         self._hosts, self._ports, self._timeline = hosts, ports, timeline
         self._topology, self._mock, self._seed = hosts.topology, mock, seed
         self._here: dict[str, Sequence[TimedFault]] = {}  # by component, in the order in which they came
-        self._transfer_faults: dict[str, TimedFault] = {}  # by component: what each transfer feels by itself
+        self._transfer_faults: dict[str, TimedFault] = {}  # by component: faults that each transfer feels by itself
         self._heap: list[tuple[float, int, TimedFault, bool]] = []  # when, in which order, what, whether it comes
         self._made = 0
         self._lemons = tuple(one for one in mock.faults if one.kind in IN_EPISODES)
@@ -205,11 +207,11 @@ class Passing:
         self._add(mock.timed_faults)
 
     def next_s(self) -> float:
-        """When there is something to do; infinite when never again."""
+        """Return when the next fault comes or goes; infinite when never again."""
         return min(self._heap[0][0], self._known_s) if self._heap else self._known_s
 
     def step(self) -> None:
-        """Do what is due next; the rack's time must have come to it."""
+        """Do what is due next; the rack's time must have reached it."""
         if self._known_s <= self.next_s():
             self._look_ahead()
             return
@@ -220,14 +222,14 @@ class Passing:
         self.set(one.fault.component, [*others, one] if comes else others, at_s)
 
     def _look_ahead(self) -> None:
-        """Work out the next day."""
+        """Compute the episodes of the next day."""
         window_s = (self._known_s, self._known_s + DAY_S)
         self._known_s = window_s[1]
         per_hour = self._mock.lemon_per_hour
         self._add(episodes(self._topology, self._lemons, seed=self._seed, per_hour=per_hour, window_s=window_s))
 
     def _add(self, found: Iterable[TimedFault], *, ended_s: float | None = None) -> None:
-        """They come at their times; or, with *ended_s*, they end then."""
+        """Schedule faults to come at their times; with *ended_s*, schedule them to end then."""
         for one in found:
             self._made += 1
             at_s = one.at_s if ended_s is None else ended_s
@@ -235,9 +237,10 @@ class Passing:
 
     def set(self, component: str, here: Sequence[TimedFault], at_s: float) -> None:
         """
-        From now on these faults, the last of which is felt, are on a component beside those it always had.
+        Put these faults, the last of which is felt, on a component from now on, besides those it always has.
 
-        ValueError for what the rack cannot have. Slow paths (``mlx5_0->gpu4``) are felt by what starts after it.
+        Raises ValueError for what the rack cannot have. Slow paths (``mlx5_0->gpu4``) are felt only by flows that start
+        later.
         """
         if here:
             require_passing(here[-1].fault, self._topology)
@@ -259,7 +262,7 @@ class Passing:
                     self._turn(host.name, at_s)
 
     def _turn_transfer_fault(self, timed_fault: TimedFault, *, comes: bool) -> None:
-        """From now on each transfer of a part feels this fault, or does so no more."""
+        """Make each transfer of a part feel this fault from now on, or stop that."""
         component = timed_fault.fault.component
         self._transfer_faults.pop(component, None)
         if comes:
@@ -272,9 +275,11 @@ class Passing:
                 swings[device] = timed_fault.at_s
 
     def left(self, ends: Iterable[tuple[str, str]], bits: int, at_s: float, *, inside: bool = False) -> float:
-        """What faults of the worst of these RNICs (host, device), and of their hosts, leave to a transfer that begins.
+        """
+        Return the fraction that faults of the worst of these RNICs (host, device) and their hosts leave to a new
+        transfer.
 
-        *inside* no cable is crossed.
+        With *inside* no cable is crossed.
         """
         least = 1.0
         for host, device in ends if self._transfer_faults else ():
@@ -285,8 +290,9 @@ class Passing:
 
     def _turn_cables(self, fault: Fault, at_s: float, *, comes: bool) -> None:
         """
-        Cables between switches live and die with their ports; who routes around them sees those. Tenants leave them as
-        they are.
+        Break or mend cables between switches through their ports, which the routing watches.
+
+        A tenant leaves the cables as they are.
         """
         if fault.kind == "tenant":
             self._ports.uplinks.tenant(fault.component, fault if comes else None, at_s)
@@ -298,7 +304,7 @@ class Passing:
             self._ports.befall(end, at_s, broken=cable.gone(""), wear=_worn(cable, ""))
 
     def _turn(self, name: str, at_s: float) -> None:
-        """Work out a host anew, and tell all who care."""
+        """Compute the faults of a host anew, and inform everything that depends on them."""
         hosts = self._hosts
         host = self._topology.hosts[name]
         places = {name, *host.leaves}
@@ -320,27 +326,29 @@ class Passing:
         parts = (part for gpu in host.platform.gpus for part in (gpu.name, f"{gpu.name}:nvlink"))
         lost = {part.partition(":")[0] for part in parts if site.trouble_of(part) in GONE}
         gone = {place for part, place in site.layout.index.items() if part.partition(":")[0] in lost}
-        for flow in site.through(gone):  # programs that use one of these GPUs end as their tool ends then
+        for flow in site.through(gone):  # programs that use such a GPU end, as their tool does
             flow.lost_gpu(site, at_s)
         if hosts.kind(name) not in (kind_before, None):
             self._timeline.silence(site, at_s)
         self._timeline.sharing.dirty[site] = None
 
     def _sick(self, name: str, faults: HostFaults) -> dict[str, tuple[bool, Wear]]:
-        """For every RNIC whether its port is dead, and how worn its cable is."""
+        """Return for every RNIC whether its port is dead, and how worn its cable is."""
         devices = self._topology.hosts[name].platform.rnic_by_device
         return {device: (faults.gone(device), _worn(faults, device)) for device in devices}
 
 
 def _worn(faults: HostFaults, component: str) -> Wear:
-    """What faults of a component add to what its cable errs."""
+    """Return what faults of a component add to the errors of its cable."""
     raw = HOT_RAW_BER if component in faults.felt["hot"] else 0.0
     effective, symbol = (faults.felt[kind].get(component, 0.0) for kind in ("bit_errors", "symbol_errors"))
     return Wear(raw, effective, symbol) if raw or effective or symbol else UNWORN
 
 
 def _bends(fault: Fault) -> bool:
-    """Whether it takes from capacities, which what runs already feels; a slow path has none of its own."""
+    """
+    Return whether a fault lowers capacities, so that running flows feel it too; a slow path has no capacity of its own.
+    """
     return fault.kind == "slow" and "->" not in fault.component
 
 

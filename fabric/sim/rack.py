@@ -1,4 +1,4 @@
-"""The parts of a simulated rack, put together: what a simulated program finds around it."""
+"""The parts of a simulated rack, put together: everything that a simulated program finds around it."""
 
 from collections.abc import Callable, Container
 from dataclasses import dataclass
@@ -18,10 +18,12 @@ from fabric.sim.net.rerouting import Rerouting
 from fabric.sim.phy import Ports
 
 _ALONE = 0.97
-"""A flow with less of its way had to wait for others; choice: above what two flows leave each other."""
+"""
+A flow that got a smaller share of its way had to wait for others; a choice: above what two flows leave each other.
+"""
 
 TORN = "torn"
-"""What ``list`` calls a change whose state's file is not there."""
+"""The state that ``list`` prints for a change whose state file is missing."""
 
 
 @dataclass(slots=True)
@@ -29,10 +31,10 @@ class ChangeFolder:
     """
     One change that a host knows of; times are simulated seconds.
 
-    A file that is lost or cannot be read is None: a lease that is none has run out. *boot* is the boot of the host in
-    which it was armed. *lock_pid* is the call that holds the lock, *lock_until_s* until when somebody who hangs does.
-    *watch* tells its guard when to look next. *step_until_s*: until then a step of an apply runs, whether its caller
-    lives or not. *kept*: also on disk, with a unit that begins its guard anew when the host starts.
+    A file that is lost or unreadable is None; a lease that is None has run out. *boot*: the boot of the host in which
+    the change was armed. *lock_pid*: the call that holds the lock; *lock_until_s*: until when a hanging caller holds
+    it. *watch* tells the guard when to look next. *step_until_s*: until then a step of an apply runs, whether its
+    caller lives or not. *kept*: it is also on disk, with a unit that starts its guard anew when the host starts.
     """
 
     guard_id: str
@@ -52,34 +54,34 @@ class ChangeFolder:
     kept: bool = False
 
     def left_s(self, now_s: float) -> float:
-        """How long the lease still runs; not above 0 when it does not."""
+        """Return how long the lease still runs; 0 or less when it has run out."""
         return -inf if self.lease_s is None else self.lease_s - now_s
 
     def becomes(self, state: str) -> None:
-        """The state is a file that is renamed; one that is lost cannot be."""
+        """Set the state, which is a file that is renamed; a file that is lost stays lost."""
         if self.state != TORN:
             self.state = state
 
     def gone(self, now_s: float, boot: int) -> bool:
-        """Nothing may be applied under it any more."""
+        """Return whether nothing may be applied under the change any more."""
         lives = self.alive and self.boot == boot and self.left_s(now_s) > 0
         return self.state not in ("armed", "applied") or not lives
 
     def applying(self, now_s: float) -> bool:
-        """A step of an apply still runs."""
+        """Return whether a step of an apply still runs."""
         return now_s < self.step_until_s
 
     def locked(self, now_s: float, alive: Container[int], *, by: int | None = None) -> bool:
-        """Somebody but *by* holds the lock; a process that has ended holds none."""
+        """Return whether somebody but *by* holds the lock; a process that has ended holds none."""
         return now_s < self.lock_until_s or (self.lock_pid not in (None, by) and self.lock_pid in alive)
 
     def abandoned(self, now_s: float, boot: int) -> bool:
-        """Nothing was ever applied under it, and nobody is left who would take it back."""
+        """Return whether nothing was ever applied under the change, and no guard is left to take it back."""
         over = self.boot != boot or self.left_s(now_s) <= 0
         return self.state == "armed" and not self.alive and over and not self.applying(now_s)
 
     def listed(self, now_s: float, boot: int) -> str:
-        """Its line of ``list``."""
+        """Return its line of ``list``."""
         runs = self.state in ("armed", "applied") and self.boot == boot
         left_s = max(0.0, self.left_s(now_s)) if runs else 0.0
         life = "alive" if self.alive and self.boot == boot else "dead"
@@ -90,10 +92,10 @@ class ChangeFolder:
 
 class Rack:
     """
-    Hosts, ports, the network above the leaves and who governs it, on one time line.
+    Hosts, ports, the network above the leaves and its managers, on one time line.
 
-    Nothing below the tools sees it whole: each part is given what it needs. *guards*: by host and directory, then by
-    id; *boots*: how often a host has started anew.
+    No part below the tools sees the whole rack: each is given what it needs. *guards*: by host and directory, then by
+    id. *boots*: how often a host has started anew.
     """
 
     def __init__(
@@ -124,9 +126,10 @@ class Rack:
 
     def drops(self, platform: Platform, traffic_class: int, share: float) -> bool:
         """
-        Whether a flow that got *share* of what it would get alone lost so many packets that its retries ran out.
+        Return whether a flow that got *share* of what it gets alone lost so many packets that its retries ran out.
 
-        Only one class is paused where it has to wait; every other is fine alone and lost under load (nccl issue 2383).
+        Only one class is paused when it has to wait; every other is fine alone and loses packets under load (nccl issue
+        2383).
         """
         lossy = self.mock.lossless_class not in (None, traffic_class) and platform.link_layer == "ethernet"
         return lossy and share < _ALONE

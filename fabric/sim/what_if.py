@@ -17,13 +17,13 @@ Traffic: TypeAlias = tuple[Ints, Ints, Ints]
 
 
 def ring(clos: Clos, hosts: Ints) -> Traffic:
-    """One ring through *hosts* in this order, on every rail; all of it is one job."""
+    """Return one ring through *hosts* in this order, on every rail; all of it is one job."""
     order = np.asarray(hosts, dtype=np.int64)
     return _every_rail(clos, order, np.roll(order, -1), np.zeros(len(order), dtype=np.int64))
 
 
 def all_to_all(clos: Clos, hosts: Ints) -> Traffic:
-    """Every host sends to every other, on every rail; all of it is one job."""
+    """Return the traffic of every host to every other, on every rail; all of it is one job."""
     order = np.asarray(hosts, dtype=np.int64)
     src, dst = np.repeat(order, len(order)), np.tile(order, len(order))
     apart = src != dst
@@ -33,31 +33,35 @@ def all_to_all(clos: Clos, hosts: Ints) -> Traffic:
 def _every_rail(clos: Clos, src: Ints, dst: Ints, job: Ints) -> Traffic:
     rails = np.arange(clos.spec.rails, dtype=np.int64)
     ends = clos.nic_at[np.stack([src, dst])[:, :, np.newaxis], rails].reshape(2, -1)
-    there = (ends >= 0).all(axis=0)  # a rail that one of them has no RNIC on carries nothing between them
+    there = (ends >= 0).all(axis=0)  # a rail without an RNIC at one end carries nothing between them
     return ends[0, there], ends[1, there], np.repeat(job, clos.spec.rails)[there]
 
 
 PATTERNS = ("permutation", "pairs", "ring", "all_to_all")
 ORDERS = ("sorted", "random")
 DEFAULT_ORDER = {"permutation": "random", "pairs": "random", "ring": "sorted", "all_to_all": "sorted"}
-"""Ring: the rank order of a host list is the usual one, and decides the result. Pairs and permutations of a scheduler
-that does not look at the network are as good as drawn."""
+"""
+The default order of hosts for each pattern.
+
+Ring: the rank order of a host list is usual, and decides the result. Pairs and permutations of a scheduler that does
+not look at the network are as good as random.
+"""
 
 
 def flows_of(pattern: str, *, hosts: int, rails: int) -> int:
-    """How many flows a pattern has."""
+    """Return how many flows a pattern has."""
     each = {"permutation": 1, "pairs": 1, "ring": 1, "all_to_all": hosts - 1}[pattern]
     return each * (hosts - hosts % 2 if pattern == "pairs" else hosts) * rails
 
 
 def traffic(pattern: str, net: NamedClos, *, hosts: Ints, order: str, seed: int) -> Traffic:
     """
-    Source RNICs, destination RNICs and the job of each flow.
+    Return source RNICs, destination RNICs and the job of each flow.
 
     ``permutation``: every RNIC sends to one and receives from one; sorted, to the same rail of the host half the list
-    further; drawn, to any RNIC that the switches join it with. ``pairs``: two-host rings of each host of the first
-    half with its counterpart in the second; an odd one is left out. ``ring``: one ring through all. ``all_to_all``:
-    every host to every other. All but a drawn permutation stays on its rail. What nothing joins does not meet.
+    further; random, to any RNIC that the switches join it with. ``pairs``: two-host rings of each host of the first
+    half with its counterpart in the second; an odd host is left out. ``ring``: one ring through all. ``all_to_all``:
+    every host to every other. All but a random permutation stay on their rail. Flows that no switch joins are left out.
     """
     src, dst, job = _flows(pattern, net, hosts, order, seed)
     here, there = (net.part[net.clos.leaf_at[ends]] for ends in (src, dst))
@@ -88,7 +92,7 @@ def _pairs(net: NamedClos, hosts: Ints) -> Traffic:
 
 
 def _drawn_permutation(net: NamedClos, hosts: Ints, seed: int) -> Traffic:
-    """One cycle, drawn evenly, through the RNICs that the switches join."""
+    """Return one random cycle through the RNICs of each group that switches join."""
     rng = np.random.default_rng(seed)
     nics = net.clos.nic_at[hosts[:, np.newaxis], np.arange(net.clos.spec.rails)].ravel()
     nics = nics[nics >= 0]
@@ -106,7 +110,7 @@ BUSIEST = 5
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked: a pattern over some hosts of a network, the engines to compare, and what is wrong with links."""
+    """A question: a pattern over some hosts of a network, the engines to compare, and what is wrong with links."""
 
     inventory: str  # its name
     net: NamedClos
@@ -131,12 +135,12 @@ class Shares:
     p5: float
     least: float
     cv: float | None
-    stalled: int  # that got nothing at all
+    stalled: int  # number that got nothing at all
 
 
 @dataclass(frozen=True, slots=True)
 class BusyLink:
-    """A link, or the trunk that adaptive routing uses as one: what flows at line rate would put on it, worst seed."""
+    """A link, or a trunk that adaptive routing pools, and its load with flows at line rate, for the worst seed."""
 
     name: str
     load_gbps: float
@@ -144,13 +148,13 @@ class BusyLink:
 
     @property
     def ratio(self) -> float | None:
-        """Load over capacity; None when it carries nothing at all."""
+        """Return load over capacity; None when it carries nothing at all."""
         return self.load_gbps / self.capacity_gbps if self.capacity_gbps else None
 
 
 @dataclass(frozen=True, slots=True)
 class EngineResult:
-    """What one routing engine makes of it; *healthy* is the same without faults, where there are any."""
+    """The result of one routing engine; *healthy* is the result without faults, where there are any."""
 
     engine: str
     shares: Shares
@@ -189,7 +193,7 @@ def _engine(question: Question, engine: str, broken: LinkState) -> EngineResult:
 
 
 class _Network:
-    """One engine on links in one state; remembers the most that was asked of each link."""
+    """One engine on links in one state; remembers the highest load of each link."""
 
     def __init__(self, question: Question, engine: str, state: LinkState) -> None:
         self._question, self._engine, self._state = question, engine, state
@@ -203,7 +207,7 @@ class _Network:
         self._load = np.zeros(len(self._capacity))
 
     def shares(self, flows: Traffic, seed: int) -> Floats:
-        """Goodput over the fair part of line rate, of each job or flow."""
+        """Return goodput over the fair part of line rate, of each job or flow."""
         src, dst, job = flows
         question, clos = self._question, self._question.net.clos
         paths = routes(clos, src, dst, engine=self._engine, salt=seed, qps=question.qps, down=self._state.down)
@@ -216,7 +220,7 @@ class _Network:
         return rate * self._goodput(paths, member, len(rate)) * (fan / line_rate_gbps)
 
     def _goodput(self, paths: Paths, member: Ints, members: int) -> Floats:
-        """What go-back-N leaves of each member's rate: that of its worst sub-flow."""
+        """Return what go-back-N leaves of each member's rate: that of its worst sub-flow."""
         worst = np.ones(members)
         if not self._loss.any():
             return worst
@@ -233,7 +237,7 @@ class _Network:
         self._load = np.maximum(self._load, load)
 
     def busiest(self) -> tuple[BusyLink, ...]:
-        """The links of which most was asked, between switches first where several are alike."""
+        """Return the links with the highest load over capacity; at equal load those between switches first."""
         used = np.flatnonzero(self._load > 0)
         with np.errstate(divide="ignore"):
             ratio = np.round(self._load[used] / self._capacity[used], 9)
@@ -246,10 +250,10 @@ class _Network:
 
 def _sprayed(net: NamedClos, state: LinkState, *, weighted: bool) -> Floats:
     """
-    The loss of each trunk: the mean of its links, since packets go over all of them.
+    Return the loss of each trunk: the mean of its links, since packets go over all of them.
 
-    Queues steer packets away from slow links where they are known (*weighted*), but never from a lossy one as fast as
-    ever.
+    Queues steer packets away from slow links where they are known (*weighted*), but never from a lossy link, which is
+    as fast as ever.
     """
     part = state.capacity_gbps if weighted else np.where(state.capacity_gbps > 0, 1.0, 0.0)
     whole = pooled(net.clos, part, eta=1.0)

@@ -15,7 +15,7 @@ from fabric.sim.tools.call import SAY_S, Program, Surroundings
 from fabric.sim.tools.host_programs import garbage
 from fabric.sim.tools.sysfs import Readings
 
-MOST_JOBS = 50_000  # command lines kept read; a bound on memory, far above what one host's self-check needs
+MOST_JOBS = 50_000  # cached command lines; a bound on memory, far above what one host's self-check needs
 
 _KILLED = 137  # 128 + SIGKILL
 
@@ -24,10 +24,10 @@ class World:
     """
     Hosts that answer command lines in the real tools' words.
 
-    *mock* says how they are and what comes over them; *ufm*: there is one to be asked. *subnet_managers*: in the order
-    in which they prevail at equal priority; none: one that nobody can reach. The same of all these and of *seed* gives
-    the same answers. A command's text depends only on the host, the command and how often that command was started on
-    that host before, and on what runs on the same parts at the same time.
+    *mock*: the state of the hosts and their faults. *ufm*: there is a UFM that can be asked. *subnet_managers*: in the
+    order in which they prevail at equal priority; none: an unreachable manager. The same arguments, *seed* included,
+    give the same answers. A command's text depends only on the host, the command, how often it was started on that host
+    before, and what runs on the same parts at the same time.
     """
 
     def __init__(
@@ -45,13 +45,18 @@ class World:
         self._last_pid = 0
 
     def unreachable(self, host: str, now_s: float | None = None) -> str | None:
-        """Why no session with the host can be had, None when it can; *now_s* lets what is due by then come first."""
+        """
+        Return why no session with the host is possible, None when it is; *now_s* lets everything due by then happen
+        first.
+        """
         if now_s is not None and self.rack.passing.next_s() <= now_s:
             self._pass(now_s)
         return self.rack.hosts.unreachable(host)
 
     def start(self, host: str, argv: Sequence[str], env: Mapping[str, str], now_s: float) -> int:
-        """Start a command line; returns a number that stands for the process. ValueError on an unreachable host."""
+        """
+        Start a command line; return a number that stands for the process. Raises ValueError on an unreachable host.
+        """
         timeline = self._timeline
         self._pass(now_s)
         reason = self.unreachable(host)
@@ -69,7 +74,9 @@ class World:
         return pid
 
     def kill(self, pid: int, now_s: float) -> None:
-        """End a process and all it started; its Exited with 137 follows from ``advance``. Unknown ones are ignored."""
+        """
+        End a process and all it started; its Exited with 137 follows from ``advance``. Unknown processes are ignored.
+        """
         timeline = self._timeline
         self._pass(now_s)
         silent = timeline.silent.pop(pid, None)
@@ -80,24 +87,24 @@ class World:
             timeline.kill(process, timeline.now_s, status=_KILLED)
 
     def readings(self, host: str, paths: Sequence[str]) -> Readings:
-        """Files of a reachable host that will be read again and again."""
+        """Return a reader of files of a reachable host, for repeated reading."""
         return Readings(self.rack, host, paths)
 
     def next_s(self) -> float | None:
-        """The simulated time of the next thing to happen, None if nothing will."""
+        """Return the simulated time of the next thing to happen, None if nothing will."""
         next_s = self._timeline.next_s()
         if not self._timeline.alive:
-            return next_s  # nobody is there to be hit
+            return next_s  # no process is there to be affected
         due_s = self.rack.passing.next_s()
         return next_s if due_s == inf or (next_s is not None and next_s <= due_s) else due_s
 
     def advance(self, now_s: float) -> list[Listening | Exited]:
-        """Let time pass; everything that happened up to and including *now_s*, in order."""
+        """Let time pass; return everything that happened up to and including *now_s*, in order."""
         self._pass(now_s)
         return self._timeline.drain()
 
     def _pass(self, now_s: float) -> None:
-        """Let time pass, and with it what comes over the hosts."""
+        """Let time pass, with the faults that come over the hosts meanwhile."""
         passing = self.rack.passing
         while (due_s := passing.next_s()) <= now_s:
             self._timeline.run(due_s)

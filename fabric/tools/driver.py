@@ -1,4 +1,6 @@
-"""What every tool driver needs: values that are safe in a command line, and what the tool said, made readable."""
+"""
+Helpers for every tool driver: values that are safe in a command line, and reading and quoting what a tool printed.
+"""
 
 import json
 import re
@@ -16,83 +18,83 @@ _ADDRESS = re.compile(r"[A-Za-z0-9:][A-Za-z0-9._:%-]*")
 _PROGRAM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*|(?:/[A-Za-z0-9._+@-]+)+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-"""What a terminal takes for a colour or a movement."""
+"""An escape sequence that a terminal takes for a colour or a movement."""
 
 _MOST = 200  # characters of a quoted line
 
 
 def word(value: str, what: str) -> str:
-    """A host or device name: letters, digits, dot, dash, underscore, no dash first; else ValueError."""
+    """Return a host or device name: letters, digits, dot, dash, underscore, no dash first; else raise ValueError."""
     return matching(_WORD, value, what)
 
 
 def address(value: str, what: str) -> str:
-    """A host name or an IPv4 or IPv6 address; else ValueError."""
+    """Return a host name or an IPv4 or IPv6 address; else raise ValueError."""
     return matching(_ADDRESS, value, what)
 
 
 def program(value: str) -> str:
-    """The name of a program or its absolute path; else ValueError."""
+    """Return the name of a program or its absolute path; else raise ValueError."""
     return matching(_PROGRAM, value, "program")
 
 
 def as_root(argv: tuple[str, ...], *, sudo: bool) -> tuple[str, ...]:
-    """A command that needs root, through sudo where the account has none."""
+    """Return a command that needs root, through sudo where the account is not root."""
     return ("sudo", "-n", *argv) if sudo else argv
 
 
 def option_word(value: str) -> str:
-    """One word handed on to a launcher: printable ASCII without blanks; else ValueError."""
+    """Return one word to hand on to a launcher: printable ASCII without blanks; else raise ValueError."""
     if not re.fullmatch(r"[!-~]+", value):
         raise ValueError(f"launcher option is {value!r}, not one printable word")
     return value
 
 
 def whole(value: int, what: str, *, at_least: int, at_most: int = 1 << 62) -> int:
-    """A whole number in range; else ValueError."""
+    """Return a whole number in range; else raise ValueError."""
     if not at_least <= value <= at_most:
         raise ValueError(f"{what} is {value}, not in {at_least}..{at_most}")
     return value
 
 
 def setting(name: str, value: str) -> str:
-    """``NAME=VALUE`` for the environment of a program; else ValueError."""
+    """Return ``NAME=VALUE`` for the environment of a program; else raise ValueError."""
     if "\0" in value or "\n" in value:
         raise ValueError(f"{name} holds a NUL or a line break")
     return f"{matching(_VARIABLE, name, 'environment variable')}={value}"
 
 
 def matching(pattern: re.Pattern[str], value: str, what: str) -> str:
-    """A value that is all of a pattern; else ValueError."""
+    """Return a value that matches a pattern as a whole; else raise ValueError."""
     if not pattern.fullmatch(value):
         raise ValueError(f"{what} is {value!r}, which a command line could misread")
     return value
 
 
 def plain(text: str) -> str:
-    """Text without colours and carriage returns."""
+    """Return text without colours and carriage returns."""
     return COLOUR.sub("", text).replace("\r", "")
 
 
 def whole_lines(text: str) -> list[str]:
     """
-    The lines that were printed to their end.
+    Return the lines that were printed to their end.
 
-    A last line without a line break may be cut in the middle of a number, so it is not one.
+    A last line without a line break is left out, because it may be cut in the middle of a number.
     """
     lines = plain(text).split("\n")
     return lines[:-1]
 
 
 def complaint(stdout: str, stderr: str) -> str:
-    """The line that says what is wrong: the first with ``-E-`` or ``error``, else the last one of all."""
+    """Return the line that says what is wrong: the first with ``-E-`` or ``error``, else the last one of all."""
     lines = [line.strip() for text in (stderr, stdout) for line in plain(text).splitlines() if line.strip()]
     marked = [line for line in lines if "-E-" in line or "error" in line.lower()]
     return next(iter(marked or lines[-1:]), "no output")[:_MOST]
 
 
 def _ended(exit_status: int) -> str:
-    """An exit status in words: a process says -N, a shell 128 + N where signal N ended the tool."""
+    """Return an exit status in words: a process reports -N, a shell 128 + N where signal N ended the tool."""
     number = -exit_status if exit_status < 0 else exit_status - 128
     named = {one.value: one.name for one in signal.Signals}
     return f"ended by {named[number]}" if number in named else f"exit {exit_status}"
@@ -107,14 +109,14 @@ def need_success(tool: str, stdout: str, stderr: str, exit_status: int) -> None:
 
 
 def need(found: _Found | None, otherwise: str) -> _Found:
-    """What was *found*; UnreadableOutput with the words *otherwise* where nothing was."""
+    """Return what was *found*; raise UnreadableOutput with the words *otherwise* where nothing was."""
     if not found:
         raise UnreadableOutput(otherwise)
     return found
 
 
 def need_json(tool: str, text: str) -> Any:
-    """The document that a tool printed; UnreadableOutput without one."""
+    """Return the document that a tool printed; raise UnreadableOutput without one."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as exc:
@@ -122,7 +124,9 @@ def need_json(tool: str, text: str) -> Any:
 
 
 def label(tool: str, name: str, text: str) -> str | None:
-    """What is printed on a part: up to 64 printable characters, None where it says none; else UnreadableOutput."""
+    """
+    Return what is printed on a part: up to 64 printable characters, None where it says nothing; else UnreadableOutput.
+    """
     printed = text.strip()
     if not printed.isprintable() or len(printed) > 64:
         raise UnreadableOutput(f"{tool}: {name} is {printed[:60]!r}")
@@ -130,20 +134,22 @@ def label(tool: str, name: str, text: str) -> str | None:
 
 
 def need_whole(tool: str, lines: list[str], stdout: str) -> list[str]:
-    """The lines of a list that ends as lists end; UnreadableOutput where it is empty or was cut."""
+    """Return the lines of a list that ends with a line break; raise UnreadableOutput where it is empty or was cut."""
     if not lines or not stdout.endswith("\n"):
         raise UnreadableOutput(f"{tool}: no whole list of ports: it ends with {stdout[-80:]!r}")
     return lines
 
 
 def differing(answered: Mapping[str, str], asked: Mapping[str, str]) -> Iterator[str]:
-    """Where an output tells of another question, ``asked iters 20, saw 1``; what it does not tell is no difference."""
+    """
+    Yield where an output answers another question, ``asked iters 20, saw 1``; a name missing from it is no difference.
+    """
     for name, value in asked.items():
         if (seen := answered.get(name, value)) != value:
             yield f"asked {name} {value}, saw {seen}"
 
 
 def unanswered(answered: Mapping[str, str], asked: Mapping[str, str]) -> Iterator[str]:
-    """What an output does not tell of a question."""
+    """Yield which names of a question an output does not mention."""
     if missing := [name for name in asked if name not in answered]:
         yield f"no line says {', '.join(missing)}"

@@ -1,7 +1,7 @@
 """
-What a host is made of: serial numbers of its parts, and how far GPUs and RNICs are from each other.
+The parts of a host: their serial numbers, and how far GPUs and RNICs are from each other.
 
-RNICs by ``lspci`` (VPD, PCI Local Bus 3.0, appendix I), GPUs by ``nvidia-smi``, as the driver sees them.
+RNICs are read with ``lspci`` (VPD, PCI Local Bus 3.0, appendix I), GPUs with ``nvidia-smi``, as the driver sees them.
 """
 
 import csv
@@ -24,21 +24,22 @@ _SIMPLE = re.compile(r"[!-~]+(?: [!-~]+)*")
 
 @dataclass(frozen=True, slots=True)
 class Vpd:
-    """Vital product data of one device; None: it does not say."""
+    """Vital product data of one device; None: not given."""
 
     part_number: str | None = None
     serial: str | None = None
 
 
 RNICS = ("lspci", "-D", "-vv", "-d", NVIDIA)
-"""Asks for all RNICs of NVIDIA, with PCI domains; only root is told the VPD."""
+"""Ask for all RNICs of NVIDIA, with PCI domains; only root may read the VPD."""
 
 
 def read_rnics(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, Vpd]:
     """
-    VPD by PCI address, ``0000:18:00.0``; empty where there is no such device.
+    Return VPD by PCI address, ``0000:18:00.0``; empty where there is no such device.
 
-    ToolError when it was refused (not root) or the tool failed, UnreadableOutput on text that is no list of devices.
+    Raises ToolError when the tool refused (not root) or failed, UnreadableOutput for text that is not a list of
+    devices.
     """
     need_success("lspci", stdout, stderr, exit_status)
     if "Capabilities: <access denied>" in stdout:
@@ -47,7 +48,7 @@ def read_rnics(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str,
 
 
 def _devices(lines: list[str]) -> dict[str, list[str]]:
-    """Each device with its indented lines."""
+    """Return each device with its indented lines."""
     found: dict[str, list[str]] = {}
     own: list[str] = []
     for line in lines:
@@ -80,14 +81,14 @@ _PLAIN = re.compile(r"[!-~]{1,64}", re.ASCII)
 
 
 GPUS = ("nvidia-smi", f"--query-gpu={','.join(FIELDS)}", "--format=csv,noheader")
-"""Asks for all GPUs, one line each."""
+"""Ask for all GPUs, one line each."""
 
 
 def read_gpus(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[PartIdentity, ...]:
     """
-    The GPUs as the driver numbers and lists them; consumer boards have no serial number.
+    Return the GPUs as the driver numbers and lists them; consumer boards have no serial number.
 
-    Raises ToolError with the tool's own words, UnreadableOutput for a line that is no GPU.
+    Raises ToolError with the tool's own words, UnreadableOutput for a line that is not a GPU.
     """
     need_success("nvidia-smi", stdout, stderr, exit_status)
     return tuple(_gpu(line) for line in whole_lines(stdout) if line.strip())
@@ -121,11 +122,10 @@ _TITLES = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 @dataclass(frozen=True, slots=True)
 class GpuTopology:
     """
-    The *gpus* as they are called, ``GPU0``, and where they are.
+    The names of the *gpus*, ``GPU0``, and where they are.
 
-    *distance*: ``PIX``, ``NV18`` and so on, by a pair of GPUs and RDMA devices, both ways round; AMD does not say it.
-
-    *numa*: the memory node of each GPU, without those that were not said. On GB200 all is SYS: nothing follows from it.
+    *distance*: ``PIX``, ``NV18`` and so on, by a pair of GPUs and RDMA devices, both ways round; AMD does not report
+    it. *numa*: the memory node of each GPU, where reported. On GB200 all are SYS: nothing follows from it.
     """
 
     gpus: tuple[str, ...] = ()
@@ -134,12 +134,12 @@ class GpuTopology:
 
 
 TOPOLOGY = ("nvidia-smi", "topo", "-m")
-"""Asks for the matrix."""
+"""Ask for the matrix."""
 
 
 def read_topology(stdout: str, stderr: str = "", exit_status: int = 0) -> GpuTopology:
     """
-    The matrix; RDMA devices by their own names where a legend tells them.
+    Return the matrix; RDMA devices have their own names where a legend gives them.
 
     Raises ToolError with the tool's own words, UnreadableOutput where a row is missing or does not fit the heading.
     """
@@ -164,13 +164,13 @@ def read_topology(stdout: str, stderr: str = "", exit_status: int = 0) -> GpuTop
 
 
 AMD_NUMA = ("rocm-smi", "--showtoponuma", "--json")
-"""Ask for AMD's GPUs and the memory node of each; how far they are from RDMA devices it does not say."""
+"""Ask for AMD's GPUs and the memory node of each; their distance to RDMA devices is not reported."""
 
 _CARD = re.compile(r"card([0-9]{1,3})", re.ASCII)
 
 
 def read_amd_numa(stdout: str, stderr: str = "", exit_status: int = 0) -> GpuTopology:
-    """The GPUs in order, and the memory nodes that are not -1. Warnings may stand before the JSON."""
+    """Return the GPUs in order, and the memory nodes that are not -1. Warnings may stand before the JSON."""
     need_success("rocm-smi", stdout, stderr, exit_status)
     try:
         document = json.loads(stdout[stdout.index("{") :])
@@ -184,7 +184,7 @@ def read_amd_numa(stdout: str, stderr: str = "", exit_status: int = 0) -> GpuTop
 
 
 def _parts_of(text: str) -> tuple[list[str], dict[str, list[str]], dict[str, str]]:
-    """Columns, the cells of each row, and the legend; the heading may have been wrapped into several lines."""
+    """Return columns, the cells of each row, and the legend; the heading may be wrapped into several lines."""
     columns: list[str] = []
     rows: dict[str, list[str]] = {}
     names: dict[str, str] = {}
@@ -205,6 +205,6 @@ def _parts_of(text: str) -> tuple[list[str], dict[str, list[str]], dict[str, str
 
 
 def _numa(cells: list[str]) -> int | None:
-    """Of what stands behind the matrix, CPUs and memory node: the node, None where there is none (N/A)."""
+    """Return the memory node from the cells behind the matrix (CPUs, memory node); None where there is none (N/A)."""
     node = cells[1] if len(cells) > 1 else ""
     return int(node) if re.fullmatch(r"[0-9]{1,3}", node, re.ASCII) else None

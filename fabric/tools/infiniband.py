@@ -1,10 +1,8 @@
 """
 infiniband-diags: every port of a fabric, one by LID, its counters, routes, the subnet manager, a host's own ports.
 
-And the links of a fabric as UFM tells them.
-
-Every command takes the words of ``through``: without them libibumad takes the first adapter with an active port (umad.c
-resolve_ca_name), which may be that of another fabric.
+Also the links of a fabric as UFM lists them. Every command takes the words of ``through``: without them libibumad takes
+the first adapter with an active port (umad.c resolve_ca_name), which may be that of another fabric.
 """
 
 import re
@@ -26,24 +24,24 @@ _LINE = re.compile(_NEAR + _STATE + r"(?:" + _FAR + r'| +\[ *\] "" \( *\)| +"Por
 
 @dataclass(frozen=True, slots=True)
 class PortState:
-    """The two states of a port, in the words of whoever was asked: a tool says ``Active``, the kernel ``ACTIVE``."""
+    """The two states of a port, in the words of the source: a tool says ``Active``, the kernel ``ACTIVE``."""
 
     state: str
     physical_state: str
 
     @property
     def up(self) -> bool:
-        """The physical link is there."""
+        """Return whether the physical link is up."""
         return self.physical_state == "LinkUp"
 
     @property
     def active(self) -> bool:
-        """Traffic passes."""
+        """Return whether traffic passes."""
         return self.state.upper() == "ACTIVE" and self.up
 
     @property
     def disabled(self) -> bool:
-        """It was closed by somebody."""
+        """Return whether somebody closed the port."""
         return self.physical_state == "Disabled"
 
     def __str__(self) -> str:
@@ -51,7 +49,7 @@ class PortState:
 
 
 ACTIVE = PortState("Active", "LinkUp")
-"""How a port is through which traffic passes."""
+"""The state of a port through which traffic passes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +65,7 @@ class End:
 @dataclass(frozen=True, slots=True)
 class PortLine:
     """
-    One port as it was found; *peer* None: nothing there, or not to be seen (a link that is down has no peer).
+    One port as it was found; *peer* None: nothing is there, or it is not visible (a link that is down has no peer).
 
     *speed* is the text as printed (``4X 53.125 Gbps``, ``???``), empty when there is none.
     """
@@ -79,7 +77,7 @@ class PortLine:
 
     @property
     def lanes(self) -> tuple[int | None, float | None]:
-        """How many lanes are up, and the rate of each (Gb/s on the wire); None where it is not said."""
+        """Return how many lanes are up, and the rate of each (Gb/s on the wire); None where unknown."""
         found = _LANES.fullmatch(self.speed)
         if found is None or (found[3] and found[3] not in _GENERATIONS):
             return None, None
@@ -91,14 +89,14 @@ _GENERATIONS = {
     "SDR": 2.5, "DDR": 5.0, "QDR": 10.0, "FDR10": 10.3125, "FDR": 14.0625,
     "EDR": 25.78125, "HDR": 53.125, "NDR": 106.25, "XDR": 212.5,
 }  # fmt: skip
-"""What a lane signals, by the name that ibnetdiscover prints (ibnetdiscover.c, dump_linkspeed_compat)."""
+"""Gb/s that a lane signals, by the name that ibnetdiscover prints (ibnetdiscover.c, dump_linkspeed_compat)."""
 
-# How switches of MLNX-OS describe themselves: MF0;name:MQM8700/U1.
+# Switches of MLNX-OS describe themselves as MF0;name:MQM8700/U1.
 _MANAGED = re.compile(r"MF\d+;(?P<name>[^:]+):.*")
 
 
 def switch_name(description: str) -> str:
-    """What a switch is called in the inventory, from its own description."""
+    """Return a switch's name in the inventory, from its own description."""
     managed = _MANAGED.fullmatch(description)
     return managed["name"] if managed else description
 
@@ -107,7 +105,9 @@ Words = tuple[str, ...]
 
 
 def through(device: str, number: int, m_key: str | None = None) -> Words:
-    """Out of which port of this host management packets go, and the M_Key that is needed where they go to."""
+    """
+    Return the options for the port of this host that sends management packets, and for the M_Key that the targets need.
+    """
     place = ("-C", word(device, "device"), "-P", str(whole(number, "port", at_least=1, at_most=254)))
     return place if m_key is None else (*place, "-y", word(m_key, "M_Key"))
 
@@ -119,9 +119,9 @@ def all_ports(*, through: Words = ()) -> Words:
 
 def read_ports(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[PortLine, ...]:
     """
-    Every port, in the order printed; warnings between the lines are passed over.
+    Return every port, in the order printed; warnings between the lines are skipped.
 
-    Raises ToolError with the tool's own words, UnreadableOutput when a line is not whole or none is there.
+    Raises ToolError with the tool's own words, UnreadableOutput when a line is not whole or there is none.
     """
     need_success("iblinkinfo", stdout, stderr, exit_status)
     lines = [line for line in plain(stdout).split("\n") if line.startswith("0x")]
@@ -129,7 +129,9 @@ def read_ports(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[Por
 
 
 def switches(ports: Iterable[PortLine]) -> frozenset[int]:
-    """The GUIDs of switches: they are listed with more than one port (each port of an adapter has its own GUID)."""
+    """
+    Return the GUIDs of switches: they are listed with more than one port (each port of an adapter has its own GUID).
+    """
     count = Counter(port.end.guid for port in ports)
     return frozenset(guid for guid, times in count.items() if times > 1)
 
@@ -159,8 +161,8 @@ def port_info(lid: int, number: int, *, through: Words = ()) -> Words:
     """
     Ask for a port of the node with a LID.
 
-    Not by ``ibportstate ... query``: of an active port that asks the peer, too, and exits 255 when it does not answer
-    (ibportstate.c:685), so that a port that is well looks lost.
+    ``ibportstate ... query`` is not used: for an active port it asks the peer, too, and exits 255 when that does not
+    answer (ibportstate.c:685), so that a healthy port looks lost.
     """
     return ("smpquery", *through, "portinfo", *_place(lid, number))
 
@@ -176,7 +178,7 @@ def port(lid: int, number: int, *, up: bool, through: Words = ()) -> Words:
 
 def read_port(stdout: str, stderr: str = "", exit_status: int = 0) -> PortState:
     """
-    The port that ``port_info`` asked for.
+    Return the port that ``port_info`` asked for.
 
     Raises ToolError with the tool's own words, UnreadableOutput when its states are not both there and known.
     """
@@ -195,7 +197,7 @@ def read_port(stdout: str, stderr: str = "", exit_status: int = 0) -> PortState:
 
 
 def _place(lid: int, number: int) -> tuple[str, str]:
-    """The words that name a port."""
+    """Return the words that name a port."""
     return str(whole(lid, "LID", at_least=1, at_most=LIDS_MOST)), str(whole(number, "port", at_least=1, at_most=254))
 
 
@@ -204,15 +206,15 @@ _DUMPED = re.compile(r"(?P<count>\d+) (?:valid )?lids? dumped ?", re.ASCII)
 
 
 def routes(lid: int, *, through: Words = ()) -> Words:
-    """Ask for the table of the switch with this LID; who is at the end of each route is not asked (``-n``)."""
+    """Ask for the table of the switch with this LID; ``-n``: do not ask for the node at the end of each route."""
     return ("ibroute", *through, "-n", str(whole(lid, "LID", at_least=1, at_most=LIDS_MOST)))
 
 
 def read_routes(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[int, int]:
     """
-    LID to port; 0 is the switch itself. LIDs without a route are missing.
+    Return LID to port; 0 is the switch itself. LIDs without a route are missing.
 
-    Raises ToolError with the tool's own words, UnreadableOutput when the closing line is missing or counts otherwise.
+    Raises ToolError with the tool's own words, UnreadableOutput when the closing line is missing or its count is wrong.
     """
     need_success("ibroute", stdout, stderr, exit_status)
     found: dict[int, int] = {}
@@ -232,7 +234,7 @@ ERRORS = {
     "link_downed": "LinkDownedCounter",
     "receive_errors": "PortRcvErrors",
 }
-"""What a receiver counts, by our name; short ones stop at 255 or 65535, LinkDownedCounter always at 255."""
+"""Error counters of a receiver, by our name; short ones stop at 255 or 65535, LinkDownedCounter always at 255."""
 
 _COUNTER = re.compile(r"([A-Za-z0-9]+):\.+([0-9]{1,20})", re.ASCII)
 _COUNTERS_HEAD = re.compile(r"# Port (?:extended )?counters: .*")
@@ -245,7 +247,7 @@ def counters(lid: int, number: int, *, extended: bool = False, through: Words = 
 
 def read_counters(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, int]:
     """
-    Every counter by the tool's own name; those in hexadecimal are no counters.
+    Return every counter by the tool's own name; values in hexadecimal are not counters.
 
     Raises ToolError with the tool's own words, UnreadableOutput when there is none.
     """
@@ -261,7 +263,7 @@ def read_counters(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[s
 
 
 WAIT = "port_xmit_wait"
-"""How long a port had something to send and might not."""
+"""The counter of how long a port had data to send and was not allowed to."""
 
 COUNTED = {
     "SymbolErrorCounter": "symbol_error",
@@ -273,13 +275,13 @@ COUNTED = {
     "ExcessiveBufferOverrunErrors": "excessive_buffer_overrun_errors",
     "PortXmitWait": WAIT,
 }
-"""What the tools call a counter, and the kernel: one name for both ends of a cable."""
+"""The tools' names of counters and the kernel's, so that both ends of a cable have one name."""
 
 SENT = "port_xmit_data"
-"""How much a port sent: words of 4 bytes, by the kernel's name."""
+"""The counter of what a port sent, in words of 4 bytes, by the kernel's name."""
 
 BUSY = ("PortXmitWait", "PortRcvSwitchRelayErrors")
-"""What grows on a good fabric: a switch that counted nothing else is asked in three packets, not two a port."""
+"""Counters that grow on a good fabric: a switch that counted nothing else is asked in three packets, not two a port."""
 
 _OF_NODE = re.compile(r"   GUID (0x[0-9a-f]{1,16}) port (\d{1,4}|ALL): (.*)", re.ASCII)
 _NONZERO = re.compile(r"\[([A-Za-z0-9]+) == ([0-9]{1,20})(?: \([^)\]]*\))?\]", re.ASCII)
@@ -291,9 +293,9 @@ _MUTE = re.compile(r"query failed on .*, Lid (\d{1,6}) port \d{1,4}", re.ASCII)
 @dataclass(frozen=True, slots=True)
 class ErrorSweep:
     """
-    What all ports of a fabric have counted since ever: *counters* of those with any, by GUID and number.
+    What all ports of a fabric have counted since the last reset: *counters* that are not 0, by GUID and port number.
 
-    *mute*: the LIDs of nodes that did not say all of theirs.
+    *mute*: the LIDs of nodes that did not report all of theirs.
     """
 
     counters: Mapping[tuple[int, int], Mapping[str, int]]
@@ -301,16 +303,16 @@ class ErrorSweep:
 
 
 def errors(*, without: Iterable[str] = (), through: Words = ()) -> Words:
-    """Ask all ports for what they have counted, but for some counters; nothing is cleared."""
+    """Ask all ports for their error counters, except some; nothing is cleared."""
     left_out = ",".join(without)
     return ("ibqueryerrors", *through, *(("-s", left_out) if left_out else ()))
 
 
 def read_errors(stdout: str, stderr: str = "", exit_status: int = 0) -> ErrorSweep:
     """
-    Every counter that is not 0, by our names; status 1 says that there are some.
+    Return every counter that is not 0, by our names; status 1 says that there are some.
 
-    Raises ToolError with the tool's own words, UnreadableOutput without its summary, or when who was mute is not said.
+    Raises ToolError with the tool's own words, UnreadableOutput without its summary, or when mute nodes are not named.
     """
     need_success("ibqueryerrors", stdout, stderr, 0 if exit_status == 1 else exit_status)
     lines = _scanned(stdout)
@@ -326,7 +328,7 @@ def read_errors(stdout: str, stderr: str = "", exit_status: int = 0) -> ErrorSwe
 
 
 def _scanned(stdout: str) -> list[str]:
-    """The lines of a scan that came to its end."""
+    """Return the lines of a scan that came to its end; raise UnreadableOutput for any other."""
     lines = [line.rstrip() for line in whole_lines(stdout)]
     if not any(map(_SUMMARY.fullmatch, lines)):
         raise UnreadableOutput(f"ibqueryerrors: no summary in {stdout[-80:]!r}")
@@ -334,7 +336,7 @@ def _scanned(stdout: str) -> list[str]:
 
 
 def _counts(lines: Iterable[str]) -> dict[tuple[int, int], dict[str, int]]:
-    """What each port counted that is not 0, by GUID and number, in the tool's words."""
+    """Return what each port counted that is not 0, by GUID and number, with the tool's names."""
     rows = (row for line in lines if (row := _OF_NODE.fullmatch(line)) and row[2] != "ALL")
     return {
         (int(row[1], 16), int(row[2])): {name: int(count) for name, count in _NONZERO.findall(row[3])} for row in rows
@@ -348,7 +350,7 @@ def data(*, through: Words = ()) -> Words:
 
 def read_data(stdout: str, stderr: str = "", exit_status: int = 0) -> Mapping[tuple[int, int], int]:
     """
-    How much each port has sent since ever (words of 4 bytes), by GUID and number; not of those that count no further.
+    Return how much each port has sent (words of 4 bytes), by GUID and number, without counters that are full.
 
     Raises ToolError with the tool's own words, UnreadableOutput without its summary.
     """
@@ -358,7 +360,7 @@ def read_data(stdout: str, stderr: str = "", exit_status: int = 0) -> Mapping[tu
 
 
 _FULL = 0xFFFFFFFF
-"""Where a counter of 32 bits stops."""
+"""The value at which a counter of 32 bits stops."""
 
 _MANAGER = re.compile(
     r"sminfo: sm lid (?P<lid>\d{1,6}) sm guid (?P<guid>0x[0-9a-f]{1,16}), activity count \d{1,12} "
@@ -382,7 +384,7 @@ def subnet_manager(*, through: Words = ()) -> Words:
 
 
 def read_subnet_manager(stdout: str, stderr: str = "", exit_status: int = 0) -> SubnetManagerInfo:
-    """Raises ToolError with the tool's own words, UnreadableOutput when no whole line is there."""
+    """Return the subnet manager; raises ToolError with the tool's own words, UnreadableOutput without a whole line."""
     need_success("sminfo", stdout, stderr, exit_status)
     lines = (_MANAGER.fullmatch(line.strip()) for line in whole_lines(stdout))
     found = need(next(filter(None, lines), None), f"sminfo: no subnet manager in {stdout[:120]!r}")
@@ -399,12 +401,12 @@ _LISTED = re.compile(
 
 def read_links(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[PortLine, ...]:
     """
-    Every port of ``ibnetdiscover -p`` in the order printed, as ``read_ports`` gives them.
+    Return every port of ``ibnetdiscover -p`` in the order printed, as ``read_ports`` does.
 
-    States are Active and LinkUp where somebody is at the other end, else Down and Polling, for they are not said.
-    Names keep no blanks at their ends; some have no quotes.
+    States are not printed: they are Active and LinkUp where a peer is at the other end, else Down and Polling. Names
+    keep no blanks at their ends; some have no quotes.
 
-    Raises ToolError with the tool's own words, UnreadableOutput when a line is not whole or none is there.
+    Raises ToolError with the tool's own words, UnreadableOutput when a line is not whole or there is none.
     """
     need_success("ibnetdiscover", stdout, stderr, exit_status)
     lines = [line.rstrip() for line in whole_lines(stdout) if line.strip()]
@@ -413,7 +415,7 @@ def read_links(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[Por
 
 def _link_line(line: str) -> PortLine:
     found = _LISTED.fullmatch(line)
-    # Quotes may be in names, too: what stands between them is told apart only where it is once.
+    # Names may contain quotes, too: the separator splits them only where it is there once.
     names = (found["names"] or "").split("' - '") if found and found["far_guid"] else []
     if found is None or len(names) not in (0, 2):
         raise UnreadableOutput(f"ibnetdiscover: not a port: {line[:160]!r}")
@@ -432,12 +434,14 @@ _UFM_PORT = re.compile(r"(?P<guid>[0-9a-f]{16})_(?P<port>\d{1,4})", re.ASCII)
 
 def read_ufm(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[PortLine, ...]:
     """
-    Both ends of every link in ``GET /ufmRest/resources/links`` (UFM Enterprise REST API guide 6.20, Links REST API).
+    Return both ends of every link in ``GET /ufmRest/resources/links`` (UFM Enterprise REST API guide 6.20, Links REST
+    API).
 
-    A port is known by its name, GUID and number: ``source_guid`` was seen to be that of a whole host (guide 6.11). A
-    switch is described with its port's label behind it (``leaf01:1/3/1``). LIDs and speeds are not told: 0, and none.
+    A port is identified by its name, GUID and number: ``source_guid`` was seen to be that of a whole host (guide 6.11).
+    The description of a switch ends with its port's label (``leaf01:1/3/1``). LIDs and speeds are not given: 0, and
+    none.
 
-    Raises ToolError where getting it failed, UnreadableOutput with the link that is not whole, or when none is there.
+    Raises ToolError where the request failed, UnreadableOutput with the link that is not whole, or when there is none.
     """
     need_success("UFM", stdout, stderr, exit_status)
     links = need_json("UFM", stdout)

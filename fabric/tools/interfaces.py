@@ -1,6 +1,5 @@
 """
-A host's network interfaces: the kernel's own switch for each (``ip link``), whom it hears (``lldpctl``), and the limits
-of its module (``ethtool -m``).
+A host's network interfaces: their state and switch (``ip link``), neighbours (``lldpctl``), modules (``ethtool -m``).
 """
 
 import json
@@ -30,7 +29,7 @@ class Interface:
 
     @property
     def up(self) -> bool:
-        """Its administrator wants it up, and the layer below is there."""
+        """Return whether the administrator wants it up, and the layer below is up."""
         return {"UP", "LOWER_UP"} <= self.flags and "NO-CARRIER" not in self.flags
 
     def __str__(self) -> str:
@@ -49,7 +48,7 @@ def switch(interface: str, *, up: bool) -> tuple[str, ...]:
 
 def read(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[Interface, ...]:
     """
-    The interfaces, with ``-o`` or without.
+    Return the interfaces, printed with ``-o`` or without.
 
     Raises ToolError with the tool's own words, UnreadableOutput when there is none.
     """
@@ -60,20 +59,20 @@ def read(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[Interface
 
 
 def switched_on(interface: str) -> str:
-    """A pattern (grep -E) for an interface that is switched on."""
+    """Return a pattern (grep -E) for an interface that is switched on."""
     escaped = re.sub(r"([.])", r"[\1]", word(interface, "interface"))
     return f"^[0-9]+: {escaped}(@[^ ]+)?: <([A-Z0-9_-]+,)*UP[,>]"
 
 
 FORGOTTEN = (("-6", "address"), ("-4", "route"), ("-6", "route"))
-"""What the kernel forgets of an interface that is switched off, in the order in which it can be given back."""
+"""What the kernel forgets about an interface that is switched off, in the order in which it can be restored."""
 
 _STATE = frozenset({"linkdown", "dead", "offload", "rt_offload", "trap", "rt_trap", "offload_failed"})
-"""What ``ip`` says of a route's state, and does not take."""
+"""Words that ``ip`` prints about a route's state, and does not accept."""
 
 
 def forgotten(interface: str, what: tuple[str, str]) -> tuple[str, ...]:
-    """Ask for one of FORGOTTEN."""
+    """Ask for one kind of FORGOTTEN."""
     every = ("table", "all") if what[1] == "route" else ("scope", "global")
     return ("ip", "-o", *what, "show", "dev", word(interface, "interface"), *every)
 
@@ -82,9 +81,10 @@ def read_forgotten(
     what: tuple[str, str], stdout: str, stderr: str = "", exit_status: int = 0
 ) -> tuple[tuple[str, ...], ...]:
     """
-    Each route or address that an administrator gave, in words that ``ip`` takes; kernel and daemons bring back theirs.
+    Return each route or address that an administrator set, in words that ``ip`` accepts.
 
-    Raises ToolError with the tool's own words, UnreadableOutput for a line that is none.
+    Those of the kernel and of daemons are left out: they come back by themselves. Raises ToolError with the tool's own
+    words, UnreadableOutput for a line that is none.
     """
     need_success("ip", stdout, stderr, exit_status)
     lines = [tuple(line.split()) for line in plain(stdout).split("\n") if line.strip()]
@@ -105,12 +105,12 @@ def read_forgotten(
 
 
 def given_back(interface: str, what: tuple[str, str], words: tuple[str, ...]) -> tuple[str, ...]:
-    """Give an interface back what ``read_forgotten`` found; it may be there."""
+    """Restore on an interface what ``read_forgotten`` found; it may be there already."""
     return ("ip", *what, "replace", *words, "dev", word(interface, "interface"))
 
 
 def printed_pattern(words: tuple[str, ...]) -> str:
-    """A pattern (grep -E) for what ``forgotten`` prints of it: the address, or where a route goes and by whom."""
+    """Return a pattern (grep -E) for how ``forgotten`` prints it: the address, or a route's destination and gateway."""
     by = words.index("via") if "via" in words else 0
     shown = [re.sub(r"([.])", r"[\1]", one) for one in (words[0], *words[by + 1 : by + 2])]
     return rf"(^| ){shown[0]} .*via {shown[1]}( |$)" if by else rf"(^| ){shown[0]}( |$)"
@@ -118,32 +118,32 @@ def printed_pattern(words: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """What one interface hears: *switch* is what it calls itself, None where it does not; *port* is ``swp1``, say."""
+    """What one interface hears: *switch* is the neighbour's own name, None if it has none; *port* is ``swp1``, say."""
 
     interface: str
     switch: str | None
     port: str
 
     def called(self, known: Container[str]) -> str:
-        """Which of these it calls itself, perhaps with a domain; empty where it is none of them."""
+        """Return which of these names the neighbour has, perhaps with a domain; empty where it has none of them."""
         name = self.switch or ""
         return next((one for one in (name, name.partition(".")[0]) if one in known), "")
 
 
 NEIGHBOURS = ("lldpctl", "-f", "json")
-"""Asks lldpd for all neighbours."""
+"""Ask lldpd for all neighbours."""
 
 
 def read_neighbours(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[Neighbour, ...]:
     """
-    Every neighbour, in the order told; none is a good answer.
+    Return every neighbour, in the order printed; an empty list is a valid answer.
 
     Raises ToolError with the tool's own words (no daemon), UnreadableOutput with what it saw instead of a list.
     """
     need_success("lldpctl", stdout, stderr, exit_status)
     try:
         heard = json.loads(stdout)["lldp"].get("interface", [])
-        # One neighbour is listed as a dictionary, several as a list of such.
+        # One neighbour is listed as a dictionary, several as a list of dictionaries.
         return tuple(_neighbour(name, neighbour) for name, neighbour in _each(heard))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
         raise UnreadableOutput(f"lldpctl: not its list of neighbours ({exc!r}): {stdout[:120]!r}") from exc
@@ -167,17 +167,17 @@ def _neighbour(interface: str, neighbour: Any) -> Neighbour:
 
 
 def module(interface: str) -> tuple[str, ...]:
-    """Ask for the module behind an interface; only root is answered."""
+    """Ask for the module behind an interface; only root gets an answer."""
     return ("ethtool", "--json", "-m", word(interface, "interface"))
 
 
 def read_module(stdout: str, stderr: str = "", exit_status: int = 0) -> Optics:
     """
-    The module and its limits for its light, alarm and warning; copper has none.
+    Return the module and the limits of its light, alarm and warning; copper has none.
 
     The JSON form came with the netlink patches of 2025 ("Add JSON output to --module-info"); older releases refuse both
-    options together. Light itself is not read: a twin-port module tells the lanes of both ports, and of unused ones 0.
-    Raises ToolError with the tool's own words, UnreadableOutput where it is no such document.
+    options together. Light itself is not read: a twin-port module reports the lanes of both ports, and 0 for unused
+    ones. Raises ToolError with the tool's own words, UnreadableOutput where it is no such document.
     """
     need_success("ethtool", stdout, stderr, exit_status)
     document = need_json("ethtool", stdout)
@@ -193,7 +193,7 @@ def read_module(stdout: str, stderr: str = "", exit_status: int = 0) -> Optics:
 
 
 def _limits(thresholds: object) -> Light | None:
-    """Printed in mW (for people too in dBm); None where they are not whole, or no light lies between them."""
+    """Return limits, printed in mW (for people also in dBm); None where they are incomplete, or leave no range."""
     of = thresholds if isinstance(thresholds, dict) else {}
     low, high, warn = (_dbm(of.get(f"{name}_threshold")) for name in ("low_alarm", "high_alarm", "low_warning"))
     return None if low is None or high is None or low >= high else Light((), low, high, warn)

@@ -21,9 +21,9 @@ _VALUE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 
 def parse_conf(text: str) -> dict[str, str]:
     """
-    Every key of OpenSM's file and its value; of a key that is there twice the last, as OpenSM reads it.
+    Return every key of OpenSM's file and its value; the last line of a repeated key counts, as in OpenSM.
 
-    Comments (``#`` first) and empty lines are passed over, and lines that are no key with a value.
+    Comments (``#`` first), empty lines, and lines that are not a key with a value are skipped.
     """
     found: dict[str, str] = {}
     for line in text.splitlines():
@@ -35,7 +35,7 @@ def parse_conf(text: str) -> dict[str, str]:
 
 def conf_words(values: Mapping[str, str | None]) -> tuple[str, ...]:
     """
-    ``key=value`` words for whoever edits the file, ``key`` where a key has no value.
+    Return ``key=value`` words for the text that edits the file, ``key`` where a key has no value.
 
     Raises ValueError when one would not stay on its line.
     """
@@ -48,28 +48,29 @@ def conf_words(values: Mapping[str, str | None]) -> tuple[str, ...]:
 
 
 def conf_equals(key: str, value: str) -> str:
-    """A pattern (grep -E, and Python's) for the line in which a key has a value."""
+    """Return a pattern (grep -E, and Python's) for the line in which a key has a value."""
     literal = "".join(_LITERAL.get(char, char) for char in value)
     return f"^[ \t]*{key}[ \t]+{literal}[ \t]*$"
 
 
 AT_START_ONLY = frozenset({"routing_engine", "use_ucast_cache", "avoid_throttled_links", "root_guid_file", "lmc"})
 """
-Options that a running OpenSM never takes, whatever signal it gets (``can_update`` is 0 in opensm 3.3.24, osm_subnet.c).
+Options that a running OpenSM never reads again, whatever signal it gets.
 
-Of some sixty only those that decide how is routed. NVIDIA's own options have no public table.
+``can_update`` is 0 for them in opensm 3.3.24, osm_subnet.c. Of some sixty such options only those that decide about
+routing are here. NVIDIA's own options have no public table.
 """
 
 _SIGNAL = re.compile(r"-{0,2}(?:s|signal)?=?(?:SIG)?HUP|-1|reload", re.IGNORECASE)
 
 
 def only_signals(reload: tuple[str, ...]) -> bool:
-    """Whether an argv asks a running manager to read its file again, instead of starting it anew."""
+    """Return whether an argv asks a running manager to read its file again, instead of restarting it."""
     return any(_SIGNAL.fullmatch(word) for word in reload)
 
 
 LOG = "/var/log/opensm.log"
-"""Where OpenSM logs unless ``log_file`` says otherwise."""
+"""The file to which OpenSM logs unless ``log_file`` says otherwise."""
 LOG_NAME = "fabric-sm-log"
 _LOG_TEXT = (
     '[ -r "$1" ] || { echo "$1: cannot be read" >&2; exit 1; }; '
@@ -82,7 +83,10 @@ _UNKNOWN = re.compile(r"cannot find or setup routing engine '([^']{1,64})'")
 
 @dataclass(frozen=True, slots=True)
 class ManagerLog:
-    """What the log of a manager tells of its present life: whether it is master, what routes, what it does not know."""
+    """
+    What a manager's log says since its start: whether it is master, which engine routes, which engines it does not
+    know.
+    """
 
     master: bool = False
     engine: str | None = None
@@ -90,15 +94,16 @@ class ManagerLog:
 
 
 def ask_log(path: str) -> tuple[str, ...]:
-    """The lines of OpenSM's log that say who it is and what routes, the last 200."""
+    """Ask for the lines of OpenSM's log about its state and its routing, the last 200."""
     return ("sh", "-c", _LOG_TEXT, LOG_NAME, path)
 
 
 def read_log(stdout: str, stderr: str = "", exit_status: int = 0) -> ManagerLog:
     """
-    What the log says since the manager started; it routes by another engine where it does not know the one asked for.
+    Return what the log says since the manager started; it routes by another engine where it does not know the wanted
+    one.
 
-    At INFO, which is logged unless it was switched off (osm_ucast_mgr.c, osm_opensm.c). Raises ToolError.
+    The lines are at level INFO, which is on by default (osm_ucast_mgr.c, osm_opensm.c). Raises ToolError.
     """
     need_success("the log", stdout, stderr, exit_status)
     log = ManagerLog()
@@ -118,12 +123,14 @@ SM_PATH = "/ufmRest/app/smconf"
 
 
 def ask_engine(ufm: UfmAccess) -> tuple[str, ...]:
-    """Ask UFM for what its subnet manager runs with (REST API 6.16 to 6.22)."""
+    """Ask UFM for the settings that its subnet manager runs with (REST API 6.16 to 6.22)."""
     return _curl(ufm, SM_PATH)
 
 
 def read_engine(stdout: str, stderr: str = "", exit_status: int = 0) -> str:
-    """The engine that routes. Raises ToolError with curl's own words, UnreadableOutput when the answer has none."""
+    """
+    Return the engine that routes; raises ToolError with curl's own words, UnreadableOutput when the answer has none.
+    """
     document = _document(stdout, stderr, exit_status)
     engine = document.get("routing_engine_active") if isinstance(document, dict) else None
     if not isinstance(engine, str):
@@ -132,7 +139,7 @@ def read_engine(stdout: str, stderr: str = "", exit_status: int = 0) -> str:
 
 
 PATH = "/ufmRest/app/unhealthy_ports"
-_UNTRUSTED = 60  # CURLE_PEER_FAILED_VERIFICATION; UFM ships a certificate that nobody else has signed
+_UNTRUSTED = 60  # CURLE_PEER_FAILED_VERIFICATION; UFM ships a self-signed certificate
 LIMIT_S = 10
 """How long one request may take (seconds; choice)."""
 
@@ -145,7 +152,7 @@ class UfmAccess:
     """
     Where UFM is, and from which host it is asked (*via*).
 
-    Whose certificate is believed: those of the file *ca*, anybody's if *insecure* (``-k``).
+    *ca*: a file of certificates that are trusted; *insecure*: any certificate is trusted (``-k``).
     """
 
     via: str
@@ -155,7 +162,7 @@ class UfmAccess:
 
     @classmethod
     def of(cls, settings: ChangeSettings) -> UfmAccess | None:
-        """As an inventory has it; None where there is no UFM, or nobody from whom it is asked."""
+        """Return the access that an inventory describes; None where it has no UFM, or no host to ask from."""
         if settings.ufm_url is None or settings.via is None:
             return None
         return cls(via=settings.via, url=settings.ufm_url, ca=settings.ufm_ca, insecure=settings.ufm_insecure)
@@ -167,8 +174,11 @@ def list_unhealthy(ufm: UfmAccess) -> tuple[str, ...]:
 
 
 TELEMETRY = ":9002/csv/xcset/low_freq_debug"
-"""UFM's secondary telemetry, a table of all ports every 300 s; without a password, and on UFM's own host alone unless
-its bind address was widened."""
+"""
+UFM's secondary telemetry, a table of all ports every 300 s.
+
+It needs no password, and answers only on UFM's own host unless its bind address was widened.
+"""
 
 _ABSENT = ("", "na", "n/a", "nan")
 _COUNT = re.compile(r"[0-9]{1,20}", re.ASCII)
@@ -185,10 +195,11 @@ def ask_telemetry(ufm: UfmAccess) -> tuple[str, ...]:
 
 def read_telemetry(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[tuple[int, int], Optics]:
     """
-    Module and bit errors by node's GUID and port, of "Low-Frequency (Secondary) Telemetry Fields" (UFM 6.17 to 6.24).
+    Return module and bit errors by node's GUID and port ("Low-Frequency (Secondary) Telemetry Fields", UFM 6.17 to
+    6.24).
 
-    Light is not read: where it is documented, it is in dBm here and in mW there. Raises ToolError with curl's own
-    words, UnreadableOutput where the table is cut, or a field that is read is not what it should be.
+    Light is not read: depending on the page of the documentation it is in dBm or in mW. Raises ToolError with curl's
+    own words, UnreadableOutput where the table is cut, or a field is not as documented.
     """
     need_success("curl", stdout, stderr, exit_status)
     rows = csv.DictReader(stdout.splitlines(), restkey="more")
@@ -237,13 +248,13 @@ def put_healthy(ufm: UfmAccess, ports: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def port_name(guid: int, number: int) -> str:
-    """How UFM names a port."""
+    """Return UFM's name of a port."""
     return f"{guid:016x}_{number}"
 
 
 def read_unhealthy(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, str]:
     """
-    The ports on UFM's list as ``<guid>_<number>``, the name that it wants back, each with its condition.
+    Return the ports on UFM's list as ``<guid>_<number>``, the name that requests need, each with its condition.
 
     Raises ToolError with curl's own words, UnreadableOutput when the answer is not the list.
     """
@@ -268,5 +279,5 @@ def _port(entry: dict[str, object]) -> str:
 
 
 def _address(ufm: UfmAccess) -> str:
-    """Without the path, which an inventory may have written."""
+    """Return UFM's address without the path, which an inventory may have written."""
     return matching(_URL, ufm.url, "UFM's address").rstrip("/").removesuffix(PATH)

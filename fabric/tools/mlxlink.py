@@ -1,4 +1,7 @@
-"""``mlxlink``: a port's state, errors and cable, closing, opening; ``mlxconfig``: whether its light stays on then."""
+"""
+``mlxlink``: state, errors and module of a port, closing and opening it; ``mlxconfig``: whether a closed port keeps
+light.
+"""
 
 import json
 import re
@@ -29,7 +32,7 @@ class MlxlinkState(PortState):
     """
     One port.
 
-    *counters*: what it has received wrong, by our names. Without those that were not said, or N/A, as all are while the
+    *counters*: what it has received wrong, by our names, without counters that are missing or N/A, as all are while the
     link is down. ``raw_errors`` is the sum of the lanes; ``link_downed`` is 8 bits wide on InfiniBand and stays at 255.
     """
 
@@ -38,23 +41,23 @@ class MlxlinkState(PortState):
     @property
     def up(self) -> bool:
         """
-        The physical link is there.
+        Return whether the physical link is up.
 
-        Of Ethernet (and NVLink) the physical state is that of auto-negotiation, ``ETH_AN_FSM_ENABLE`` (N/A) whether
-        there is a link or not (mstflint mlxlink_commander.cpp:2345): there ``State`` says it.
+        For Ethernet (and NVLink) the physical state is that of auto-negotiation, ``ETH_AN_FSM_ENABLE`` (N/A) whether
+        there is a link or not (mstflint mlxlink_commander.cpp:2345); there ``State`` decides.
         """
         negotiation = self.physical_state == "N/A" or self.physical_state.startswith("ETH_AN_FSM_")
         return self.physical_state == "LinkUp" or (self.state == "Active" and negotiation)
 
     @property
     def disabled(self) -> bool:
-        """It was closed by somebody."""
+        """Return whether somebody closed the port."""
         return self.physical_state.startswith("Disable") or self.state.startswith("Disable")
 
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A cable or transceiver; None: it does not say (passive copper has no firmware), or nothing is plugged in."""
+    """A cable or transceiver; None: not reported (passive copper has no firmware), or nothing is plugged in."""
 
     vendor: str | None
     part_number: str | None
@@ -64,7 +67,7 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class Light:
-    """Power of each lane, between which alarm limits of the module it shall be, and below which it warns (dBm)."""
+    """Power of each lane, the alarm limits of the module for it, and the limit below which it warns (dBm)."""
 
     lanes_dbm: tuple[float, ...]
     low_dbm: float
@@ -75,11 +78,11 @@ class Light:
 @dataclass(frozen=True, slots=True)
 class Optics:
     """
-    A port's module and what it has received wrong; None: it does not say, or was not asked. Copper has no light.
+    A port's module and what it has received wrong; None: not reported, or not asked. Copper has no light.
 
-    *rx*, *tx*: light received and sent. *raw_errors*, *effective_errors*: bits before and behind the FEC since ever;
-    *full_blocks*: blocks of it with as many wrong symbols as it can mend, so that one more would have been lost.
-    *worst_block*: the most wrong symbols that a block had since its histogram was cleared.
+    *rx*, *tx*: light received and sent. *raw_errors*, *effective_errors*: wrong bits before and behind the FEC so far.
+    *full_blocks*: FEC blocks with as many wrong symbols as it can correct: one more, and the block would have been
+    lost. *worst_block*: the most wrong symbols of a block since the histogram was cleared.
     """
 
     module: Module | None = None
@@ -104,7 +107,7 @@ def port_state(device: str, *, up: bool) -> tuple[str, ...]:
 
 def read(stdout: str, stderr: str = "", exit_status: int = 0) -> MlxlinkState:
     """
-    A port, from text or JSON, whichever it is.
+    Return a port, from text or JSON, whichever it is.
 
     Raises ToolError with the tool's own words, UnreadableOutput on anything else.
     """
@@ -117,12 +120,14 @@ def read(stdout: str, stderr: str = "", exit_status: int = 0) -> MlxlinkState:
 
 
 def module(device: str) -> tuple[str, ...]:
-    """Ask for the module of a port, as JSON; only root is answered."""
+    """Ask for the module of a port, as JSON; only root gets an answer."""
     return ("mlxlink", "-d", word(device, "device"), "-m", "--json")
 
 
 def read_module(stdout: str, stderr: str = "", exit_status: int = 0) -> Module:
-    """Raises ToolError with the tool's own words, UnreadableOutput where nothing is said of a module."""
+    """
+    Return the module; raises ToolError with the tool's own words, UnreadableOutput where there is no section about it.
+    """
     return _module(sections(stdout, stderr, exit_status))
 
 
@@ -139,19 +144,19 @@ _TEMPERATURE = re.compile(r"(-?\d{1,3}(?:\.\d+)?)(?:\s*\[.*\])?", re.ASCII)
 
 
 _OPTICS = ("-m", "-c", "--rx_fec_histogram", "--show_histogram", "--json")
-"""MFT 4.17 of May 2021 and later; the histogram makes a call a fifteenth longer."""
+"""Options of MFT 4.17 of May 2021 and later; the histogram makes a call a fifteenth longer."""
 
 
 def optics(device: str) -> tuple[str, ...]:
-    """Ask for module, counters and histogram of a port of this host, as JSON; only root is answered."""
+    """Ask for module, counters and histogram of a port of this host, as JSON; only root gets an answer."""
     return ("mlxlink", "-d", word(device, "device"), *_OPTICS)
 
 
 def optics_in_band(lid: int, number: int, device: str, port: int) -> tuple[str, ...]:
     """
-    The same of port *number* of the switch with this LID, through a *device* and its *port* of this host.
+    Ask the same of port *number* of the switch with this LID, through a *device* and its *port* of this host.
 
-    The port is named ``9/1`` for 17 of a switch with two ports a cage, as nvibt's berquery names those of a QM9790.
+    Port 17 of a switch with two ports a cage is named ``9/1``, as nvibt's berquery names the ports of a QM9790.
     """
     place = f"lid-{whole(lid, 'LID', at_least=1, at_most=LIDS_MOST)},{word(device, 'device')},{port}"
     label = f"{(whole(number, 'port', at_least=1, at_most=254) + 1) // 2}/{2 - number % 2}"
@@ -159,7 +164,9 @@ def optics_in_band(lid: int, number: int, device: str, port: int) -> tuple[str, 
 
 
 def read_optics(stdout: str, stderr: str = "", exit_status: int = 0) -> Optics:
-    """Raises ToolError with the tool's own words, UnreadableOutput where nothing is said of a module."""
+    """
+    Return the optics; raises ToolError with the tool's own words, UnreadableOutput without a section about the module.
+    """
     found = sections(stdout, stderr, exit_status)
     rows = found.get(_MODULE, {})
     copper = "copper" in rows.get("Cable Technology", "").lower() + rows.get("Cable Type", "").lower()
@@ -177,7 +184,7 @@ def read_optics(stdout: str, stderr: str = "", exit_status: int = 0) -> Optics:
 
 
 _BIN = re.compile(r"\[([0-9]{1,5})(?::[0-9]{1,5})?\][\s,]*([0-9]{1,20})", re.ASCII)
-"""How many wrong symbols a block had, or from how many to how many, and how many blocks (mlxlink_port_info.cpp)."""
+"""The number or range of wrong symbols of blocks, and how many blocks had it (mlxlink_port_info.cpp)."""
 
 
 def _worst_block(rows: Rows) -> int | None:
@@ -190,7 +197,7 @@ def _worst_block(rows: Rows) -> int | None:
 
 
 def _light(rows: Rows, way: str) -> Light | None:
-    """None without light: passive copper says N/A, or 0 within a range of none."""
+    """Return the light, None if there is none: passive copper says N/A, or 0 within an empty range."""
     found = _LIGHT.fullmatch(rows.get(f"{way} Power Current [dBm]", "").strip())
     try:
         low, high = (float(found[2]), float(found[3])) if found else (0.0, 0.0)
@@ -200,7 +207,7 @@ def _light(rows: Rows, way: str) -> Light | None:
 
 
 def sections(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, dict[str, str]]:
-    """Everything that was said, row name to value, by section; raises as ``read``."""
+    """Return everything that was printed, row name to value, by section; raises as ``read``."""
     text = plain(stdout)
     if text.lstrip().startswith("{"):
         return _sections_of_json(text)
@@ -210,7 +217,7 @@ def sections(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, d
 
 
 def _sections_of_text(text: str) -> dict[str, dict[str, str]]:
-    """Sections by title; the title is the line above a rule of dashes."""
+    """Return sections by title; the title is the line above a rule of dashes."""
     sections: dict[str, dict[str, str]] = {}
     rows: dict[str, str] | None = None
     before = ""
@@ -225,7 +232,7 @@ def _sections_of_text(text: str) -> dict[str, dict[str, str]]:
 
 
 _NO_HISTOGRAM = re.compile(r"Providing FEC histogram cause the following exception:\n[^\n]*\n?")
-"""What makes code and status 1, where a device or its error correction has none; all else is said."""
+"""A message that makes code and status 1 where a device or its FEC has no histogram; everything else is printed."""
 
 
 def _sections_of_json(text: str) -> dict[str, dict[str, str]]:
@@ -248,7 +255,7 @@ def _sections_of_json(text: str) -> dict[str, dict[str, str]]:
 
 
 def _as_text(value: object) -> str | None:
-    """A value as the text form has it: lanes and masks come as ``{"mask": ..., "values": [...]}``."""
+    """Return a value as the text form has it: lanes and masks come as ``{"mask": ..., "values": [...]}``."""
     if isinstance(value, str):
         return value
     if not isinstance(value, dict) or not isinstance(values := value.get("values"), list):
@@ -278,7 +285,7 @@ _UNKNOWN = re.compile(r"-E- .*(doesn't support|does not support|[Uu]nknown [Pp]a
 
 
 def keep_link_up(*, ethernet: bool, port: int) -> str:
-    """The setting of a port: ``KEEP_ETH_LINK_UP_P1``."""
+    """Return the setting of a port: ``KEEP_ETH_LINK_UP_P1``."""
     return f"KEEP_{'ETH' if ethernet else 'IB'}_LINK_UP_P{whole(port, 'port', at_least=1, at_most=8)}"
 
 
@@ -289,9 +296,9 @@ def ask_setting(device: str, setting: str) -> tuple[str, ...]:
 
 def read_setting(setting: str, stdout: str, stderr: str = "", exit_status: int = 0) -> bool:
     """
-    Whether a setting is on; one that the device does not know is off.
+    Return whether a setting is on; one that the device does not know is off.
 
-    Raises ToolError with the tool's own words, UnreadableOutput when its row is not there.
+    Raises ToolError with the tool's own words, UnreadableOutput when its row is missing.
     """
     if exit_status != 0 and _UNKNOWN.search(plain(stdout + stderr)):
         return False

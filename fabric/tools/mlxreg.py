@@ -14,7 +14,7 @@ from fabric.tools.driver import complaint, matching, plain, whole, word
 from fabric.tools.infiniband import LIDS_MOST
 
 TIME_UNIT_S = 0.01
-"""``error_injection_time`` of PTER is written in this (and read back in milliseconds left)."""
+"""The unit in which ``error_injection_time`` of PTER is written (it is read back in milliseconds left)."""
 TIME_MOST = 0xFFFE
 """The longest injection that ends by itself, 655.34 s; 0xFFFF has no end and is never written."""
 ERROR_TYPES = {"raw": 1, "effective": 2}
@@ -25,7 +25,7 @@ STATUS_TEXT = {
     3: "the port is neither up nor in test mode",
     4: "the bit error rate is out of range",
 }
-"""What ``status`` of PTER means."""
+"""The meaning of ``status`` of PTER."""
 
 _DEVICE = re.compile(r"[A-Za-z0-9/][A-Za-z0-9._:/,-]*")
 _FIELD = re.compile(r"[A-Za-z0-9_.\[\]]+")
@@ -35,19 +35,19 @@ Fields = Mapping[str, int]
 
 
 def in_band(lid: int, device: str, port: int) -> str:
-    """The device of a node in the fabric, reached by subnet management packets through a port of this host."""
+    """Return the device of a node in the fabric, reached by subnet management packets through a port of this host."""
     through = f"{word(device, 'device')},{whole(port, 'port', at_least=1, at_most=254)}"
     return f"iblid-{whole(lid, 'LID', at_least=1, at_most=LIDS_MOST)},{through}"
 
 
 def get(device: str, register: str, indexes: Fields) -> tuple[str, ...]:
-    """GET of a register; *indexes* are all its INDEX fields."""
+    """GET a register; *indexes* are all its INDEX fields."""
     given = ("--indexes", _pairs(indexes)) if indexes else ()
     return ("mlxreg", "-d", matching(_DEVICE, device, "device"), "--get", "--reg_name", register, *given)
 
 
 def write(device: str, register: str, indexes: Fields, values: Fields) -> tuple[str, ...]:
-    """SET of a register, answered with yes beforehand."""
+    """SET a register; the tool's question is answered with yes beforehand."""
     given = ("--indexes", _pairs(indexes)) if indexes else ()
     place = ("mlxreg", "-d", matching(_DEVICE, device, "device"), "--reg_name", register)
     return (*place, *given, "--set", _pairs(values), "--yes")
@@ -55,7 +55,7 @@ def write(device: str, register: str, indexes: Fields, values: Fields) -> tuple[
 
 def pter_indexes(port: int, *, ib_number: bool) -> Fields:
     """
-    All five INDEX fields of PTER, page 0 (physical errors).
+    Return all five INDEX fields of PTER, page 0 (physical errors).
 
     *ib_number*: *port* is numbered as InfiniBand tools do it (a switch, ``pnat`` 1); else as the device itself does.
     """
@@ -64,7 +64,9 @@ def pter_indexes(port: int, *, ib_number: bool) -> Fields:
 
 
 def pter_values(error_type: int, mantissa: int, exponent: int, time: int) -> Fields:
-    """All four writable fields of PTER; *time* in units of TIME_UNIT_S. ValueError when one does not fit."""
+    """
+    Return all four writable fields of PTER; *time* in units of TIME_UNIT_S. Raises ValueError when one does not fit.
+    """
     return {
         "error_type_admin": whole(error_type, "error_type_admin", at_least=0, at_most=255),
         "ber_mantissa": whole(mantissa, "ber_mantissa", at_least=0, at_most=15),
@@ -75,7 +77,7 @@ def pter_values(error_type: int, mantissa: int, exponent: int, time: int) -> Fie
 
 def read(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, int]:
     """
-    The fields of a GET by their exact names; of duplicates (both pages of PTER in old versions) the first.
+    Return the fields of a GET by their exact names; of duplicates (both pages of PTER in old versions) the first.
 
     Raises ToolError with the tool's own words, UnreadableOutput when there is no whole table.
     """
@@ -100,7 +102,7 @@ _UNKNOWN = re.compile(r"Can't find INDEX name: \"?(plane_ind|lp_msb)\b")
 
 def without_unknown(indexes: Fields, reason: str) -> Fields | None:
     """
-    The indexes that an older release has, by why it refused a command; None where that was something else.
+    Return the indexes that an older release has, from its *reason* to refuse a command; None for any other reason.
 
     ``plane_ind`` is an INDEX of PTER and PAOS from MFT 4.26 on, ``lp_msb`` from 4.17 on; what is left out stays 0.
     """
@@ -111,14 +113,14 @@ def without_unknown(indexes: Fields, reason: str) -> Fields | None:
 
 
 def need(fields: Fields, name: str) -> int:
-    """One field; UnreadableOutput when the register has none of that very name."""
+    """Return one field; raises UnreadableOutput when the register has no field of this exact name."""
     if name not in fields:
         raise UnreadableOutput(f"mlxreg: no field {name} among {', '.join(sorted(fields))[:200]}")
     return fields[name]
 
 
 def equals(field: str, value: int) -> str:
-    """A pattern (grep -E) for the row in which a field has a value."""
+    """Return a pattern (grep -E) for the row in which a field has a value."""
     return f"^{field} *[|] *0x{value:08x}"
 
 
@@ -131,5 +133,5 @@ def _not_failed(stdout: str, stderr: str, exit_status: int) -> None:
 
 
 def _pairs(values: Fields) -> str:
-    """``a=1,b=2``: the tool splits at commas and trims nothing, so there are no blanks."""
+    """Return ``a=1,b=2``: the tool splits at commas and trims nothing, so there are no blanks."""
     return ",".join(f"{matching(_FIELD, name, 'field')}={value}" for name, value in values.items())

@@ -7,9 +7,9 @@ since 5.15 it is ``state`` (``enabled``, ``disabled``). The reference names ``--
 that ``--confirm-yes`` keeps the commit, and the units of its time, are from NAPALM's driver for Cumulus.
 
 Keys of ports: ``type``, ``link`` and its ``stats`` as the REST interface of Cumulus Linux 5 prints the same tree
-(NVIDIA's "NVUE API" page shows an answer); neighbours and transceivers as NAPALM's driver reads them. Which keys there
-are depends on the release: what is missing is not made up. ``in-errors`` are all frames that came in damaged. Bit
-errors are in ``link phy-detail``, port by port, from 5.10 on and not on Spectrum-1: keys as its reference prints them.
+(NVIDIA's "NVUE API" page shows an answer); neighbours and transceivers as NAPALM's driver reads them. The keys depend
+on the release; missing ones are not made up. ``in-errors`` are all frames that came in damaged. Bit errors are in
+``link phy-detail``, port by port, from 5.10 on and not on Spectrum-1: keys as its reference prints them.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from fabric.tools.interfaces import Neighbour
 from fabric.tools.mlxlink import Light, Module, Optics
 
 AR = ("router", "adaptive-routing")
-"""Where adaptive routing is in NVUE's tree; below an interface as well."""
+"""The path of adaptive routing in NVUE's tree; below an interface as well."""
 
 WORDS: Mapping[str, tuple[str, str]] = {
     "enable": ("off", "on"),
     "state": ("disabled", "enabled"),
     **dict.fromkeys(("ecn", "tx", "rx"), ("disable", "enable")),
 }
-"""Keys that are switched, and their values for off and on."""
+"""Keys that can be switched, and their values for off and on."""
 
 OF_RELEASES = ("enable", "state")
 """The keys of adaptive routing, of which a release has one."""
@@ -42,7 +42,7 @@ _RANGE = re.compile(r"(?P<stem>[A-Za-z][A-Za-z0-9_-]*?)(?P<from>\d{1,64})-(?P<to
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _MESSAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,79}")
 PORTS_MOST = 1024
-"""Interfaces with adaptive routing on one switch; a bound, far above any front panel."""
+"""Most interfaces with adaptive routing on one switch; a bound, far above any front panel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +55,11 @@ class Setting:
 
     @property
     def on(self) -> bool:
-        """Whether it is on."""
+        """Return whether it is on."""
         return WORDS[self.key][1] == self.value
 
     def turned(self, *, on: bool) -> Setting:
-        """The same key with the value for on or off."""
+        """Return the same key with the value for on or off."""
         return Setting(self.key, WORDS[self.key][int(on)], self.path)
 
     def __str__(self) -> str:
@@ -69,7 +69,7 @@ class Setting:
 @dataclass(frozen=True, slots=True)
 class Configured:
     """
-    What is set, and not merely there by default.
+    What is set explicitly, and not by default.
 
     *whole*: the key that is set for the whole switch, None when none is. *interfaces*: those whose adaptive routing is
     set to on.
@@ -80,14 +80,14 @@ class Configured:
 
 
 def show(interface: str | None = None) -> tuple[str, ...]:
-    """Ask how adaptive routing is, of the switch or of one interface."""
+    """Ask for the adaptive routing of the switch or of one interface."""
     where = () if interface is None else ("interface", word(interface, "interface"))
     return ("nv", "show", *where, *AR, "-o", "json")
 
 
 def read(stdout: str, stderr: str = "", exit_status: int = 0) -> Setting:
     """
-    How adaptive routing is.
+    Return the setting of adaptive routing.
 
     Raises ToolError with the tool's own words, UnreadableOutput when not exactly one known key has a known value.
     """
@@ -101,16 +101,18 @@ def read(stdout: str, stderr: str = "", exit_status: int = 0) -> Setting:
 
 
 def equals(setting: Setting) -> str:
-    """A pattern (grep -E) for the line of the JSON in which a key has a value."""
+    """Return a pattern (grep -E) for the line of the JSON in which a key has a value."""
     return f'"{setting.key}" *: *"{setting.value}"'
 
 
 COMMANDS = ("nv", "config", "show", "-o", "commands")
-"""Asks for the applied configuration as the commands that make it."""
+"""Ask for the applied configuration as the commands that make it."""
 
 
 def command_lines(stdout: str, stderr: str = "", exit_status: int = 0) -> list[str]:
-    """All its lines. Raises ToolError with the tool's own words, UnreadableOutput for a text without a ``nv set``."""
+    """
+    Return all its lines; raises ToolError with the tool's own words, UnreadableOutput for a text without a ``nv set``.
+    """
     need_success("nv config show", stdout, stderr, exit_status)
     lines = [line.strip() for line in plain(stdout).splitlines()]
     if not any(line.startswith("nv set ") for line in lines):
@@ -120,7 +122,7 @@ def command_lines(stdout: str, stderr: str = "", exit_status: int = 0) -> list[s
 
 def read_commands(stdout: str, stderr: str = "", exit_status: int = 0) -> Configured:
     """
-    What of adaptive routing is set.
+    Return what is set about adaptive routing.
 
     Raises ToolError with the tool's own words, UnreadableOutput for a text without a ``nv set`` or a line about
     adaptive routing that is not understood.
@@ -139,7 +141,7 @@ def read_commands(stdout: str, stderr: str = "", exit_status: int = 0) -> Config
 
 
 def unfolded(folded: str) -> tuple[str, ...]:
-    """``swp1-3,swp9`` one by one; UnreadableOutput for what is no list of interfaces."""
+    """Return the names in ``swp1-3,swp9`` one by one; raises UnreadableOutput for what is no list of interfaces."""
     names: list[str] = []
     for part in folded.split(","):
         found = _RANGE.fullmatch(part)
@@ -155,22 +157,24 @@ def unfolded(folded: str) -> tuple[str, ...]:
 
 
 PENDING = ("nv", "config", "diff")
-"""Asks what this account has set and not applied."""
+"""Ask for what this account has set and not applied."""
 
 
 def read_pending(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[str, ...]:
-    """The lines of what is set and not applied; empty when nothing is. ToolError with the tool's own words."""
+    """
+    Return the lines of what is set and not applied; empty when nothing is. Raises ToolError with the tool's own words.
+    """
     need_success("nv config diff", stdout, stderr, exit_status)
     return tuple(line for line in plain(stdout).splitlines() if line.strip())
 
 
 def put(setting: Setting) -> tuple[str, ...]:
-    """Set it for the whole switch; in force only when applied."""
+    """Set a key for the whole switch; it is in force only when applied."""
     return ("nv", "set", *setting.path, setting.key, setting.value)
 
 
 def drop(setting: Setting) -> tuple[str, ...]:
-    """Leave its key to its default; in force only when applied."""
+    """Reset its key to the default; in force only when applied."""
     return ("nv", "unset", *setting.path, setting.key)
 
 
@@ -178,18 +182,20 @@ def apply(message: str, *, confirm_min: int | None = None) -> tuple[str, ...]:
     """
     Apply what is set; with *confirm_min* (minutes) it is rolled back then, unless it was confirmed.
 
-    *message* stands in the switch's history. The unit is written: without one the reference means minutes.
+    *message* is kept in the switch's history. The unit is written out: without one the reference means minutes.
     """
     timer = () if confirm_min is None else ("--confirm", f"{whole(confirm_min, 'minutes', at_least=1, at_most=1440)}m")
     return ("nv", "config", "apply", "-m", matching(_MESSAGE, message, "message"), *timer, "-y")
 
 
 CONFIRM = ("nv", "config", "apply", "--confirm-yes")
-"""Keeps what waits to be confirmed."""
+"""Keep the commit that waits to be confirmed."""
 
 
 def _shown(stdout: str, stderr: str, exit_status: int) -> Any:
-    """The document that ``nv show`` printed; raises ToolError with its own words, UnreadableOutput without one."""
+    """
+    Return the document that ``nv show`` printed; raises ToolError with its own words, UnreadableOutput without one.
+    """
     need_success("nv show", stdout, stderr, exit_status)
     return need_json("nv show", plain(stdout))
 
@@ -197,18 +203,18 @@ def _shown(stdout: str, stderr: str, exit_status: int) -> Any:
 _SPEED = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,2})?)([GM])", re.ASCII)
 _POWER = re.compile(r"[0-9.]+ mW / (-inf|-?[0-9]{1,3}(?:\.[0-9]{1,4})?) dBm", re.ASCII)
 _LIMITS = (("low-alarm-threshold", "high-alarm-threshold"), ("low-alarm-thresh", "high-alarm-thresh"))
-"""As releases have called them, the newer first."""
-_DARK_DBM = -40.0  # what mlxlink says where NVUE has no number
+"""Names of the limits in different releases, the newer first."""
+_DARK_DBM = -40.0  # printed by mlxlink where NVUE has no number
 _DEGREES = re.compile(r"(-?[0-9]{1,3}(?:\.[0-9]{1,2})?)(?: degrees)? C\b.*", re.ASCII)
-_RAW, _LAST_BIN = "phy-raw-errors-lane", "rs-num-corr-err-bin15"  # RS(544,514) mends 15 symbols a block
+_RAW, _LAST_BIN = "phy-raw-errors-lane", "rs-num-corr-err-bin15"  # RS(544,514) corrects 15 symbols a block
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchPort:
     """
-    One port of a front panel; None: it does not say. *counters* by the kernel's names, as on hosts.
+    One port of a front panel; None: not reported. *counters* by the kernel's names, as on hosts.
 
-    *sent_bytes* and *received_bytes* since somebody cleared them.
+    *sent_bytes* and *received_bytes*: since somebody cleared them.
     """
 
     up: bool
@@ -220,11 +226,11 @@ class SwitchPort:
 
 
 PORTS = ("nv", "show", "interface", "-o", "json")
-"""Asks for all interfaces."""
+"""Ask for all interfaces."""
 NEIGHBOURS = ("nv", "show", "interface", "lldp", "-o", "json")
-"""Asks for what all interfaces hear by LLDP."""
+"""Ask for what all interfaces hear by LLDP."""
 OPTICS = ("nv", "show", "platform", "transceiver", "detail", "-o", "json")
-"""Asks for all modules."""
+"""Ask for all modules."""
 
 
 def line_errors(port: str) -> tuple[str, ...]:
@@ -234,9 +240,9 @@ def line_errors(port: str) -> tuple[str, ...]:
 
 def read_line_errors(stdout: str, stderr: str = "", exit_status: int = 0) -> Optics:
     """
-    What one port has received wrong since ever, all lanes together.
+    Return what one port has received wrong so far, all lanes together.
 
-    Raises ToolError with the tool's own words, UnreadableOutput where a count is none, or nothing is counted.
+    Raises ToolError with the tool's own words, UnreadableOutput where a count is not a number, or nothing is counted.
     """
     shown = _shown(stdout, stderr, exit_status)
     rows = shown.items() if isinstance(shown, dict) else ()
@@ -248,7 +254,7 @@ def read_line_errors(stdout: str, stderr: str = "", exit_status: int = 0) -> Opt
 
 
 def _count(name: str, value: object) -> int | None:
-    """A counter of ``phy-detail``, a number or its digits; None for what is none of those that are read."""
+    """Return a counter of ``phy-detail``, given as a number or its digits; None for names that are not read."""
     if not (name.startswith(_RAW) or name in ("effective-errors", _LAST_BIN)):
         return None
     found = re.fullmatch(r"[0-9]{1,20}", str(value), re.ASCII)
@@ -257,7 +263,7 @@ def _count(name: str, value: object) -> int | None:
 
 def read_ports(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, SwitchPort]:
     """
-    The ports of the front panel, by name.
+    Return the ports of the front panel, by name.
 
     Raises ToolError with the tool's own words, UnreadableOutput for what is no list of them.
     """
@@ -280,7 +286,9 @@ def _gbps(speed: object) -> float | None:
 
 
 def _counters(link: Mapping[str, Any]) -> dict[str, int]:
-    """Before releases that count downs alone a down and an up are two transitions."""
+    """
+    Return the counters of a link. Older releases do not count downs: there, two transitions are one down and one up.
+    """
     stats = _below(link, "stats")
     downs, transitions = stats.get("carrier-down-count"), stats.get("carrier-transitions")
     if downs is None and (changes := _whole(transitions)) is not None:
@@ -290,12 +298,12 @@ def _counters(link: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _whole(value: object) -> int | None:
-    """A number of 0 or more as JSON has it; None for anything else, as true."""
+    """Return a JSON number of 0 or more; None for anything else, such as true."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def read_neighbours(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[Neighbour, ...]:
-    """Every neighbour that tells its name and its port; raises as ``read_ports``."""
+    """Return every neighbour that reports its name and its port; raises as ``read_ports``."""
     found = []
     for interface, shown in _tree(stdout, stderr, exit_status):
         for one in _below(_below(shown, "lldp"), "neighbor").values():
@@ -307,7 +315,7 @@ def read_neighbours(stdout: str, stderr: str = "", exit_status: int = 0) -> tupl
 
 
 def read_optics(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, Optics]:
-    """The module of each port that has one; raises as ``read_ports``."""
+    """Return the module of each port that has one; raises as ``read_ports``."""
     return {
         name: Optics(
             module=Module(
@@ -322,7 +330,7 @@ def read_optics(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str
 
 
 def _light(shown: Mapping[str, Any], way: str) -> Light | None:
-    """None without alarm limits, which copper has none of."""
+    """Return the light; None without alarm limits, which copper does not have."""
     numbered = sorted(_below(shown, "channel").items(), key=lambda one: (len(one[0]), one[0]))
     rows = [_below(channel, way) for _, channel in numbered]
     levels = [level for row in rows if (level := _dbm(row.get("power"))) is not None]
@@ -348,13 +356,13 @@ def _text(value: object) -> str | None:
 
 
 def _below(tree: object, key: str) -> Mapping[str, Any]:
-    """What is below a key; nothing where it is not there."""
+    """Return what is below a key; empty where the key is missing."""
     found = tree.get(key) if isinstance(tree, dict) else None
     return found if isinstance(found, dict) else {}
 
 
 def _tree(stdout: str, stderr: str, exit_status: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each interface, and what is shown of it."""
+    """Yield each interface, and what is shown of it."""
     document = _shown(stdout, stderr, exit_status)
     if not isinstance(document, dict) or not all(isinstance(one, dict) for one in document.values()):
         raise UnreadableOutput(f"nv show: not its interfaces: {stdout[:120]!r}")

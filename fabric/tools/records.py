@@ -1,8 +1,8 @@
 """
-What others wrote down of hosts, links, switches and batches of modules: jobs (``sacct``), nodes that were taken out
-(``sacctmgr``), tickets (CSV), kernel messages (``journalctl``, ``dmesg``).
+What other systems recorded about hosts, links, switches and batches of modules; no I/O.
 
-No I/O; which of them a text is, its first line tells.
+Jobs (``sacct``), nodes that were taken out (``sacctmgr``), tickets (CSV), kernel messages (``journalctl``, ``dmesg``).
+The first line of a text tells which of them it is.
 """
 
 import csv
@@ -29,7 +29,7 @@ _OUT = ("DOWN", "DRAIN", "FAIL")
 """States of a node in which Slurm gives it no job."""
 
 _EXCLUDES = re.compile(r"(?:^|\s)(?:--exclude[= ]|-x ?)([^\s=]{1,4096})", re.ASCII)
-"""As a job's command line names the nodes that it does not want."""
+"""The options by which a job's command line excludes nodes."""
 
 _TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
 _KERNEL = re.compile(
@@ -37,17 +37,17 @@ _KERNEL = re.compile(
     rf"|(?P<host2>[^\s:]{{1,255}}): (?P<at2>{_TIME},\d{{1,9}}[+-]\d\d:?\d\d) (?P<message2>.*)",
     re.ASCII,
 )
-"""As ``journalctl -k -o short-iso`` writes a line, and ``dmesg --time-format iso`` of many hosts (pdsh, clush)."""
+"""A line of ``journalctl -k -o short-iso``, or of ``dmesg --time-format iso`` of many hosts (pdsh, clush)."""
 
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?[0-9a-fA-F:.]+\): (\d{1,4}),", re.ASCII)
 _LINK = re.compile(r"mlx5_core \S+ \S+: Link down|mlx5_core \S+: Port module event\[error\]", re.ASCII)
 _COMPONENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/>+-]{0,254}", re.ASCII)
 _LONGEST_KIND = 64
 MOST_PROBLEMS = 20
-"""Lines that cannot be read are told, so many of a file."""
+"""Most unreadable lines of one file that are reported."""
 
 BATCH = "batch:"
-"""How a batch of modules is called, before the name that its tickets give it."""
+"""Prefix of a batch of modules, before the name that its tickets give it."""
 _NODES = FoldedNames(16_384)
 T = TypeVar("T")
 
@@ -57,9 +57,9 @@ class Record:
     """
     One thing that happened, at a time (UTC), to the components *names*.
 
-    *signal*: which signal of a lemon it is one of (``tickets``, ``out``, ``excluded``, ``single_fails``,
-    ``multi_fails``); ``jobs``: a job that a node did not end; empty where it is none by itself. *kind* of trouble, as
-    ``xid 79``; empty where unknown. *line*: where it stands.
+    *signal*: which signal of a lemon it counts for (``tickets``, ``out``, ``excluded``, ``single_fails``,
+    ``multi_fails``); ``jobs``: a job that a node did not end; empty where it is none by itself. *kind* of trouble, such
+    as ``xid 79``; empty where unknown. *line*: its line in the file.
     """
 
     at: datetime
@@ -70,7 +70,7 @@ class Record:
 
 
 class UnreadableLines(UnreadableOutput):
-    """Lines of a file that are no records: *lines*, each with its number and what was expected instead."""
+    """Lines of a file that are not records: *lines*, each with its number and what was expected instead."""
 
     def __init__(self, lines: Sequence[tuple[int, str]]) -> None:
         self.lines = tuple(lines)
@@ -78,7 +78,9 @@ class UnreadableLines(UnreadableOutput):
 
 
 def read_records(text: str) -> tuple[Record, ...]:
-    """Every record, in the order written; UnreadableOutput for another text, UnreadableLines with all that is wrong."""
+    """
+    Return every record in order; raises UnreadableOutput for another text, UnreadableLines with all that is wrong.
+    """
     text = text.removeprefix("\ufeff")
     first = text.partition("\n")[0].strip()
     for columns, form, read in (
@@ -100,13 +102,13 @@ def read_records(text: str) -> tuple[Record, ...]:
 
 
 class _Sacct(csv.Dialect):
-    """As ``sacct -P`` prints: nothing is quoted."""
+    """The form of ``sacct -P``: nothing is quoted."""
 
     delimiter, quoting, lineterminator = "|", csv.QUOTE_NONE, "\n"
 
 
 def _rows(text: str, form: type[csv.Dialect]) -> Iterator[tuple[int, Mapping[str, str] | str]]:
-    """Each row with its line, or what is wrong with it; what is no CSV ends it."""
+    """Yield each row with its line, or what is wrong with it; text that is not CSV ends the rows."""
     rows = csv.reader(io.StringIO(text, newline=""), form, strict=True)
     try:
         names = next(rows)
@@ -137,7 +139,7 @@ def _read(rows: Iterable[tuple[int, T | str]], read: Callable[[T], Iterable[Reco
 
 
 def _job(row: Mapping[str, str]) -> Iterator[Record]:
-    """A job that ran and is over, and the nodes that it would not have; a step (``1234.0``) is none."""
+    """Yield a job that ran and is over, and the nodes that it excluded; a step (``1234.0``) yields nothing."""
     if "." in row["JobID"] or row["End"] in _NOT_YET:
         return
     at = _at(row["End"])
@@ -150,7 +152,7 @@ def _job(row: Mapping[str, str]) -> Iterator[Record]:
 
 
 def _event(row: Mapping[str, str]) -> Iterator[Record]:
-    """A node was taken out; an event without a node is the whole cluster's."""
+    """Yield a node that was taken out; an event without a node concerns the whole cluster, and yields nothing."""
     if row["NodeName"] and row["State"].startswith(_OUT):
         yield Record(_at(row["TimeStart"]), _nodes(row["NodeName"]), "out")
 
@@ -170,7 +172,7 @@ def _component(name: str) -> str:
 
 
 def _ticket(row: Mapping[str, str]) -> Iterator[Record]:
-    """Of a component, and of the leaf and the batch of modules that its row may name."""
+    """Yield a ticket about a component, and about the leaf and the batch of modules that its row may name."""
     name, kind = _component(row["component"].strip()), (row.get("kind") or "").strip()
     if len(kind) > _LONGEST_KIND or not kind.isprintable():
         raise ValueError(f"expected a kind of at most {_LONGEST_KIND} printable characters, got {kind[:80]!r}")
@@ -188,7 +190,7 @@ def _message(line: re.Match[str]) -> Iterator[Record]:
 
 
 def _at(text: str) -> datetime:
-    """ISO 8601; without a time zone it is UTC."""
+    """Read a time in ISO 8601; without a time zone it is UTC."""
     try:
         found = datetime.fromisoformat(text.strip())
         return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)

@@ -1,7 +1,7 @@
 """
-How a host's ports treat RoCE: trust, PFC and buffers (mlnx_qos), ECN, DCQCN, GID types, MTU; and their congestion.
+The RoCE settings of a host's ports, and their congestion counters; each is asked by one shell text.
 
-Each is asked by one shell text.
+Settings: trust, PFC and buffers (mlnx_qos), ECN, DCQCN, GID types, MTU.
 """
 
 import re
@@ -13,10 +13,10 @@ from fabric.tools.driver import plain, whole, whole_lines, word
 NAME = "fabric-roce"
 """The name ($0) under which the text is started."""
 
-# Only sh, cat, readlink, grep and mlnx_qos, or dcb of iproute2 where that is not there (dcb-pfc(8), dcb-app(8)). Values
-# arrive as positional parameters. What cannot be read (an empty entry of a GID table, debugfs without root) is left
-# out. The interface is that of the port's first GID: device/net lists representors, too. cma_roce_tos is not called: it
-# makes folders in configfs even to read; a folder there is read.
+# Uses only sh, cat, readlink, grep and mlnx_qos, or dcb of iproute2 where that is missing (dcb-pfc(8), dcb-app(8)).
+# Values arrive as positional parameters. What cannot be read (an empty entry of a GID table, debugfs without root) is
+# left out. The interface is that of the port's first GID: device/net lists representors, too. cma_roce_tos is not
+# called: it makes folders in configfs even to read; a folder that is there is read.
 _TEXT = (
     'for d; do b=/sys/class/infiniband/${d%:*} p=${d#*:}; i=$(cat "$b/ports/$p/gid_attrs/ndevs/0" 2>/dev/null);'
     ' echo "port ${d%:*} $i"; n=/sys/class/net/$i; l=$(readlink "$b/device" 2>/dev/null);'
@@ -43,7 +43,7 @@ _KNOB = re.compile(r"(?:/sys/kernel/debug/mlx5/[^/]+/cc_params|/sys/class/net/[^
 
 @dataclass(frozen=True, slots=True)
 class Marking:
-    """How a queue is marked (ECN): from *kmin_bytes* on by chance, beyond *kmax_bytes* always; None: not told."""
+    """How a queue is marked (ECN): from *kmin_bytes* on by chance, above *kmax_bytes* always; None: not reported."""
 
     kmin_bytes: int | None = None
     kmax_bytes: int | None = None
@@ -52,18 +52,18 @@ class Marking:
 @dataclass(frozen=True, slots=True)
 class RocePort:
     """
-    How one port of a host or a switch treats RoCE; None, or a key that is missing, is what was not told.
+    The RoCE settings of one port of a host or a switch; None, or a missing key, means not reported.
 
-    *trust*: by what a packet's priority is told, as ``dscp``; *priority_of*: by DSCP. *pfc* are the priorities that are
-    paused, not dropped. *interface*: what a host's own tools call it.
+    *trust*: what decides a packet's priority, such as ``dscp``; *priority_of*: by DSCP. *pfc*: the priorities that are
+    paused, not dropped. *interface*: the name in a host's own tools.
 
-    Hosts alone tell *buffer_bytes*: the receive buffer of each priority; *ecn*: for ``roce_np`` (who answers a marked
-    packet) and ``roce_rp`` (who slows down) the priorities with it; *knobs*: what DCQCN is set to; *host_class*, which
-    overrides what programs ask for, *rdma_cm_class* what those ask for that use rdma_cm; *dcbx*: who decides about
-    priorities.
+    Only hosts report *buffer_bytes*: the receive buffer of each priority; *ecn*: the priorities that have it for
+    ``roce_np`` (who answers a marked packet) and ``roce_rp`` (who slows down); *knobs*: the settings of DCQCN;
+    *host_class*, which overrides what programs ask for; *rdma_cm_class*, the class of programs that use rdma_cm;
+    *dcbx*: who decides about priorities.
 
-    Switches alone tell *queue_of*: by priority; *marks*: by queue; *sends*, *obeys*: whether it sends pauses, and stops
-    when it gets any; *xoff_bytes*: where it pauses, when that is set by hand.
+    Only switches report *queue_of*: by priority; *marks*: by queue; *sends*, *obeys*: whether it sends pauses, and
+    stops when it gets any; *xoff_bytes*: where it pauses, when that is set by hand.
     """
 
     interface: str = ""
@@ -88,17 +88,19 @@ class RocePort:
 
     @property
     def cnp_dscp(self) -> int | None:
-        """What is written on the packets that ask a sender to slow down; sysfs and debugfs call it differently."""
+        """Return the DSCP of CNPs, which ask a sender to slow down; sysfs and debugfs name it differently."""
         return self.knobs.get("cnp_dscp", self.knobs.get("np_cnp_dscp"))
 
 
 def ask(ports: Iterable[tuple[str, int]]) -> tuple[str, ...]:
-    """Ask of these devices and ports; it alters nothing."""
+    """Ask for these devices and ports; alters nothing."""
     return ("sh", "-c", _TEXT, NAME, *(f"{word(device, 'device')}:{port}" for device, port in ports))
 
 
 def read(stdout: str) -> dict[str, RocePort] | None:
-    """By device what each port told; None when the answer does not reach its end. Raises nothing for any text."""
+    """
+    Return what each port reported, by device; None when the answer does not reach its end. Raises nothing for any text.
+    """
     lines = plain(stdout).splitlines()
     if lines[-1:] != ["whole"]:
         return None
@@ -142,14 +144,14 @@ def _port(interface: str, lines: list[str]) -> RocePort:
 
 
 def _dcb_pfc(text: str) -> frozenset[int] | None:
-    """What ``dcb pfc show dev IF prio-pfc`` says."""
+    """Read the answer of ``dcb pfc show dev IF prio-pfc``."""
     found = _DCB_PFC.search(text)
     pairs = (one.split(":") for one in found[1].split()) if found else ()
     return frozenset(int(priority) for priority, state in pairs if state == "on") if found else None
 
 
 def _dcb_map(text: str) -> dict[int, int]:
-    """What ``dcb -N app show dev IF dscp-prio`` says; what it does not list is not known."""
+    """Read the answer of ``dcb -N app show dev IF dscp-prio``; what it does not list is unknown."""
     found = _DCB_DSCP.search(text)
     pairs = (one.split(":") for one in found[1].split()) if found else ()
     return {int(dscp): int(priority) for dscp, priority in pairs}
@@ -176,12 +178,14 @@ CONGESTION = (
     "roce_adp_retrans",
 )
 """
-Files of ``ports/N/hw_counters`` (linux: mlx5/counters.c). The first three have 64 bits and are of all ports of a
-LAG, the others have 32 and wrap. np: who gets marked packets and answers them, rp: who then slows down.
+Files of ``ports/N/hw_counters`` (linux: mlx5/counters.c).
+
+The first three have 64 bits and cover all ports of a LAG, the others have 32 and wrap. np: who gets marked packets and
+answers them, rp: who then slows down.
 """
 
-# Only sh, cat, printf, ethtool and grep; values arrive as positional parameters. What is not there is not printed: the
-# counters of PFC are there only for priorities that have it. The interface is that of the port's first GID.
+# Uses only sh, cat, printf, ethtool and grep; values arrive as positional parameters. What is missing is not printed:
+# PFC counters exist only for priorities that have PFC. The interface is that of the port's first GID.
 _CONGESTION_TEXT = (
     'b="/sys/class/infiniband/$1/ports/$2"; i=$(cat "$b/gid_attrs/ndevs/0" 2>/dev/null); shift 2;'
     ' for f; do v=$(cat "$b/hw_counters/$f" 2>/dev/null) && printf "%s: %s\\n" "$f" "$v"; done;'
@@ -192,13 +196,13 @@ _COUNTER = re.compile(r" *([a-z0-9_]{1,64}): ([0-9]{1,20})", re.ASCII)
 
 
 def ask_congestion(device: str, port: int) -> tuple[str, ...]:
-    """Read what one port has counted: marks, CNPs, pauses, and what was lost; it alters nothing."""
+    """Ask for what one port has counted: marks, CNPs, pauses, and losses; alters nothing."""
     place = word(device, "device"), str(whole(port, "port", at_least=1, at_most=255))
     return ("sh", "-c", _CONGESTION_TEXT, CONGESTION_NAME, *place, *CONGESTION)
 
 
 def read_congestion(stdout: str) -> dict[str, int] | None:
-    """By name what was counted, without what is not there; None when the answer does not reach its end."""
+    """Return the counters by name, without missing ones; None when the answer does not reach its end."""
     lines = whole_lines(stdout)
     if lines[-1:] != ["whole"]:
         return None

@@ -1,4 +1,4 @@
-"""Slurm's own commands: whose hosts a job or a reservation has, steps of a job, how a node stands, drain; no I/O."""
+"""Slurm's own commands: hosts of a job or a reservation, steps of a job, the state of a node, drain; no I/O."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,37 +18,37 @@ _PORTS = re.compile(r"^SrunPortRange\s*=\s*(\d+)-(\d+)\s*$", re.MULTILINE)
 
 
 def show_node(name: str) -> tuple[str, ...]:
-    """Ask how a node stands."""
+    """Ask for the state of a node."""
     return ("scontrol", "show", "node", "-o", word(name, "node"))
 
 
 def node(name: str, stdout: str, stderr: str, exit_status: int) -> SchedulerNode | None:
-    """How it stands, None where Slurm knows no such node; ToolError where that was not said."""
+    """Return its state, None where Slurm knows no such node; raises ToolError where the answer has no state."""
     if exit_status and f"Node {name} not found" in stdout + stderr:
         return None
     need_success("scontrol", stdout, stderr, exit_status)
     state = _STATE.search(stdout)
     if not stdout.startswith(f"NodeName={name} ") or state is None:
         raise ToolError(f"scontrol: no state of {name} in: {complaint(stdout, stderr)}")
-    # What a person can write (comment, extra) stands behind the reason, which has its author behind it.
+    # What a person can write (comment, extra) comes after the reason, and the reason is followed by its author.
     reason = _REASON.search(stdout, state.end())
     return SchedulerNode("DRAIN" in state[1].rstrip("*").split("+"), *(reason.groups() if reason else ()))
 
 
 def drain(name: str, reason: str) -> tuple[str, ...]:
-    """No further job; those that run go on to their end."""
+    """Give the node no further job; running jobs go on to their end."""
     if not re.fullmatch(r"[ -<>-~]{1,200}", reason):
         raise ValueError(f"a reason is one printable line without '=', got {reason!r}")
     return ("scontrol", "update", f"nodename={word(name, 'node')}", "state=drain", f"reason={reason}")
 
 
 def undrain(name: str) -> tuple[str, ...]:
-    """Take back a drain and nothing else: a node that is DOWN stays so, as it would not with ``state=resume``."""
+    """Take back a drain and nothing else: a node that is DOWN stays so, which ``state=resume`` would change."""
     return ("scontrol", "update", f"nodename={word(name, 'node')}", "state=undrain")
 
 
 def job_nodes(job: str) -> tuple[str, ...]:
-    """Ask for the nodes of a job; by ``squeue``, where nothing else that a user wrote stands in the answer."""
+    """Ask for the nodes of a job; ``squeue`` is used because its answer contains no other text written by users."""
     if not re.fullmatch(r"[0-9]{1,12}(_[0-9]{1,9})?", job, re.ASCII):
         raise ValueError(f"a job is a number like 1234 or 1234_7, got {job!r}")
     return ("squeue", "-h", "-j", job, "-o", "%A %i %N")
@@ -56,9 +56,9 @@ def job_nodes(job: str) -> tuple[str, ...]:
 
 def nodes_of_job(job: str, stdout: str, stderr: str, exit_status: int) -> tuple[str, ...]:
     """
-    The nodes of a job; ToolError where it has none (yet, or any more), or where that was not said.
+    Return the nodes of a job; raises ToolError where it has none (yet, or any more), or where the answer has none.
 
-    The first task of an array that begins has the number of the array, of which ``squeue`` lists all tasks.
+    The first task of an array that begins has the number of the array, for which ``squeue`` lists all tasks.
     """
     need_success("squeue", stdout, stderr, exit_status)
     found = [words for line in stdout.splitlines() if len(words := line.split()) == 3 and job in words[:2]]
@@ -69,10 +69,10 @@ def nodes_of_job(job: str, stdout: str, stderr: str, exit_status: int) -> tuple[
 
 def step(job: str, nodes: Sequence[str], options: Sequence[str], argv: Sequence[str]) -> tuple[str, ...]:
     """
-    Begin a step of a job: *argv* once on each of *nodes*, beside all other steps, whatever becomes of single tasks.
+    Begin a step of a job: *argv* once on each of *nodes*, beside all other steps, even if single tasks fail.
 
-    The site's own *options* come last: of two srun takes the last. ``env`` looks for the program there: srun itself
-    looks for it here, and hands on the path.
+    The site's own *options* come last: of two srun takes the last. ``env`` looks for the program on the node: srun
+    itself would look for it here, and hand on the path.
     """
     job_nodes(job)
     many, listed = str(len(nodes)), fold([word(node, "node") for node in nodes])
@@ -84,16 +84,16 @@ def step(job: str, nodes: Sequence[str], options: Sequence[str], argv: Sequence[
 
 
 def not_launched(stderr: str) -> Mapping[str, str]:
-    """The nodes on which srun could not begin a step, and why: it takes back all of the step then."""
+    """Return the nodes on which srun could not begin a step, and why: it takes back all of the step then."""
     return dict(_NOT_LAUNCHED.findall(stderr))
 
 
 SHOW_CONFIG = ("scontrol", "show", "config")
-"""Asks how the site is set up."""
+"""Ask for the configuration of the site."""
 
 
 def srun_ports(stdout: str) -> range:
-    """The TCP ports at which steps may answer to the machine where srun runs; empty where any will do."""
+    """Return the TCP ports at which steps may answer to the machine where srun runs; empty where any will do."""
     found = _PORTS.search(stdout)
     first, last = map(int, found.groups()) if found else (0, 0)
     return range(first, last + 1) if first else range(0)
@@ -105,7 +105,9 @@ def reservation(name: str) -> tuple[str, ...]:
 
 
 def reserved(name: str, stdout: str, stderr: str, exit_status: int) -> str | None:
-    """Its nodes as Slurm folds them, None where it knows no such reservation; ToolError where that was not said."""
+    """
+    Return its nodes as Slurm folds them, None where it knows no such reservation; ToolError where none are printed.
+    """
     if exit_status and f"Reservation {name} not found" in stdout + stderr:
         return None
     need_success("scontrol", stdout, stderr, exit_status)
@@ -119,8 +121,8 @@ def reserve(name: str, nodes: str, user: str, minutes: int) -> tuple[str, ...]:
     """
     Reserve nodes from now on: refused where a job runs on one of them, or where another reservation has it.
 
-    No MAINT flag: a reservation that has it may overlap any other (Slurm 22.05, tried; reservation.c). *minutes* is
-    never 0, which Slurm takes for ever.
+    The MAINT flag is not used: a reservation that has it may overlap any other (Slurm 22.05, tried; reservation.c).
+    *minutes* is never 0, which Slurm takes for ever.
     """
     whole(minutes, "minutes", at_least=1, at_most=525_600)
     if not _LIST.fullmatch(nodes):
@@ -135,7 +137,7 @@ def unreserve(name: str) -> tuple[str, ...]:
 
 
 def unfolded(listed: str) -> tuple[str, ...]:
-    """The names in a list of nodes as Slurm folds them; ToolError for what is none."""
+    """Return the names in a list of nodes as Slurm folds them; raises ToolError for anything else."""
     try:
         if _LIST.fullmatch(listed):
             return unfold(listed)

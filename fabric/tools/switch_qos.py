@@ -1,11 +1,11 @@
 """
-How the ports of an NVUE switch treat RoCE: what ``nv show qos roce`` says of all, and what is configured otherwise.
+The RoCE settings of an NVUE switch's ports: those of all (``nv show qos roce``), and of ports configured otherwise.
 
 ``nv show qos roce`` is read as text: NVIDIA's "Cumulus Linux 5.15 User Guide, RDMA over Converged Ethernet" prints it
 whole, and nothing public shows its tables as JSON. Its columns are those of its head; where a release leaves
 ``operational`` blank, ``applied`` is taken. Single ports follow the profiles that ``nv config show -o commands`` gives
-them ("Quality of Service, Port Groups"): what a profile does not say has the default given there (tx and rx on, 10 m),
-or is not told.
+them ("Quality of Service, Port Groups"): what a profile does not set has the default given there (tx and rx on, 10 m),
+or is unknown.
 """
 
 import re
@@ -28,12 +28,12 @@ _TRUSTS = {"l2": "pcp", "l3": "dscp", "both": "pcp,dscp", "port": "port"}
 
 
 ROCE = ("nv", "show", "qos", "roce")
-"""Asks how the switch as a whole treats RoCE."""
+"""Ask for the RoCE settings of the whole switch."""
 
 
 def read_roce(stdout: str, stderr: str = "", exit_status: int = 0) -> RocePort:
     """
-    What is true of every port without profiles of its own; nothing is told where RoCE is not enabled.
+    Return the settings of every port without profiles of its own; all unknown where RoCE is not enabled.
 
     Raises ToolError with the tool's own words, UnreadableOutput for another text.
     """
@@ -68,9 +68,9 @@ def read_ports(
     usual: RocePort, stdout: str, stderr: str = "", exit_status: int = 0
 ) -> tuple[RocePort, dict[str, RocePort]]:
     """
-    All other ports, and those with profiles of their own, of what ``nv config show -o commands`` prints.
+    Return the settings of all other ports, and of ports with own profiles, from ``nv config show -o commands``.
 
-    *usual* is what ``read_roce`` said, which knows what ``default-global`` is set to where RoCE is enabled.
+    *usual* is the result of ``read_roce``, which has the settings of ``default-global`` where RoCE is enabled.
 
     Raises ToolError with the tool's own words, UnreadableOutput for a value of a profile in use that is not understood.
     """
@@ -102,9 +102,10 @@ def read_ports(
 @dataclass(frozen=True, slots=True)
 class Global:
     """
-    What ``default-global`` is set to by hand, *explicit*, and which ports have a profile *apart* from it, of one kind.
+    Settings of one kind that ``default-global`` has by hand, *explicit*, and the ports that have a profile *apart* from
+    it.
 
-    *together*: the queues that are set along with the one that is asked for, as one list; empty when none are.
+    *together*: the queues that are set along with the queue asked for, as one list; empty when there are none.
     """
 
     explicit: Mapping[str, str]
@@ -114,7 +115,7 @@ class Global:
 
 def read_global(kind: str, queue: int | None, stdout: str, stderr: str = "", exit_status: int = 0) -> Global:
     """
-    What ``nv config show -o commands`` has of ``qos KIND default-global``, of one *queue* where these are by queue.
+    Return what ``nv config show -o commands`` has of ``qos KIND default-global``, for one *queue* where it is by queue.
 
     Raises ToolError with the tool's own words, UnreadableOutput for a text without a ``nv set``.
     """
@@ -138,9 +139,9 @@ def read_global(kind: str, queue: int | None, stdout: str, stderr: str = "", exi
 
 def shown(key: str, stdout: str, stderr: str = "", exit_status: int = 0) -> str:
     """
-    A pattern (grep -E) for the line of ``nv show qos roce`` in which a key has the value that it has now.
+    Return a pattern (grep -E) for the line of ``nv show qos roce`` in which a key has its present value.
 
-    Raises ToolError with the tool's own words, UnreadableOutput where the key is not there.
+    Raises ToolError with the tool's own words, UnreadableOutput where the key is missing.
     """
     need_success("nv show qos roce", stdout, stderr, exit_status)
     value = need(_tree(plain(stdout).splitlines()).get(key), f"nv show qos roce: no {key} in {stdout[:160]!r}")
@@ -191,7 +192,7 @@ _APPLY = {"pfc": _with_pfc, "congestion-control": _with_ecn, "mapping": _with_ma
 
 
 def _tree(lines: list[str]) -> dict[str, str]:
-    """The keys above the tables; a key that is there twice (``priority``) is not one that is read here."""
+    """Return the keys above the tables; keys that are there twice (``priority``) are not used here."""
     heads = (line for line in lines if line.split()[:2] == ["operational", "applied"])
     head = need(next(heads, None), f"nv show qos roce: no head in {' '.join(lines)[:160]!r}")
     first, second = head.index("operational"), head.index("applied")
@@ -206,7 +207,7 @@ def _tree(lines: list[str]) -> dict[str, str]:
 
 
 def _table(lines: list[str], title: str) -> Iterator[tuple[list[int], list[int], list[int], list[int]]]:
-    """The rows of a table of four columns as numbers; a word that is none, and ``-``, are no number."""
+    """Yield the rows of a table of four columns as numbers; other words, and ``-``, are no number."""
     at = next((at for at, line in enumerate(lines) if title in line and line.startswith("RoCE ")), None)
     for line in [] if at is None else lines[at + 4 :]:
         words = line.split()
@@ -217,7 +218,7 @@ def _table(lines: list[str], title: str) -> Iterator[tuple[list[int], list[int],
 
 
 def _numbers(text: str, *, strict: bool = True) -> list[int]:
-    """``0,3`` and ``1-3``; ``-`` is none."""
+    """Read ``0,3`` and ``1-3``; ``-`` is an empty list."""
     found: list[int] = []
     for part in text.split(","):
         one = re.fullmatch(r"([0-9]{1,2})(?:-([0-9]{1,2}))?", part.strip(), re.ASCII)
@@ -238,7 +239,7 @@ def _on(text: str | None) -> bool | None:
 
 
 def _bytes(text: str | None) -> int | None:
-    """``146.48 KB``."""
+    """Read ``146.48 KB`` as bytes."""
     number, _, unit = (text or "").partition(" ")
     if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,3})?", number, re.ASCII) or unit not in _UNITS:
         return None

@@ -11,12 +11,12 @@ from fabric.tools.infiniband import PHYSICAL_STATES, PortState
 
 ROOT = "/sys/class/infiniband"
 DEVICES = ("ls", ROOT)
-"""Asks for the names of all devices."""
+"""Ask for the names of all devices."""
 STATES = frozenset({"NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"})
-"""The kernel's words (drivers/infiniband/core/sysfs.c)."""
+"""The kernel's words for logical states (drivers/infiniband/core/sysfs.c)."""
 
 COUNTERS = ("link_downed", "link_error_recovery", "symbol_error")
-"""What a receiver counts; link_downed stops at 255."""
+"""Error counters of a receiver; link_downed stops at 255."""
 
 IDENTITY = ("node_guid", "fw_ver", "board_id", "device/uevent")
 """Files that say what a device is."""
@@ -26,7 +26,7 @@ OF_PORT = ("state", "rate", "link_layer", "gids/0", "gid_attrs/ndevs/0")
 """Files that say where a device sits, and what is behind a port."""
 
 PORTS_MOST = 2
-"""Ports of one device that are looked for: no adapter for GPU hosts has more."""
+"""Most ports of one device that are looked for: no adapter for GPU hosts has more."""
 
 _ABSENT = re.compile(r"^cat: '?\S+/counters/([a-z_]+)'?: No such file or directory$", re.MULTILINE)
 _COUNT = re.compile(r"[0-9]{1,20}", re.ASCII)
@@ -46,7 +46,7 @@ _SHAPES = {
 @dataclass(frozen=True, slots=True)
 class RdmaDevice:
     """
-    One RDMA device; None: its file is not there. *board_id* (PSID) says which firmware images fit it.
+    One RDMA device; None: its file is missing. *board_id* (PSID) says which firmware images fit it.
 
     Its fields are in the order of ``_SHAPES``.
     """
@@ -64,7 +64,7 @@ def port_state(device: str, port: int) -> tuple[str, ...]:
 
 
 def states(ports: list[tuple[str, int]]) -> tuple[str, ...]:
-    """Ask for the logical states of many ports; those that are not there are left out, and ``cat`` exits 1."""
+    """Ask for the logical states of many ports; missing ports are left out, and ``cat`` exits 1."""
     return ("cat", *(f"{_port_folder(device, port)}/state" for device, port in ports))
 
 
@@ -91,12 +91,13 @@ def counters(device: str, port: int) -> tuple[str, ...]:
 
 def read_counters(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, int]:
     """
-    Counters by name; those of an "N/A (no PMA)", and those that a driver does not have, are left out.
+    Return counters by name; "N/A (no PMA)" and counters that a driver does not have are left out.
 
-    Soft-RoCE, irdma and older bnxt_re have hw_counters/ only. Raises ToolError, UnreadableOutput as above.
+    Soft-RoCE, irdma and older bnxt_re have hw_counters/ only. Raises ToolError when ``cat`` failed, else
+    UnreadableOutput.
     """
     absent = _ABSENT.findall(stderr)
-    if exit_status != 1 or len(absent) != len(stderr.splitlines()):  # cat complains of nothing but missing files
+    if exit_status != 1 or len(absent) != len(stderr.splitlines()):  # other complaints than missing files
         need_success("cat", stdout, stderr, exit_status)
     names = [name for name in COUNTERS if name not in absent]
     lines = whole_lines(stdout) if stdout else ()
@@ -106,7 +107,7 @@ def read_counters(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[s
 
 
 def read_port_state(stdout: str, stderr: str = "", exit_status: int = 0) -> PortState:
-    """Both states. Raises ToolError with what ``cat`` said, UnreadableOutput on anything else."""
+    """Return both states; raises ToolError with what ``cat`` said, UnreadableOutput on anything else."""
     need_success("cat", stdout, stderr, exit_status)
     words = _words(stdout)
     if len(words) != 2 or words[0] not in STATES or words[1] not in PHYSICAL_STATES:
@@ -115,7 +116,7 @@ def read_port_state(stdout: str, stderr: str = "", exit_status: int = 0) -> Port
 
 
 def read_states(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[str, ...]:
-    """The logical states that were there, in order. Raises ToolError when ``cat`` itself failed."""
+    """Return the logical states that were there, in order. Raises ToolError when ``cat`` itself failed."""
     if exit_status not in (0, 1):
         raise ToolError(f"cat: exit {exit_status}: {complaint(stdout, stderr)}")
     words = _words(stdout)
@@ -125,32 +126,32 @@ def read_states(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[st
 
 
 def _words(stdout: str) -> tuple[str, ...]:
-    """States without their numbers."""
+    """Return states without their numbers."""
     return tuple(line.partition(": ")[2] for line in whole_lines(stdout))
 
 
 def read_node_guid(stdout: str, stderr: str = "", exit_status: int = 0) -> int:
-    """A GUID as a number. Raises ToolError with what ``cat`` said, UnreadableOutput on anything else."""
+    """Return a GUID as a number; raises ToolError with what ``cat`` said, UnreadableOutput on anything else."""
     return int(_line(_GUID, "GUID", stdout, stderr, exit_status).replace(":", ""), 16)
 
 
 def read_netdev(stdout: str, stderr: str = "", exit_status: int = 0) -> str:
-    """The name of an interface. Raises ToolError with what ``cat`` said (on InfiniBand there is none)."""
+    """Return the name of an interface; raises ToolError with what ``cat`` said (on InfiniBand there is none)."""
     return _line(_NAME, "network interface", stdout, stderr, exit_status)
 
 
 def identity(devices: Sequence[str]) -> tuple[str, ...]:
-    """Ask for what ``read_identity`` reads."""
+    """Ask for the files that ``read_identity`` reads."""
     return _grep(devices, IDENTITY)
 
 
 def _grep(devices: Sequence[str], paths: Sequence[str]) -> tuple[str, ...]:
-    """``grep -H .`` says each line with its file."""
+    """Return a command that prints files; ``grep -H .`` puts the file's name before each line."""
     return ("grep", "-H", ".", *(f"{ROOT}/{word(device, 'device')}/{path}" for device in devices for path in paths))
 
 
 def _lines(stdout: str) -> Iterator[tuple[str, int, str, str]]:
-    """Each line with its device, port (0: of the device itself) and file."""
+    """Yield each line with its device, port (0: the device itself) and file."""
     for line in whole_lines(stdout):
         found = need(_FILE.fullmatch(line), f"sysfs: not a line of these files: {line[:80]!r}")
         yield found[1], int(found[2] or 0), found[3], found[4]
@@ -158,9 +159,9 @@ def _lines(stdout: str) -> Iterator[tuple[str, int, str, str]]:
 
 def read_identity(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, RdmaDevice]:
     """
-    Devices by name; one that is not there is left out (``grep`` then exits 2 and says so).
+    Return devices by name; a missing device is left out (``grep`` then exits 2 and says so).
 
-    Raises ToolError when nothing could be read, UnreadableOutput for a value that is none.
+    Raises ToolError when nothing could be read, UnreadableOutput for a value of the wrong form.
     """
     by_device: dict[str, dict[str, str]] = {}
     for device, _, name, value in _lines(stdout):
@@ -176,14 +177,14 @@ def read_identity(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[s
 
 
 def places(devices: Sequence[str]) -> tuple[str, ...]:
-    """Ask for what ``read_places`` reads."""
+    """Ask for the files that ``read_places`` reads."""
     ports = (f"ports/{number}/{name}" for number in range(1, PORTS_MOST + 1) for name in OF_PORT)
     return _grep(devices, (*PLACE, *ports))
 
 
 def read_places(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[tuple[str, int], FoundRnic]:
     """
-    The ports that are there, by device and number; without a NUMA node where the kernel says -1.
+    Return the ports that are there, by device and number; without a NUMA node where the kernel says -1.
 
     Raises ToolError when nothing could be read, UnreadableOutput for a line that is none of these files.
     """

@@ -1,8 +1,9 @@
 """
-Whether RoCE packets of probes and collectives are in one queue, the lossless one, and alike on all hosts and switches.
+Whether RoCE packets of probes and collectives share one lossless queue, set alike on all hosts and switches.
 
-Both ends of every cable as they reported to be set are joined: host ports by one shell text, switch ports by NVUE.
-``rules.py`` is what is compared, and what is wrong by rule; here: who differs from most, and what is reported of that.
+The reported settings of both ends of every cable are joined: host ports from one shell text, switch ports from NVUE.
+``rules.py`` lists the settings to compare and the rules for what is wrong; this file finds who differs from most, and
+reports both.
 """
 
 from collections import Counter
@@ -31,11 +32,13 @@ from fabric.tools import nvue, roce, switch_qos
 from fabric.tools.roce import RocePort
 
 TO_HOSTS = "ports to hosts"
-"""Of these only those to RNICs are of interest: a host's other ports may be in the same switch."""
+"""
+Switch ports to hosts; only ports to known RNICs are compared, since other ports of a host may be in the same switch.
+"""
 
 
 def ask_host(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
-    """Every port, where the links are Ethernet."""
+    """Ask every port of the host, where its links are Ethernet."""
     platform = host.platform
     if not needs.measured or platform.link_layer != "ethernet":
         return ()
@@ -43,7 +46,9 @@ def ask_host(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
 
 
 def ask_switches(topology: Topology, asked: Iterable[str]) -> dict[str, tuple[Argv, ...]]:
-    """Every switch of an Ethernet fabric that NVUE configures, when any of the *asked* hosts is on one; read only."""
+    """
+    Return the read-only commands for every Ethernet switch that NVUE manages, when any *asked* host is on Ethernet.
+    """
     if not any(topology.hosts[name].platform.link_layer == "ethernet" for name in asked):
         return {}
     argvs = (switch_qos.ROCE, nvue.COMMANDS, nvue.PORTS, nvue.NEIGHBOURS)
@@ -52,14 +57,16 @@ def ask_switches(topology: Topology, asked: Iterable[str]) -> dict[str, tuple[Ar
 
 
 def host_ports(looked: Looked) -> dict[str, RocePort] | None:
-    """What the ports of a host reported, by device; None when that cannot be read."""
+    """Return what the ports of a host reported, by device; None when that cannot be read."""
     asked = ask_host(looked.host, looked.needs)
     answer = looked.answers.get(asked[0]) if asked else None
     return None if answer is None else roce.read(answer.stdout)
 
 
 def ends(hosts: Mapping[str, Looked], switches: Mapping[str, Answers], unread: list[tuple[str, str]]) -> list[RoceEnd]:
-    """Every port that answered, with the other end of its cable; *unread* takes which switch did not, and why."""
+    """
+    Return every port that answered, with the other end of its cable; *unread* takes switches that did not, and why.
+    """
     platforms = [looked.host.platform for looked in hosts.values()]
     wanted = _most(platform.traffic_class for platform in platforms)
     slowed = not platforms or any(platform.congestion_control == "dcqcn" for platform in platforms)
@@ -92,7 +99,7 @@ def ends(hosts: Mapping[str, Looked], switches: Mapping[str, Answers], unread: l
 
 
 def _leaf(end: RoceEnd) -> str:
-    """The one that its RNIC is plugged into; empty at a switch."""
+    """Return the leaf that a host's RNIC is plugged into; empty for a port of a switch."""
     rnic = end.host.platform.rnic_by_device.get(end.port) if end.host else None
     return end.host.leaves[rnic.rail] if end.host and rnic and rnic.rail < len(end.host.leaves) else ""
 
@@ -121,7 +128,7 @@ def _of_switch(
     hosts: Mapping[str, Looked],
     unread: list[str],
 ) -> Iterator[RoceEnd]:
-    """Its ports that hear somebody of this fabric; those alone are of interest."""
+    """Yield the ports of a switch that hear a neighbour of this fabric; other ports do not matter."""
     if any(answer.truncated for answer in answers.values()):
         unread.append("an answer is cut")
         return
@@ -140,7 +147,7 @@ def _of_switch(
 
 
 def _called(reported: RocePort) -> Iterator[str]:
-    """What lldpd may call a host's port: its MAC address, or the interface."""
+    """Yield the names that lldpd may use for a host's port: its MAC address, or the interface."""
     return (word.lower() for word in (reported.address, reported.interface) if word)
 
 
@@ -150,13 +157,13 @@ def _most(values: Iterable[int | None]) -> int | None:
 
 
 CABLES_MOST = 4
-"""So many cables of one finding are named (choice: two lines)."""
+"""Most cables that one finding names (a choice: two lines)."""
 
 _UNLIKE = "ports that are not set alike are not measured alike, and one lossy hop is enough to drop"
 
 
 def _read_host(looked: Looked) -> Iterator[Finding]:
-    """That its settings cannot be read, or which classes it measures in."""
+    """Report that a host's settings cannot be read, or that it measures in more than one class."""
     ports = host_ports(looked)
     if ports is None:
         (asked,) = ask_host(looked.host, looked.needs)
@@ -168,16 +175,16 @@ def _read_host(looked: Looked) -> Iterator[Finding]:
 
 
 def roce_check(switches: Mapping[str, Answers]) -> HostCheck:
-    """The check, with what switches answered to ``ask_switches``."""
+    """Return the check, with the switches' answers to ``ask_switches``."""
     return HostCheck("roce", ask_host, _read_host, lambda hosts: _compare_ends(hosts, switches))
 
 
 ROCE = roce_check({})
-"""The same of hosts alone."""
+"""The same check on hosts alone."""
 
 
 def _compare_ends(hosts: Mapping[str, Looked], switches: Mapping[str, Answers]) -> Iterator[Finding]:
-    """What is wrong with the ends of cables, and who differs from most."""
+    """Report what is wrong with the ends of cables, and which ends differ from most."""
     unread: list[tuple[str, str]] = []
     found = ends(hosts, switches, unread)
     for switch, reason in unread:
@@ -186,7 +193,9 @@ def _compare_ends(hosts: Mapping[str, Looked], switches: Mapping[str, Answers]) 
 
 
 def _rows(findings: Iterable[tuple[RoceEnd, Finding]]) -> Iterator[Finding]:
-    """The same of many ends as one: of a node's ports, then of nodes that have it of the same ports."""
+    """
+    Merge equal findings of many ends: first the ports of one node, then nodes that have the finding on the same ports.
+    """
     of_node: dict[tuple[Finding, str], list[RoceEnd]] = {}
     for end, one in findings:
         of_node.setdefault((one, end.node), []).append(end)
@@ -208,14 +217,16 @@ def _unread(reason: str, advice: str, *switch: str) -> Finding:
 
 
 def _cables(those: Sequence[RoceEnd], *, many: bool) -> str:
-    """The other ends; with both ends where they are of *many* nodes."""
+    """Return the cables in words: the other ends, or both ends where *many* nodes are concerned."""
     far = [f"{end.name} -- {end.far.name}" if many else end.far.name for end in those if end.far is not None]
     word = f"{'cables' if len(far) > 1 else 'cable'}{'' if many else ' to'}"
     return f" ({word} {some(far, CABLES_MOST)})" if far else ""
 
 
 def _findings(found: Sequence[RoceEnd]) -> Iterator[tuple[RoceEnd, Finding]]:
-    """What is wrong by rule, each setting of an end once; then who differs in what no rule has reported."""
+    """
+    Yield what is wrong by rule, each setting of an end once; then ends that differ in a setting no rule has reported.
+    """
     settings = with_knobs(found)
     kinds = Counter(end.alike for end in found)
     done: set[tuple[str, str]] = set()
@@ -242,7 +253,7 @@ def _findings(found: Sequence[RoceEnd]) -> Iterator[tuple[RoceEnd, Finding]]:
 def _usual(
     found: Sequence[RoceEnd], values: Mapping[tuple[str, str], str], done: Container[tuple[str, str]]
 ) -> dict[tuple[str, str], str]:
-    """By kind of port and setting what most have of those that are not wrong by rule."""
+    """Return the most frequent value by kind of port and setting, among ends that are not wrong by rule."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     kind = {end.name: end.alike for end in found}
     for (name, about), text in values.items():

@@ -1,6 +1,7 @@
 """
-The settings of RoCE: how each is read, called and set right; and what is wrong with one end of a cable, or between its
-two, whatever the others are set to: one rule a row.
+The settings of RoCE (how each is read, named and set right), and the rules that say what is wrong.
+
+A rule looks at one end of a cable, or at both, whatever other ports are set to: one rule a row.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from fabric.tools.roce import Marking, RocePort
 @dataclass(frozen=True, slots=True)
 class RoceEnd:
     """
-    One port: what it reported, the *class* that is measured in, and the other end of its cable where somebody heard it.
+    One port: what it reported, the *class* that is measured in (*wanted*), and the other end of its cable if known.
 
-    *host* is None at a switch; *alike* says which ports it is compared with. *heard*: False where its leaf says whom it
-    hears, and did not hear it.
+    *host* is None at a switch; *alike* names the group of ports that it is compared with. *heard* is False where its
+    leaf reports neighbours, but not this port.
     """
 
     node: str
@@ -37,12 +38,12 @@ class RoceEnd:
 
     @property
     def name(self) -> str:
-        """``gpu003/mlx5_2``, ``su0-leaf2/swp3``."""
+        """Return the name of the end: ``gpu003/mlx5_2``, ``su0-leaf2/swp3``."""
         return f"{self.node}/{self.port}"
 
     @property
     def priority(self) -> int:
-        """Of the class that is measured in; the kernel's map is DSCP / 8 until it is altered, Cumulus Linux's too."""
+        """Return the priority of the measured class; the kernel and Cumulus Linux map DSCP / 8 by default."""
         wanted = self.wanted or 0
         return self.reported.priority_of.get(wanted >> 2, wanted >> 5)
 
@@ -53,9 +54,9 @@ _PROFILE = "; where it follows a profile of its own: nv unset interface {port} q
 @dataclass(frozen=True, slots=True)
 class RoceSetting:
     """
-    One of them; *of* is None where ends need not be alike in it.
+    One setting; *of* reads it from an end, and is None where ends need not be alike in it.
 
-    *at_host* and *at_switch* are what sets it right, for people, {port} and {priority} put in: we set nothing.
+    *at_host* and *at_switch* tell people how to set it right ({port} and {priority} are filled in): we set nothing.
     """
 
     name: str
@@ -69,7 +70,7 @@ def _gid_type(end: RoceEnd) -> object:
 
 
 def _marked(marks: Mapping[int, Marking]) -> str:
-    """By queue, thresholds to two digits: ``nv show`` rounds them (146.48 KB), ``nv config show`` does not."""
+    """Return thresholds by queue, to two digits: ``nv show`` rounds them (146.48 KB), ``nv config show`` does not."""
     thresholds = {queue: tuple(map(_about, (one.kmin_bytes, one.kmax_bytes))) for queue, one in sorted(marks.items())}
     return ", ".join(f"queue {queue} from {kmin} to {kmax}" for queue, (kmin, kmax) in thresholds.items()) or "off"
 
@@ -148,11 +149,11 @@ SETTINGS: Mapping[str, RoceSetting] = {
     "gid": RoceSetting("GID type", _gid_type, "write the right gid_index in the platform (show_gids; v2 is often 3)"),
     "dcbx": RoceSetting("DCBX", None, "mlnx_qos -i {port} -d os"),
 }
-"""By the word that rules call them."""
+"""Every setting, by the name that rules use in *about*."""
 
 
 def with_knobs(found: Iterable[RoceEnd]) -> dict[str, RoceSetting]:
-    """These, and each knob of DCQCN that some port reported, by itself."""
+    """Return the settings, and one more for each knob of DCQCN that some port reported."""
     names = {name for end in found for name in end.reported.knobs}
 
     def knob(name: str) -> RoceSetting:
@@ -163,9 +164,9 @@ def with_knobs(found: Iterable[RoceEnd]) -> dict[str, RoceSetting]:
 
 
 MTU_LEAST = 4200
-"""What an interface needs for RDMA packets of 4096 bytes and their headers (NVIDIA's MLNX_OFED manual)."""
+"""The MTU that an interface needs for RDMA packets of 4096 bytes and their headers (NVIDIA's MLNX_OFED manual)."""
 LOSSLESS_MOST = 2
-"""Priorities that the buffers of a switch can keep lossless (Guo 2016: 9 to 12 MB, links up to 300 m)."""
+"""Most priorities that the buffers of a switch can keep lossless (Guo 2016: 9 to 12 MB, links up to 300 m)."""
 V1, V2 = "IB/RoCE v1", "RoCE v2"
 LOSSY = "packets may be dropped under load: retries exceeded, which looks like a bad fabric"
 _ROUTE = "a GID of version 1 is not routed and carries no DSCP: packets are in the default queue, or lost"
@@ -176,11 +177,11 @@ _PAUSE = "queues are paused before anything is marked: nobody slows down, and in
 @dataclass(frozen=True, slots=True)
 class Rule:
     """
-    One row.
+    One row of the table.
 
-    *about*: which of ``SETTINGS``; of those about one the first that is broken is reported of an end. *wrong*: what is
-    wrong, empty where nothing is, or where it is unknown. *why* it matters, *source*: who says so. A WARNING about
-    what most others have otherwise is a PROBLEM.
+    *about*: a name in ``SETTINGS``; of several rules about one setting, the first that is broken is reported of an end.
+    *wrong* returns what is wrong; empty where nothing is, or where it is unknown. *why* it matters; *source*: who says
+    so. A WARNING becomes a PROBLEM where fewer than half of the like ports have it and the setting must be alike.
     """
 
     about: str
@@ -191,17 +192,17 @@ class Rule:
 
 
 def trusts_dscp(end: RoceEnd) -> bool | None:
-    """Whether the DSCP of a packet counts; None: not reported."""
+    """Return whether the DSCP of a packet counts; None if not reported."""
     return None if end.reported.trust is None else "dscp" in end.reported.trust
 
 
 def _decided(end: RoceEnd) -> bool:
-    """Whether the DSCP of the class that is measured in decides about its queue."""
+    """Return whether the queue of the measured class is decided by its DSCP."""
     return end.wanted is not None and trusts_dscp(end) is True
 
 
 def paused(end: RoceEnd) -> bool | None:
-    """Whether the class that is measured in is lossless at this end; None: not reported."""
+    """Return whether the class that is measured in is lossless at this end; None if not reported."""
     reported = end.reported
     if reported.pfc is None or end.wanted is None:
         return None
@@ -209,7 +210,7 @@ def paused(end: RoceEnd) -> bool | None:
 
 
 def _one_end(end: RoceEnd) -> str:
-    """Reported of the end where it is off."""
+    """Report PFC that is on at one end only, at the end where it is off."""
     far = end.far
     if far is None or paused(end) is not False or not paused(far) or end.priority != far.priority:
         return ""
@@ -221,12 +222,16 @@ def _two_priorities(end: RoceEnd) -> str:
     if far is None or not _decided(end) or not trusts_dscp(far) or end.priority == far.priority:
         return ""
     if not end.reported.pfc or end.priority in end.reported.pfc:
-        return ""  # reported of the end where the class is not lossless
+        return ""  # it is reported of the end where the class is not lossless
     return f"{_class(end)} is priority {end.priority}, and {far.priority} at the other end"
 
 
 def _two_mtus(end: RoceEnd) -> str:
-    """A switch's may be larger than a host's (9216 and 9000 are usual); a smaller one drops."""
+    """
+    Report a switch whose MTU is smaller than that of the other end, so that it drops packets.
+
+    A larger MTU than a host's is usual (9216 and 9000).
+    """
     far_mtu = end.far.reported.mtu if end.far else None
     drops = end.host is None and end.reported.mtu is not None and far_mtu is not None and end.reported.mtu < far_mtu
     return f"MTU {end.reported.mtu}, and {far_mtu} at the other end" if drops else ""
@@ -268,7 +273,9 @@ def _many_lossless(end: RoceEnd) -> str:
 
 
 def needed_bytes(rate_gbps: float, cable_m: int, mtu: int) -> int:
-    """The least receive buffer of a lossless priority for mlx5's driver (port_buffer.c), its one cell left out."""
+    """
+    Return the least receive buffer of a lossless priority for mlx5's driver (port_buffer.c), without its extra cell.
+    """
     return round((301 + 2.16 * cable_m) * rate_gbps + 2.72 * mtu + mtu)
 
 
@@ -290,7 +297,7 @@ def _off(side: str, what: str) -> Callable[[RoceEnd], str]:
         if not _decided(end) or not end.slowed_down or side not in reported.ecn:
             return ""
         if reported.pfc and end.priority not in reported.pfc:
-            return ""  # another row
+            return ""  # another row reports this
         return f"ECN is off for priority {end.priority} ({what})" if end.priority not in reported.ecn[side] else ""
 
     return wrong
@@ -324,7 +331,7 @@ def _late(end: RoceEnd) -> str:
 
 
 def _cnp(end: RoceEnd) -> str:
-    """At hosts by priority, at switches by queue."""
+    """Report that CNPs share the queue of data: at hosts by priority, at switches by queue."""
     if end.cnp_dscp is None or not _decided(end) or not end.slowed_down:
         return ""
     priority, queue_of = end.reported.priority_of.get(end.cnp_dscp, end.cnp_dscp >> 3), end.reported.queue_of
@@ -390,33 +397,33 @@ _NCCL = "nccl issue 2383"
 _BY_DESIGN = "; fine where the fabric is lossy by design"
 
 RULES: tuple[Rule, ...] = (
-    # Between the two ends of a cable.
+    # Rules about the two ends of a cable.
     Rule("pfc", _PROBLEM, _one_way, LOSSY, _PFC),
     Rule("pfc", _PROBLEM, _one_end, LOSSY, _PFC),
     Rule("priority", _PROBLEM, _two_priorities, LOSSY, _CUMULUS),
     Rule("mtu", _PROBLEM, _two_mtus, "larger packets are dropped here without a word", _NCCL),
     Rule("far", _WARNING, _unheard, "one end that is set otherwise is enough to drop", "IEEE 802.1AB (LLDP)"),
-    # In which queue packets are.
+    # Rules about the queue that packets are in.
     Rule("trust", _WARNING, _trust_not_reported, LOSSY, _OFED),
     Rule("trust", _PROBLEM, _untrusted, LOSSY, _OFED),
     Rule("host_class", _PROBLEM, _overridden, "it overrides what programs ask for", _NCCL),
     Rule("rdma_cm", _PROBLEM, _rdma_cm, LOSSY, "cma_roce_tos of mlnx-tools"),
     Rule("priority", _PROBLEM, _not_lossless, LOSSY, _NCCL),
-    # Whether that queue is lossless.
+    # Rules about whether that queue is lossless.
     Rule("pfc", _WARNING, _no_pfc, LOSSY + _BY_DESIGN, _CUMULUS),
     Rule("buffer", _PROBLEM, _no_headroom, "what is under way when it pauses is dropped", _MLX5),
     Rule("pfc", _WARNING, _many_lossless, "each takes headroom from what all share", _GUO),
-    # Whether senders slow down before they are paused.
+    # Rules about whether senders slow down before they are paused.
     Rule("ecn_np", _WARNING, _off("roce_np", "NP: it does not answer marks"), _STORM, _DCQCN),
     Rule("ecn_rp", _WARNING, _off("roce_rp", "RP: it does not slow down"), _STORM, _DCQCN),
     Rule("ecn", _WARNING, _unmarked, _STORM, _DCQCN),
     Rule("ecn", _PROBLEM, _thresholds, _PAUSE, _DCQCN),
     Rule("xoff", _PROBLEM, _late, _PAUSE, _DCQCN),
     Rule("cnp", _WARNING, _cnp, "they come late, when the queue is long: rates oscillate", _CUMULUS),
-    # What packets are.
+    # Rules about the packets themselves.
     Rule("mtu", _WARNING, _small_mtu, "more headers and more packets: limits may not be met", _OFED),
     Rule("gid", _PROBLEM, _gid, _ROUTE, "NCCL's documentation, NCCL_IB_GID_INDEX"),
     Rule("gid", _WARNING, _default_gid, _ROUTE, "NCCL's documentation, NCCL_IB_GID_INDEX"),
     Rule("dcbx", _WARNING, _firmware, "the switch may overwrite what is set here, at any time", _OFED),
 )
-"""In this order: of two rows about the same setting the first that is broken is reported."""
+"""The rules in order: of two rows about one setting, the first that is broken is reported."""

@@ -1,5 +1,5 @@
 /* all_reduce and alltoall of MPI ranks on the CPU, in the words and the layout of nccl-tests: real bytes over the
-   network, every result checked. Which of the two it is says the name it is called by. One rank a process, floats. */
+   network, every result checked. The name it is called by selects one of the two. One rank a process, floats. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,13 +9,13 @@
 
 static int rank, ranks, is_all_reduce;
 
-/* What a rank contributes: whole numbers, so that a sum is exact whatever the order. */
+/* Return what a rank contributes: whole numbers, so that a sum is exact in any order. */
 static float given(int of, size_t at) { return (float)((of + 1) * (int)(at % 251)); }
 
-/* Where block b of n floats begins: blocks differ by one at most. */
+/* Return where block b of n floats begins; the sizes of blocks differ by one at most. */
 static size_t block(size_t n, int b) { return n * (size_t)b / (size_t)ranks; }
 
-/* Send and receive at once, in pieces that go without a handshake: longer ones Open MPI sends one way at a time. */
+/* Send and receive at once, in pieces that need no handshake: Open MPI sends longer ones one way at a time. */
 static void swap(float *out, size_t many, int to, float *in, size_t more, int from) {
     enum { PIECE = 8192 };
     int count = (int)((many + PIECE - 1) / PIECE + (more + PIECE - 1) / PIECE), next = 0;
@@ -30,7 +30,7 @@ static void swap(float *out, size_t many, int to, float *in, size_t more, int fr
     free(open);
 }
 
-/* A ring, as NCCL_ALGO=RING: every block goes round twice, once to be summed and once to be told. */
+/* Run a ring, as NCCL_ALGO=RING: every block goes round twice, first to be summed, then to spread the sum. */
 static void all_reduce(float *data, float *scratch, size_t n) {
     int right = (rank + 1) % ranks, left = (rank + ranks - 1) % ranks;
     for (int step = 0; step < 2 * (ranks - 1); step++) {
@@ -43,7 +43,7 @@ static void all_reduce(float *data, float *scratch, size_t n) {
     }
 }
 
-/* Block b goes to rank b: in step s to the rank s places further. */
+/* Send block b to rank b: in step s each rank sends to the rank s places further. */
 static void alltoall(float *data, float *scratch, size_t n) {
     size_t many = n / (size_t)ranks;
     memcpy(scratch + rank * many, data + rank * many, many * sizeof(float));
@@ -74,7 +74,7 @@ static long wrong(const float *data, size_t n) {
     return found;
 }
 
-/* Microseconds of one operation, the slowest rank's, and how many values were wrong. */
+/* Measure one operation: the microseconds of the slowest rank, and how many values were wrong. */
 static double timed(float *data, float *scratch, size_t n, int iterations, int warm_up, long *bad) {
     double began = 0, took, slowest;
     for (int i = -warm_up; i < iterations; i++) {

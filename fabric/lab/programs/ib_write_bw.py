@@ -1,9 +1,9 @@
 """
-``ib_write_bw`` for hosts without RDMA: the same options, handshake and table, its queue pairs are TCP connections.
+``ib_write_bw`` for hosts without RDMA: the same options, handshake and table, but its queue pairs are TCP connections.
 
-The two sides meet by the server's name (management network) and tell each other their data addresses, as perftest does
-with GIDs. A connection that gets nowhere for RETRY_S ends as a queue pair does: status 12. Stdlib only: it stands
-alone.
+The two sides meet by the server's name (management network) and exchange their data addresses, as perftest does with
+GIDs. A connection that gets nowhere for RETRY_S ends as a queue pair does: status 12. It uses the standard library
+only, because it runs without this package.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import time
 from typing import Any
 
 RETRY_S = 1.5  # a choice: an RNIC gives up after 0.5 to 2 s; TCP connects anew after 1 s, sends after 0.2, 0.6, 1.4
-AWAKE_S = 0.2  # between two looks no more counts as standing still: a busy machine did not let us look
+AWAKE_S = 0.2  # between two looks no more time counts as standing still: a busy machine may delay a look
 MEET_S = 20.0
-LEAD = 0.4  # of its duration nothing is counted: connections reach their rate, and recover from the first full queue
+LEAD = 0.4  # share of the duration not counted: connections reach their rate and recover from the first full queue
 ROCE_PORT, SOURCE_PORTS = 4791, 0xC000
 SIOCGIFADDR, SIOCOUTQ = 0x8915, 0x5411
 RULE = "-" * 87
@@ -50,7 +50,7 @@ HEAD = """\
 
 
 def options() -> argparse.Namespace:
-    """The options of perftest that are known here; any other is refused as perftest does."""
+    """Read the options of perftest that are known here; any other is refused as in perftest."""
     parser = argparse.ArgumentParser(prog="ib_write_bw", allow_abbrev=False)
     parser.add_argument("-d", "--ib-dev", default="mlx5_0")
     for name, default in (("ib-port", 1), ("port", 18515), ("size", 65536), ("duration", 5), ("qp", 1)):
@@ -66,7 +66,7 @@ def options() -> argparse.Namespace:
 
 
 def main() -> int:
-    """One side of a test; the exit status."""
+    """Run one side of a test; return the exit status."""
     asked = options()
     with contextlib.suppress(OSError):  # an RNIC moves its bytes whatever else a machine does
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(5))
@@ -83,13 +83,13 @@ def main() -> int:
 
 
 def fail(text: str) -> int:
-    """Complain as perftest does."""
+    """Complain as perftest does, and return the exit status."""
     print(text, file=sys.stderr)
     return 1
 
 
 def address_of(interface: str) -> str:
-    """The IPv4 address of an interface; raises OSError where it has none, or no carrier."""
+    """Return the IPv4 address of an interface; raises OSError where it has none, or no carrier."""
     with open(f"/sys/class/net/{interface}/carrier") as file:
         if file.read().strip() != "1":
             raise OSError
@@ -99,7 +99,7 @@ def address_of(interface: str) -> str:
 
 
 def serve(asked: argparse.Namespace, own: str) -> int:
-    """Wait for a client, take what it writes, print the table that it made."""
+    """Wait for a client, read what it writes, and print the table that it made."""
     with socket.create_server(("", asked.port)) as listener, socket.socket() as data:
         data.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         data.bind((own, ROCE_PORT if asked.flow_label else 0))
@@ -115,7 +115,9 @@ def serve(asked: argparse.Namespace, own: str) -> int:
 
 
 def take(data: socket.socket, meeting: socket.socket) -> str:
-    """Read all that comes until the client says what it measured; empty when it went away without."""
+    """
+    Read until the client reports what it measured; return the report, empty when the client went away without one.
+    """
     poll, buffer = select.poll(), bytearray(1 << 18)
     sockets = {sock.fileno(): sock for sock in (data, meeting)}
     for number in sockets:
@@ -139,7 +141,7 @@ def take(data: socket.socket, meeting: socket.socket) -> str:
 
 
 def write(asked: argparse.Namespace, own: str) -> int:
-    """Connect, write for the duration, and tell the server what came of it."""
+    """Connect, write for the duration, and report the result to the server."""
     try:
         meeting = socket.create_connection((asked.peer, asked.port), timeout=MEET_S)
         here, there = exchange(meeting, asked, own, 0)
@@ -165,10 +167,10 @@ def write(asked: argparse.Namespace, own: str) -> int:
 
 def connected(there: Message, own: str, label: int) -> socket.socket:
     """
-    A connection for one queue pair; raises OSError.
+    Return a connection for one queue pair; raises OSError.
 
     With a flow label a hash sends it the same way each time: its ports are those of RoCE (rdma-core
-    ibv_flow_label_to_udp_sport). Its end leaves nothing that would keep the next one from the same ports.
+    ibv_flow_label_to_udp_sport). When it is closed, nothing is left that would keep the next one from the same ports.
     """
     source = SOURCE_PORTS | (label & 0x3FFF) ^ (label >> 14) if label else 0
     sock = socket.create_connection((there["address"], there["port"]), RETRY_S, (own, source))
@@ -178,7 +180,7 @@ def connected(there: Message, own: str, label: int) -> socket.socket:
 
 
 def flood(pairs: list[socket.socket], asked: argparse.Namespace) -> Message | None:
-    """Write on every connection; messages, seconds and bytes that were acknowledged, None when one got nowhere."""
+    """Write on every connection; return seconds and acknowledged bytes, None when a connection got nowhere."""
     chunk = bytes(min(asked.size, 1 << 16))
     poll = select.poll()
     sockets = {sock.fileno(): sock for sock in pairs}
@@ -214,13 +216,13 @@ def flood(pairs: list[socket.socket], asked: argparse.Namespace) -> Message | No
 
 
 def queued(number: int) -> int:
-    """Bytes of a connection that the other side has not acknowledged."""
+    """Return the bytes of a connection that the other side has not acknowledged."""
     waiting: int = struct.unpack("i", fcntl.ioctl(number, SIOCOUTQ, b"\0" * 4))[0]
     return waiting
 
 
 def exchange(meeting: socket.socket, asked: argparse.Namespace, own: str, port: int) -> tuple[Message, Message]:
-    """Tell the other side who we are; both sides' own words."""
+    """Send the other side our addresses; return both sides' addresses."""
     here: Message = {"address": own, "port": port, "qpn": [random.randrange(1 << 24) for _ in range(asked.qp)]}
     here |= {"psn": [random.randrange(1 << 24) for _ in range(asked.qp)]}
     meeting.sendall(json.dumps(here).encode() + b"\n")
@@ -228,7 +230,7 @@ def exchange(meeting: socket.socket, asked: argparse.Namespace, own: str, port: 
 
 
 def head(asked: argparse.Namespace, here: Message, there: Message) -> None:
-    """Everything above the table."""
+    """Print everything above the table."""
     print(HEAD.format(rule=RULE, device=asked.ib_dev, pairs=asked.qp, gid=asked.gid_index))
     for side, end in (("local", here), ("remote", there)):
         gid = ":".join(
@@ -241,7 +243,7 @@ def head(asked: argparse.Namespace, here: Message, there: Message) -> None:
 
 
 def table(asked: argparse.Namespace, here: Message, there: Message, row: Message) -> None:
-    """The whole page: head, one row, rule."""
+    """Print the whole page: head, one row, rule."""
     head(asked, here, there)
     unit, per_s = ("Gb/sec", 8e-9) if asked.report_gbits else ("MiB/sec", 1 / (1 << 20))
     rate = row["bytes"] / row["seconds"]

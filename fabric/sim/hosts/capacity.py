@@ -1,7 +1,7 @@
 """
 How much each part of a host carries, and which parts a transfer runs through.
 
-Every number has its source beside it; "choice" means that nothing was published and we say so.
+Every number has its source beside it; "choice" means that no number was published.
 """
 
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ MEMORY_RATIO = 6.0
 """A memory node over the line rate, per direction: 8 channels DDR5-4800 are 2,458 Gb/s, i.e. 6 x 400."""
 
 UPI_RATIO = 8.0
-"""The socket interconnect over the line rate, per direction; choice: wide enough for 8 RNICs at once."""
+"""The socket interconnect over the line rate, per direction; a choice: wide enough for 8 RNICs at once."""
 
 CLASS_RATIO = {"mem_remote": 0.93, "node": 0.92, "sys": 0.62}
-"""Ceilings over the line rate for paths through the CPU; choice: no published number, only their order."""
+"""Ceilings over the line rate for paths through the CPU; a choice: only their order was published, no numbers."""
 
 MESSAGES_PER_QP_MPPS = 2.64
-"""Small messages: what one queue pair posts, millions a second (perftest issue 132, 2 to 8 bytes, 1 QP)."""
+"""Small messages that one queue pair posts, millions a second (perftest issue 132, 2 to 8 bytes, 1 QP)."""
 
 GENERATIONS = {"a100": 2400.0, "h100": 3600.0, "b200": 7200.0, "mi300x": 3584.0}
 """
@@ -35,7 +35,9 @@ seven other GPUs, 64 GB/s each (AMD's data sheet).
 
 
 def generation(platform: Platform) -> str:
-    """Which NVLink generation a platform has: by its names where they say so, else by how fast its RNICs are."""
+    """
+    Return the NVLink generation of a platform: from its names where they contain it, else from its RNICs' line rate.
+    """
     named = f"{platform.baseline} {platform.name}".lower()
     alike = {"mi300x": "mi300x", "b200": "b200", "b300": "b200", "h200": "h100", "h100": "h100", "a100": "a100"}
     for text, found in alike.items():
@@ -48,10 +50,10 @@ def generation(platform: Platform) -> str:
 @dataclass(frozen=True, slots=True)
 class Path:
     """
-    What a transfer runs through inside one host.
+    The way of a transfer inside one host.
 
-    *resources* index the capacities it shares with others, *ceiling_gbps* is what it gets alone in a healthy host,
-    *rnic_gbps* what its RNIC could carry, *parts* the components and paths it is made of, by the names faults use.
+    *resources* index the capacities that it shares with others. *ceiling_gbps* is what it gets alone in a healthy host,
+    *rnic_gbps* what its RNIC could carry. *parts* are its components and paths, by the names that faults use.
     """
 
     resources: tuple[int, ...]
@@ -61,7 +63,7 @@ class Path:
 
 
 class Layout:
-    """The capacities and paths of one platform, worked out once for all its hosts."""
+    """The capacities and paths of one platform, computed once for all its hosts."""
 
     def __init__(self, platform: Platform) -> None:
         self.platform = platform
@@ -90,7 +92,7 @@ class Layout:
             self.capacities.append(capacity_gbps)
 
     def _inside(self, sender: str, source: Endpoint, receiver: str, sink: Endpoint) -> Path:
-        """The path from an endpoint through one RNIC to another (or the same) RNIC and into an endpoint."""
+        """Return the path from an endpoint through one RNIC to another (or the same) RNIC and into an endpoint."""
         first = self.sending(sender, source, leaving=sender != receiver)
         second = self.receiving(receiver, sink, leaving=sender != receiver)
         return Path(
@@ -102,11 +104,11 @@ class Layout:
 
     def for_collective(self, device: str, gpu: Gpu) -> tuple[Path, Path]:
         """
-        Out of a GPU to the leaf and back, as NCCL moves bytes.
+        Return the paths out of a GPU to the leaf and back, as NCCL moves bytes.
 
-        Straight only below one PCIe switch (NCCL src/graph/paths.cc: netGdrLevel = PATH_PXB); else through buffers in
-        the memory next to the GPU, which the GPU then copies. The copies hit the last-level cache (a few MiB a channel;
-        choice) and cost the memory node nothing.
+        The path is direct only below one PCIe switch (NCCL src/graph/paths.cc: netGdrLevel = PATH_PXB); else it goes
+        through buffers in the memory next to the GPU, which the GPU then copies. The copies hit the last-level cache (a
+        few MiB a channel; choice) and cost the memory node nothing.
         """
         rnic = self.platform.rnic_by_device[device]
         straight = rnic.pcie_switch is not None and rnic.pcie_switch == gpu.pcie_switch
@@ -115,7 +117,7 @@ class Layout:
         return (out, back) if straight else (self._copied(out, gpu, "rd", "up"), self._copied(back, gpu, "wr", "down"))
 
     def _with_copy(self, half: Path, gpu: Gpu, at_gpu: str, at_switch: str) -> Path:
-        """The half of a path that ends in memory, and the GPU's copy between that memory and its own."""
+        """Return a half path that ends in memory, with the GPU's copy between that memory and its own added."""
         switch = [] if gpu.pcie_switch is None else [gpu.pcie_switch]
         added = tuple(self.index[name] for name in (f"{gpu.name}:{at_gpu}", *(f"{one}:{at_switch}" for one in switch)))
         ceiling_gbps = min(half.ceiling_gbps, *(self.capacities[index] for index in added))
@@ -123,17 +125,17 @@ class Layout:
         return Path(half.resources + added, ceiling_gbps, half.rnic_gbps, tuple(parts))
 
     def sending(self, device: str, endpoint: Endpoint, *, leaving: bool) -> Path:
-        """From an endpoint into an RNIC, and with *leaving* out to its leaf."""
+        """Return the path from an endpoint into an RNIC, and with *leaving* out to its leaf."""
         ways = ("rd", "up", "down", "tx", "out") if leaving else ("rd", "up", "down", "tx")
         return self._half(device, endpoint, ways)
 
     def receiving(self, device: str, endpoint: Endpoint, *, leaving: bool) -> Path:
-        """From an RNIC into an endpoint, and with *leaving* in from its leaf."""
+        """Return the path from an RNIC into an endpoint, and with *leaving* in from its leaf."""
         ways = ("wr", "down", "up", "rx", "in") if leaving else ("wr", "down", "up", "rx")
         return self._half(device, endpoint, ways)
 
     def _found(self, device: str, endpoint: Endpoint, ways: tuple[str, ...]) -> Path:
-        """*ways*: at the endpoint, at its switch, at the RNIC's switch, then on the RNIC; the way back mirrors it."""
+        """Return half a path. *ways*: at the endpoint, at its switch, at the RNIC's switch, then on the RNIC."""
         platform = self.platform
         rnic = platform.rnic_by_device[device]
         gpu = platform.gpu_by_name.get(endpoint)
@@ -154,7 +156,7 @@ class Layout:
 
 
 def _through_cpu(rnic: Rnic, gpu: Gpu | None, numa: int, ways: tuple[str, ...]) -> list[str]:
-    """The shared parts between an endpoint and an RNIC that are not on the same PCIe switch."""
+    """Return the shared parts between an endpoint and an RNIC that are not on the same PCIe switch."""
     names = []
     if gpu is not None and gpu.pcie_switch is not None:
         names.append(f"{gpu.pcie_switch}:{ways[1]}")

@@ -1,4 +1,4 @@
-"""One simulated host while it runs, and bytes on their way: each shared capacity is split equally at any moment."""
+"""One simulated host while it runs, and its running transfers: each shared capacity is split equally at any moment."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from fabric.sim.hosts.capacity import Layout, Path
 @dataclass(frozen=True, slots=True)
 class Ring:
     """
-    Hosts in the order of the ring and the rails it runs on; *bus_ratio*: bus bandwidth over what an RNIC carries.
+    The hosts that a flow connects, in ring order, and the rails it runs on.
 
-    *adaptive*: its packets may be routed adaptively where the fabric does that for their *service_level*. *one_way*: of
-    two hosts only the first sends; *to_rails*: to these rails of the next host, where they are others. *every*: no
-    ring, each host sends to every other as much. *draw*: the ports of its connections, which a hash goes by. *qps*: so
-    many connections between two; 0: as many as the inventory says.
+    *bus_ratio*: bus bandwidth over what an RNIC carries. *adaptive*: its packets may be routed adaptively where the
+    fabric does that for their *service_level*. *one_way*: of two hosts only the first sends. *to_rails*: the rails of
+    the receiving host, where they differ. *every*: not a ring; each host sends the same amount to every other. *draw*:
+    decides the ports of its connections, which a hash uses. *qps*: connections between two hosts; 0: as the inventory
+    says.
     """
 
     hosts: tuple[str, ...]
@@ -40,7 +41,7 @@ class Ring:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """At *since_s* it was *level*; it nears *target* with time constant *constant_s*."""
+    """A value that was *level* at *since_s* and approaches *target* with time constant *constant_s*."""
 
     level: float
     target: float
@@ -48,11 +49,11 @@ class Drift:
     constant_s: float
 
     def at(self, now_s: float) -> float:
-        """Where it is."""
+        """Return the value at *now_s*."""
         return self.target + (self.level - self.target) * exp(-(now_s - self.since_s) / self.constant_s)
 
     def turned(self, target: float, now_s: float) -> Drift:
-        """From now on it goes elsewhere."""
+        """Return a drift to another target from now on."""
         return Drift(self.at(now_s), target, now_s, self.constant_s)
 
 
@@ -65,10 +66,10 @@ SLOW_S = 150.0
 
 class CarriedLoad:
     """
-    Transfers over one set of capacities.
+    The load of all transfers over one set of capacities.
 
-    *gb* is what they carried, *missed_gb* what they could have carried more had nothing held them up. A part warms by a
-    first-order law, which is linear: so each transfer's heat is added when it ends, and from then on only fades.
+    *gb* is what they carried, *missed_gb* what they could have carried in addition had nothing held them up. A part
+    warms by a first-order law, which is linear: each transfer's heat is added when it ends, and then only fades.
     """
 
     __slots__ = ("_at_s", "_quick_gbps", "_slow_gbps", "gb", "missed_gb")
@@ -78,7 +79,7 @@ class CarriedLoad:
         self._quick_gbps = self._slow_gbps = self._at_s = 0.0
 
     def add(self, flow: Flow, weight: float, at_s: float) -> None:
-        """A transfer that ends now, of which one Gb/s here carries *weight*."""
+        """Add a transfer that ends now; one Gb/s of these capacities carries *weight* of it."""
         gb, lasted_s = flow.carried_gb(at_s) / weight, at_s - flow.began_s
         self.gb += gb
         if lasted_s <= 0.0:
@@ -91,13 +92,16 @@ class CarriedLoad:
         self._at_s = at_s
 
     def felt_gbps(self, at_s: float, constant_s: float) -> float:
-        """The rate that these transfers, long ended, still stand for after a lag of *constant_s* (one of the two)."""
+        """
+        Return the rate that these ended transfers still count for after a lag of *constant_s* (one of the two
+        constants).
+        """
         held = self._quick_gbps if constant_s == QUICK_S else self._slow_gbps
         return held * exp(-(at_s - self._at_s) / constant_s)
 
 
 def _felt(rate_gbps: float, lasted_s: float, constant_s: float) -> float:
-    """What a steady rate has become after a first-order lag."""
+    """Return what a first-order lag makes of a steady rate."""
     return rate_gbps * (1.0 - exp(-lasted_s / constant_s))
 
 
@@ -105,15 +109,15 @@ SWING_C, SWING_S = 15.0, 21600.0
 
 
 def swung_c(since_s: float, now_s: float) -> float:
-    """How much warmer a module is that becomes up to 15 C warmer and cools again, once in six hours."""
+    """Return how much warmer a module is that warms by up to 15 C and cools again, once in six hours."""
     return SWING_C * (1.0 - cos(2.0 * pi * (now_s - since_s) / SWING_S)) / 2.0
 
 
 Act = Callable[[float], None]
-"""Something to do at a simulated time, which is passed in."""
+"""An action at a simulated time, which is passed in."""
 
 Share: TypeAlias = "tuple[Site, tuple[int, ...], float]"
-"""A host, its capacities that are used, and how much of the flow's bandwidth one Gb/s of them carries."""
+"""A host, the capacities of it that a flow uses, and how much of the flow's bandwidth one Gb/s of them carries."""
 
 
 @dataclass(slots=True, eq=False)
@@ -121,9 +125,9 @@ class Flow:
     """
     One transfer while it runs.
 
-    It ends at a set time, or with *need_gb* when so much has been carried. With a *ring* it also shares the network
-    between leaves, which leaves it *limit_gbps*; where that has queues (*queued*), they are also what its RNICs' other
-    flows leave it. Subclasses say what follows (``finish``).
+    It ends at a set time, or once it has carried *need_gb*. With a *ring* it also shares the network between leaves,
+    which limits it to *limit_gbps*; where that network has queues (*queued*), the limit includes the other flows of its
+    RNICs. Subclasses define what follows its end (``finish``).
     """
 
     shares: tuple[Share, ...]
@@ -139,58 +143,58 @@ class Flow:
     steady: bool = True
     live: bool = False
     queued: bool = False
-    counted_gb: float = 0.0  # of what it carried, what the network has put on its links
-    silent: bool = False  # it has lost packets, and its transport has not found out yet that there is a path again
+    counted_gb: float = 0.0  # how much of what it carried the network has put on its links
+    silent: bool = False  # it lost packets, and its transport has not noticed yet that a path exists again
 
     def average_gbps(self) -> float:
-        """Mean bandwidth over its life; the rate itself when that never changed."""
+        """Return the mean bandwidth over its life; the rate itself when that never changed."""
         if self.steady or self.since_s <= self.began_s:
             return self.rate_gbps
         return self.sent_gb / (self.since_s - self.began_s)
 
     def carried_gb(self, at_s: float) -> float:
-        """What it has carried until now, while it runs."""
+        """Return what a running flow has carried until now."""
         return self.sent_gb + self.rate_gbps * (at_s - self.since_s)
 
     def heard(self, rate_gbps: float, at_s: float) -> float:
-        """The rate it really goes at, where its path carries nothing or it is *silent*."""
+        """Return the real rate where the path carries nothing or the flow is *silent*."""
         del at_s
         return rate_gbps
 
     def lost(self, site: Site, at_s: float) -> None:
-        """A port on its way, on *site*, went down."""
+        """React to a port on its way, on *site*, that went down."""
 
     def lost_gpu(self, site: Site, at_s: float) -> None:
-        """A GPU that it uses on *site* went away."""
+        """React to a GPU on *site* that it uses and that went away."""
         self.lost(site, at_s)
 
     def finish(self, at_s: float) -> None:
-        """It has ended and lets go of its capacities."""
+        """React to the end of the flow, which has let go of its capacities."""
 
 
 class Above(Protocol):
-    """The network above the leaves, as what shares time sees it."""
+    """The network above the leaves, as ``Sharing`` uses it."""
 
     @property
     def running(self) -> tuple[Flow, ...]:
-        """The flows that share it now."""
+        """Return the flows that share the network now."""
 
     def begin(self, flow: Flow, ring: Ring) -> None:
-        """A flow now runs over this ring."""
+        """Add a flow that runs over this ring."""
 
     def end(self, flow: Flow, carried_gb: float) -> None:
-        """It has ended, and carried so much in its life."""
+        """Remove a flow that has ended; it carried *carried_gb* in its life."""
 
     def limits_gbps(self, at_s: float) -> Iterable[tuple[Flow, float]]:
-        """What it leaves to each running flow from now on."""
+        """Yield the bandwidth that the network leaves to each running flow from now on."""
 
 
 class Sharing:
-    """Who runs where, and how fast; *schedule* is called with a time and what to do then."""
+    """All running flows and their rates; *schedule* is called with a time and an action for that time."""
 
     def __init__(self, schedule: Callable[[float, Act], None]) -> None:
         self._schedule = schedule
-        self.dirty: dict[Site, None] = {}  # hosts whose shares must be worked out anew before time passes
+        self.dirty: dict[Site, None] = {}  # hosts whose shares must be computed anew before time passes
         self.network: Above | None = None  # set before the first flow that has a ring
         self._network_dirty = False
 
@@ -220,7 +224,7 @@ class Sharing:
             self._expect_end(flow, at_s)
 
     def end(self, flow: Flow, at_s: float) -> None:
-        """Stop a flow now: count what it carried, let go of its capacities."""
+        """Stop a flow now: count what it carried, and let go of its capacities."""
         carried_gb = flow.carried_gb(at_s)
         for site, resources, weight in flow.shares:
             site.carried[resources].add(flow, weight, at_s)
@@ -241,17 +245,17 @@ class Sharing:
             self.stir(flow)
 
     def network_changed(self) -> None:
-        """The network routes otherwise, or its links changed: what runs over it goes on at another rate."""
+        """Give every flow over the network a new rate: its routes or links have changed."""
         for flow in () if self.network is None else self.network.running:
             self.stir(flow)
 
     def stir(self, flow: Flow) -> None:
-        """The network's shares change with this flow; one of its hosts stands for it among the dirty."""
+        """Mark the network's shares as changed with this flow; one of its hosts represents it among the dirty ones."""
         self._network_dirty = True
         self.dirty[flow.shares[0][0]] = None
 
     def settle(self, at_s: float) -> None:
-        """Work out the shares of every host where something began or ended at this instant."""
+        """Compute the shares of every host where something began or ended at this instant."""
         if self._network_dirty and self.network is not None:
             self._network_dirty = False
             for flow, limit_gbps in self.network.limits_gbps(at_s):
@@ -279,7 +283,7 @@ class Sharing:
 
     def _expect_end(self, flow: Flow, at_s: float) -> None:
         assert flow.need_gb is not None
-        if flow.rate_gbps <= 0:  # the network changed under it and left no way: it waits
+        if flow.rate_gbps <= 0:  # the network changed and left it no way: it waits
             flow.end_s = None
             return
         end_s = at_s + max(0.0, flow.need_gb - flow.carried_gb(at_s)) / flow.rate_gbps
@@ -288,14 +292,16 @@ class Sharing:
             self._schedule(end_s, partial(self._due, flow))
 
     def _due(self, flow: Flow, at_s: float) -> None:
-        """A flow was expected to end now; void when it ended before, or is expected at another time by now."""
+        """
+        End a flow that was expected to end now; do nothing if it ended before, or is now expected at another time.
+        """
         if flow.end_s == at_s:
             self.end(flow, at_s)
             flow.finish(at_s)
 
 
 def _rate(flow: Flow) -> float:
-    """The least of its shares."""
+    """Return the rate of a flow: the least of its shares."""
     rate_gbps = min(flow.ceiling_gbps, flow.limit_gbps)
     for site, resources, weight in flow.shares:
         users, capacities = site.users, site.capacities
@@ -319,21 +325,21 @@ class Site:
         self.capacities = _degraded(layout, faults.factors)
         self.users = [0] * len(layout.capacities)
         self.flows: list[Flow] = []
-        self.carried = defaultdict[tuple[int, ...], CarriedLoad](CarriedLoad)  # what ended, by the capacities it used
+        self.carried = defaultdict[tuple[int, ...], CarriedLoad](CarriedLoad)  # load of ended flows, by capacities
         self.down: set[str] = set()  # RNICs whose port was taken down since the start
-        self.dents: dict[int, dict[str, float]] = {}  # what a port, or a fault that came, leaves of a capacity now
+        self.dents: dict[int, dict[str, float]] = {}  # what a port or a passing fault leaves of a capacity now
         self.swings: dict[str, float] = {}  # modules that warm and cool by turns, and since when
-        self.heat: dict[str, Drift] = {}  # parts that run hot, or did: degrees more than their load explains
-        self.servers: dict[int, object] = {}  # TCP port to who listens, or will
-        self.starts = Counter[int]()  # how often a command was started here, by its hash
+        self.heat: dict[str, Drift] = {}  # parts that run or ran hot: degrees beyond their load
+        self.servers: dict[int, object] = {}  # TCP port to its listener, present or future
+        self.starts = Counter[int]()  # number of starts of each command here, by its hash
 
     @property
     def running(self) -> tuple[Flow, ...]:
-        """Every flow here once; *flows* has one that uses several sets of capacities once for each."""
+        """Return every flow here once; *flows* repeats a flow that uses several sets of capacities."""
         return tuple(dict.fromkeys(self.flows))
 
     def loads(self, at_s: float) -> Iterator[tuple[tuple[int, ...], CarriedLoad]]:
-        """What used which capacities of it: what ended, and what runs, as if that ended now."""
+        """Yield capacities with their load: ended flows, and running ones as if they ended now."""
         yield from self.carried.items()
         for flow in self.running:
             for where, resources, weight in flow.shares:
@@ -343,24 +349,24 @@ class Site:
                     yield resources, load
 
     def through(self, indexes: Set[int]) -> Iterator[Flow]:
-        """The live flows that use one of these capacities of its own."""
+        """Yield the live flows that use one of these capacities of this host."""
         for flow in self.running:
             if flow.live and any(where is self and not indexes.isdisjoint(used) for where, used, _ in flow.shares):
                 yield flow
 
     def dent(self, by: str, index: int, left_gbps: float | None) -> None:
-        """Something leaves a capacity only so much from now on; None: it takes nothing any more."""
+        """Limit a capacity to *left_gbps* from now on, on behalf of *by*; None ends that limit."""
         others = {who: left for who, left in self.dents.pop(index, {}).items() if who != by}
         held = others if left_gbps is None else {**others, by: left_gbps}
         if held:
             self.dents[index] = held
 
     def left_gbps(self, index: int) -> float:
-        """What there is of a capacity now."""
+        """Return how much of a capacity is left now."""
         return min(self.dents[index].values()) if index in self.dents else self.capacities[index]
 
     def turn(self, faults: HostFaults, slow: HostFaults) -> None:
-        """Other faults from now on; *slow* holds what bends capacities for what runs already, too."""
+        """Set other faults from now on; *slow* holds those that also slow flows that already run."""
         self.faults = faults
         self.capacities = _degraded(self.layout, faults.factors)
         left = _degraded(self.layout, slow.factors) if slow.factors else self.capacities
@@ -370,34 +376,34 @@ class Site:
             self.dent("fault", index, left_gbps)
 
     def ceiling_gbps(self, path: Path) -> float:
-        """What a transfer alone on this path gets in this very host."""
+        """Return what a transfer alone on this path gets in this host, with its faults."""
         factors = self.faults.factors
         if not factors:
             return path.ceiling_gbps
         found = min(path.ceiling_gbps, *(self.capacities[index] for index in path.resources))
         found = min(found, factors.get("", 1.0) * path.ceiling_gbps)
         for part in path.parts:
-            # A slow path keeps its share of what that path gives when healthy; a slow part, of what an RNIC can ask.
+            # A slow path keeps a fraction of what it gives when healthy; a slow part, of what an RNIC can ask.
             if part in factors:
                 found = min(found, factors[part] * (path.ceiling_gbps if "->" in part else path.rnic_gbps))
         return found
 
     def trouble(self, path: Path) -> str | None:
-        """``broken`` or ``hanging`` when something on the path is, else None; hanging hides broken."""
+        """Return ``broken`` or ``hanging`` when a part of the path is, else None; hanging hides broken."""
         kinds = {self.trouble_of(part) for part in path.parts}
         return "hanging" if "hanging" in kinds else "broken" if kinds & GONE else None
 
     def trouble_of(self, component: str) -> str | None:
-        """What is wrong with one component, None when nothing is or it is merely slow."""
+        """Return what is wrong with one component; None when nothing is or it is merely slow."""
         trouble = self.faults.troubles.get(component)
         return "broken" if trouble is None and component in self.down else trouble
 
     def feels(self, kind: str, component: str) -> bool:
-        """Whether a component has a fault of a kind that blocks nothing."""
+        """Return whether a component has a fault of a kind that blocks nothing."""
         return component in self.faults.felt[kind]
 
     def present_gpus(self) -> tuple[Gpu, ...]:
-        """Its GPUs by the number that the driver and CUDA give them: those that are there, without a gap."""
+        """Return the GPUs that are there, in the order in which the driver and CUDA number them, without a gap."""
         gpus = self.layout.platform.gpus
         if "absent" not in self.faults.troubles.values():
             return gpus
@@ -405,7 +411,9 @@ class Site:
 
 
 def _degraded(layout: Layout, factors: Mapping[str, float]) -> list[float]:
-    """Capacities where slow parts keep *factor* of what one RNIC can ask of them (NVLink: of its own)."""
+    """
+    Return the capacities; a slow part keeps *factor* of what one RNIC can ask of it (NVLink: of its own capacity).
+    """
     if not factors:
         return layout.capacities
     capacities = list(layout.capacities)

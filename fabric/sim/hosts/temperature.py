@@ -1,4 +1,4 @@
-"""How warm the parts of a host are: what ran lately, what runs, and where the part sits."""
+"""How warm the parts of a host are: it depends on recent load, present load, and the part itself."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -10,14 +10,17 @@ from fabric.sim.hosts.capacity import Layout
 from fabric.sim.hosts.site import QUICK_S, SLOW_S, Drift, Site, swung_c
 
 HOT_C = 25.0
-"""How much warmer a part becomes that runs hot; choice: enough to pass the 70 C at which NVIDIA's UFM isolates."""
+"""How much warmer a part becomes that runs hot; a choice: enough to pass the 70 C at which NVIDIA's UFM isolates."""
 
-_SPREAD_C = 2.0  # standard deviation between parts that are alike; choice
+_SPREAD_C = 2.0  # standard deviation between equal parts; choice
 
 
 @dataclass(frozen=True, slots=True)
 class Nature:
-    """Degrees Celsius of a part: *idle_c* without load, *rise_c* more at full load, after a lag of *constant_s*."""
+    """
+    Temperatures of a kind of part, in C: *idle_c* without load, *rise_c* more at full load, after a lag of
+    *constant_s*.
+    """
 
     idle_c: float
     rise_c: float
@@ -31,14 +34,14 @@ MODULE = Nature(40.0, 16.0, SLOW_S)
 
 
 class Warmth:
-    """All parts of a host at one moment: what runs and what ran is gone through once for all of them."""
+    """The temperatures of all parts of a host at one moment; ended and running flows are read once for all parts."""
 
     def __init__(self, site: Site, at_s: float) -> None:
         self._site, self.at_s = site, at_s
         self._rates: dict[float, list[float]] = {}  # felt Gb/s of each capacity, by time constant
 
     def of(self, part: str, nature: Nature) -> float:
-        """Degrees Celsius of a GPU (``gpu3``) or an RNIC (``mlx5_3``, also for its module)."""
+        """Return the temperature, in C, of a GPU (``gpu3``) or an RNIC (``mlx5_3``, also for its module)."""
         heat = self._site.heat.get(part)
         hot_c = 0.0 if heat is None else heat.at(self.at_s)
         hot_c += swung_c(self._site.swings.get(part, self.at_s), self.at_s)
@@ -46,7 +49,7 @@ class Warmth:
         return nature.idle_c + own_c + hot_c + nature.rise_c * self.loaded(part, nature.constant_s)
 
     def loaded(self, part: str, constant_s: float) -> float:
-        """How busy a part has been of late, 0 to 1: the busiest of its ways, seen through the lag of a warming part."""
+        """Return how busy a part has been of late, 0 to 1: its busiest way, seen through the lag of a warming part."""
         if constant_s not in self._rates:
             self._rates[constant_s] = self._felt(constant_s)
         rates = self._rates[constant_s]
@@ -63,7 +66,7 @@ class Warmth:
 
 
 def warm(site: Site, hot: Collection[str], at_s: float) -> None:
-    """From now on exactly these parts run hot; they warm, and others cool, by the same law as under load."""
+    """Make exactly these parts run hot from now on; they warm, and others cool, by the same law as under load."""
     for part in dict.fromkeys((*hot, *site.heat)):
         target_c = HOT_C if part in hot else 0.0
         now = site.heat.get(part)
@@ -76,7 +79,7 @@ def warm(site: Site, hot: Collection[str], at_s: float) -> None:
 
 @lru_cache(maxsize=1 << 12)
 def _ways(layout: Layout, part: str) -> tuple[tuple[int, float], ...]:
-    """The ways through a part, by number, with what each can carry (Gb/s)."""
+    """Return the ways through a part, by number, with what each can carry (Gb/s)."""
     ways = ("nvlink", "rd", "wr") if part.startswith("gpu") else ("tx", "rx", "out", "in")
     indexes = [layout.index[f"{part}:{way}"] for way in ways]
     return tuple((index, layout.capacities[index]) for index in indexes)
@@ -84,6 +87,6 @@ def _ways(layout: Layout, part: str) -> tuple[tuple[int, float], ...]:
 
 @lru_cache(maxsize=1 << 17)
 def _deviation(name_hash: int, part: str, idle_c: float) -> float:
-    """How many standard deviations this very part is from others; the same every time."""
+    """Return how many standard deviations this part differs from others; the same at every call."""
     bits = mix64(name_hash ^ text_hash(f"{part} {idle_c}"))
     return log(noise_factor(bits, 1.0))

@@ -1,4 +1,4 @@
-"""Simulated time: what happens next, what has happened, and which processes live."""
+"""Simulated time: coming events, past events, and the processes that live."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fabric.sim.hosts.site import Act, Sharing, Site
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """A process now accepts connections on its TCP port."""
+    """A process began to accept connections on its TCP port."""
 
     pid: int
     port: int
@@ -21,7 +21,7 @@ class Listening:
 
 @dataclass(frozen=True, slots=True)
 class Exited:
-    """A process ended; *exit_status* as a shell says it (128 + N after signal N)."""
+    """A process ended; *exit_status* is as in a shell (128 + N after signal N)."""
 
     pid: int
     at_s: float
@@ -34,7 +34,7 @@ Happened = Listening | Exited
 
 
 class Occupation(Protocol):
-    """What a process is busy with."""
+    """The work that a process is busy with."""
 
     def abandon(self, process: Process, at_s: float) -> None:
         """Let go of everything: the process was killed."""
@@ -50,13 +50,13 @@ class Process:
     printed: str = ""
 
     def let_go(self, at_s: float) -> None:
-        """Give up what it is busy with."""
+        """Give up the work that the process is busy with."""
         if self.work is not None:
             self.work.abandon(self, at_s)
 
 
 class Timeline:
-    """The events of one world in order of time, and in order of their making within one instant."""
+    """The events of one world, ordered by time, and by creation within one instant."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Act]] = []
@@ -64,27 +64,30 @@ class Timeline:
         self.now_s = 0.0
         self.happened: list[Happened] = []
         self.alive: dict[int, Process] = {}
-        self.silent: dict[int, Process] = {}  # of hosts that hung or went away: they never answer
+        self.silent: dict[int, Process] = {}  # processes of hosts that hung or went away: they never answer
         self.sharing = Sharing(self.at)
 
     def at(self, at_s: float, act: Act) -> None:
-        """Do something at a later time."""
+        """Schedule an action for a later time."""
         self._made += 1
         heappush(self._heap, (at_s, self._made, act))
 
     def exit(self, process: Process, at_s: float, *, status: int, stdout: str = "", stderr: str = "") -> None:
-        """A process ends now; one that has ended already stays as it ended."""
+        """End a process now; one that has already ended stays as it is."""
         if self.alive.pop(process.pid, None) is not None:
             process.work = None
             self.happened.append(Exited(process.pid, at_s, status, stdout, stderr))
 
     def exit_later(self, process: Process, at_s: float, *, status: int, stdout: str = "", stderr: str = "") -> None:
-        """A process will end at a later time, unless it is killed before."""
+        """End a process at a later time, unless it is killed before."""
         process.printed = stdout
         self.at(at_s, partial(self.exit, process, status=status, stdout=stdout, stderr=stderr))
 
     def silence(self, site: Site, at_s: float) -> None:
-        """A host hangs or is gone: its programs never answer, and whoever waits for them learns it by his deadline."""
+        """
+        Silence a host that hangs or is gone: its programs never answer, and those that wait for them run into their
+        deadline.
+        """
         for pid, process in list(self.alive.items()):
             if process.site is site:
                 process.let_go(at_s)
@@ -112,15 +115,17 @@ class Timeline:
             self.now_s = until_s
 
     def next_s(self) -> float | None:
-        """When the next thing happens; None when nothing will. What happened and was not told yet counts as now."""
+        """
+        Return when the next thing happens; None when nothing will. An event that was not drained yet counts as now.
+        """
         if self.happened:
             return self.now_s
-        while self.sharing.dirty:  # settling may stir what must be settled again
+        while self.sharing.dirty:  # settling may mark hosts that must be settled again
             self.sharing.settle(self.now_s)
         return self._heap[0][0] if self._heap else None
 
     def drain(self) -> list[Happened]:
-        """What has happened since this was last asked, in order."""
+        """Return what has happened since the last call, in order."""
         happened = self.happened
         self.happened = []
         return happened

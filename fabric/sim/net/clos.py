@@ -1,4 +1,4 @@
-"""A Clos network of one to three levels as numbered links: ids are arithmetic, but for the leaf of each RNIC."""
+"""A Clos network of one to three levels as numbered links; ids are computed, except for the leaf of each RNIC."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -15,16 +15,16 @@ Words: TypeAlias = NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class ClosSpec:
-    """What a network is built of; two levels are leaf and spine, three add pods and cores."""
+    """The shape of a network; two levels are leaf and spine, three add pods and cores."""
 
     hosts: int
     rails: int  # RNICs of a host
     down: int  # RNICs of a leaf
-    up: int  # uplinks of a leaf, which is the spines of a pod; 0 with two levels: leaves are joined to nothing
+    up: int  # uplinks of a leaf = spines of a pod; 0 with two levels: nothing joins the leaves
     levels: int  # 2 or 3
     leaves_per_pod: int  # 0 with two levels: one pod holds every leaf
     core_up: int  # uplinks of a spine; 0 with two levels
-    rail_optimised: bool  # rail r of a group of hosts on a leaf of its own
+    rail_optimised: bool  # rail r of a group of hosts has a leaf of its own
     line_rate_gbps: float  # of a port of an RNIC
     uplink_gbps: float  # of a link between switches
     core_gbps: float = 0.0  # of a link between spine and core; 0: as the others
@@ -33,9 +33,10 @@ class ClosSpec:
 @dataclass(frozen=True, slots=True, eq=False)
 class Clos:
     """
-    A built network; link ids run NICs, leaves, spines, each kind up, then down.
+    A built network; link ids run NICs, leaves, spines, each kind first up, then down.
 
-    RNICs are counted host by host, rail by rail. *first*: how many are on the leaves before each, and at the end all.
+    RNICs are counted host by host, rail by rail. *first*: the number of RNICs on the leaves before each leaf, and at
+    the end of all RNICs.
     """
 
     spec: ClosSpec
@@ -51,46 +52,46 @@ class Clos:
 
     @property
     def leaves_per_pod(self) -> int:
-        """Leaves of a pod; every leaf with two levels."""
+        """Return the number of leaves of a pod; with two levels, of all leaves."""
         return self.spec.leaves_per_pod if self.spec.levels == 3 else self.leaves
 
     def port_of(self, nics: Ints) -> Ints:
-        """The port of its leaf an RNIC is cabled to."""
+        """Return the port of its leaf that an RNIC is cabled to."""
         return self.place_at[nics] - self.first[self.leaf_at[nics]]
 
     def pod_of(self, leaves: Ints) -> Ints:
-        """The pod of a leaf."""
+        """Return the pod of a leaf."""
         return leaves // self.leaves_per_pod
 
     def nic_up(self, nic: Ints | int) -> Ints:
-        """The link from an RNIC to its leaf."""
+        """Return the link from an RNIC to its leaf."""
         return np.asarray(nic, dtype=np.int64)
 
     def nic_dn(self, nic: Ints | int) -> Ints:
-        """The link from the leaf to an RNIC."""
+        """Return the link from the leaf to an RNIC."""
         return self.nic_up(nic) + self.nics
 
     def leaf_up(self, leaf: Ints | int, spine: Ints | int) -> Ints:
-        """The link from a leaf to a spine (counted in its pod)."""
+        """Return the link from a leaf to a spine (counted in its pod)."""
         return np.asarray(leaf, dtype=np.int64) * self.spec.up + spine + 2 * self.nics
 
     def leaf_dn(self, leaf: Ints | int, spine: Ints | int) -> Ints:
-        """The link from a spine (counted in its pod) to a leaf."""
+        """Return the link from a spine (counted in its pod) to a leaf."""
         return self.leaf_up(leaf, spine) + self.leaves * self.spec.up
 
     def spine_up(self, pod: Ints | int, spine: Ints | int, core: Ints | int) -> Ints:
-        """The link from a spine of a pod to one of the cores it reaches."""
+        """Return the link from a spine of a pod to one of the cores it reaches."""
         first = 2 * (self.nics + self.leaves * self.spec.up)
         spine_of_all = np.asarray(pod, dtype=np.int64) * self.spec.up + spine
         return spine_of_all * self.spec.core_up + core + first
 
     def spine_dn(self, pod: Ints | int, spine: Ints | int, core: Ints | int) -> Ints:
-        """The link from one of its cores to a spine of a pod."""
+        """Return the link from one of its cores to a spine of a pod."""
         return self.spine_up(pod, spine, core) + self.pods * self.spec.up * self.spec.core_up
 
 
 def build(spec: ClosSpec) -> Clos:
-    """The network a spec describes, with every place taken."""
+    """Build the network that a spec describes, with an RNIC in every place."""
     nics = np.arange(spec.hosts * spec.rails)
     host, rail = np.divmod(nics, spec.rails)
     leaf = host // spec.down * spec.rails + rail if spec.rail_optimised else nics // spec.down
@@ -99,7 +100,7 @@ def build(spec: ClosSpec) -> Clos:
 
 def wired(spec: ClosSpec, leaf_of: Ints, line_gbps: Floats) -> Clos:
     """
-    The network of RNICs wherever they are: *leaf_of* is the leaf of each [host, rail], -1 where the host has no RNIC.
+    Build a network with RNICs on any leaf: *leaf_of* is the leaf of each [host, rail], -1 where the host has no RNIC.
 
     *line_gbps*: of each RNIC, host by host. A leaf's ports are taken in the order of its RNICs.
     """

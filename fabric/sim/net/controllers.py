@@ -1,7 +1,7 @@
 """
-What governs a fabric beside its subnet manager: switches with a command line of their own (NVUE), and UFM.
+The managers of a fabric besides its subnet manager: switches with a command line of their own (NVUE), and UFM.
 
-UFM isolates switch ports with many bit errors, and keeps them so until it is told.
+UFM isolates switch ports with many bit errors, and keeps them isolated until it is told to release them.
 """
 
 import json
@@ -21,16 +21,17 @@ AR = "router adaptive-routing"
 ECN, PFC = "qos congestion-control default-global traffic-class", "qos pfc default-global"
 
 OnCommit = Callable[[bool, float], None]
-"""Called at each commit: whether all switches together route adaptively."""
+"""Called at each commit with whether all switches together route adaptively."""
 
 
 @dataclass(slots=True)
 class NvueSwitch:
     """
-    One of them; everybody who logs in is the same account.
+    One NVUE switch; everybody who logs in uses the same account.
 
-    *staged*: set and not applied, None stands for unset. *waits*: what a commit that waits to be confirmed goes back
-    to, and when. *commits*: what their authors said of them. *failing*: it refuses every commit.
+    *staged*: values that are set and not applied; None means unset. *waits*: for a commit that waits for confirmation,
+    the config to go back to, and when. *commits*: the messages of their authors. *failing*: the switch refuses every
+    commit.
     """
 
     name: str
@@ -43,28 +44,30 @@ class NvueSwitch:
 
     @property
     def adaptive(self) -> bool:
-        """Whether it routes adaptively: the switch as a whole and at least one interface are told to."""
+        """
+        Return whether the switch routes adaptively: it must be on for the whole switch and for at least one interface.
+        """
         ports = (value for path, value in self.applied.items() if path.startswith("interface ") and AR in path)
         return self.applied.get(f"{AR} enable", "off") == "on" and "on" in ports
 
     def marks(self, queue: int) -> bool:
-        """Whether it marks packets of a queue, as every port has it that has no profile of its own."""
+        """Return whether the switch marks packets of a queue, on ports that have no profile of their own."""
         return self.applied.get(f"{ECN} {queue} ecn") != "disable"
 
     def pauses(self, way: str) -> bool:
-        """Whether it sends pauses (tx), or obeys them (rx)."""
+        """Return whether the switch sends pauses (tx), or obeys them (rx)."""
         return self.applied.get(f"{PFC} {way}") != "disable"
 
     def changes(self) -> dict[str, str | None]:
-        """What is staged and would alter something."""
+        """Return the staged values that would alter something."""
         return {path: value for path, value in self.staged.items() if self.applied.get(path) != value}
 
 
 class NvueSwitches:
     """
-    All of them. A commit is in force at once (choice: nothing says how long switchd takes).
+    All NVUE switches. A commit is in force at once (a choice: nothing says how long switchd takes).
 
-    The fabric routes adaptively when every one of them does (choice: where some do not, hashes decide for all).
+    The fabric routes adaptively when every switch does (a choice: where some do not, hashes decide for all).
     """
 
     def __init__(self, topology: Topology, timeline: Timeline, on_commit: OnCommit, *, adaptive: bool) -> None:
@@ -79,12 +82,14 @@ class NvueSwitches:
                 self.switches[name] = NvueSwitch(name, uplinks, applied)
 
     def lossless(self, queue: int) -> tuple[bool, bool]:
-        """Whether all of them mark a queue, and whether all pause (choice: one that does not decides for all)."""
+        """
+        Return whether all switches mark a queue, and whether all pause (a choice: one that does not decides for all).
+        """
         found = self.switches.values()
         return all(one.marks(queue) for one in found), all(one.pauses("tx") and one.pauses("rx") for one in found)
 
     def apply(self, switch: NvueSwitch, at_s: float, *, message: str, confirm_s: float | None = None) -> int | None:
-        """Apply what is staged; the number of the commit, None when there is nothing to apply."""
+        """Apply what is staged; return the number of the commit, None when there is nothing to apply."""
         changes = switch.changes()
         switch.staged.clear()
         if not changes:
@@ -101,12 +106,12 @@ class NvueSwitches:
         return self._committed(switch, message, at_s)
 
     def confirm(self, switch: NvueSwitch) -> bool:
-        """Keep what waits; False when nothing does."""
+        """Keep the commit that waits; return False when none does."""
         waited, switch.waits = switch.waits is not None, None
         return waited
 
     def _roll_back(self, switch: NvueSwitch, before: Config, at_s: float) -> None:
-        """Nobody confirmed it: all is as before that commit, also what was committed since."""
+        """Undo an unconfirmed commit, and everything that was committed since."""
         if switch.waits is not None and switch.waits[0] is before:
             switch.waits = None
             switch.applied = dict(before)
@@ -125,21 +130,21 @@ HIGH_BER = 1e-12
 """Symbol or effective bit error ratio above which a port is unhealthy: UFM's own bound for an error (facts: choice)."""
 
 NOTICED_S = 60.0
-"""From the first such error to the isolation; choice, UFM's telemetry samples every half minute or so."""
+"""Time from the first such error to the isolation; a choice: UFM's telemetry samples every half minute or so."""
 
 
 class Ufm:
-    """What UFM knows; *there*: it can be asked; one that *isolates* is there."""
+    """The state of UFM. *there*: it can be asked; a UFM that *isolates* is there, too."""
 
     def __init__(self, ports: Ports, timeline: Timeline, *, there: bool, isolates: bool) -> None:
         self._ports, self._timeline, self._isolates = ports, timeline, isolates
         ports.watch = self.look_at
         self.there = there or isolates
-        self._listed: dict[End, str] = {}  # why
+        self._listed: dict[End, str] = {}  # the condition of each listed port
         self._noticed: dict[End, float] = {}
 
     def look_at(self, sender: Port, at_s: float) -> None:
-        """What a port between switches sends has changed: in a while its partner may be isolated for it."""
+        """Look at a port between switches whose sending has changed; its partner may be isolated after NOTICED_S."""
         receiver = self._ports.peer(sender) if self._isolates else None
         if receiver is None or receiver.site is not None or sender.site is not None:
             return
@@ -160,11 +165,11 @@ class Ufm:
             self._ports.hold(port, ISOLATED, at_s)
 
     def listing(self) -> str:
-        """What GET answers: a JSON list."""
+        """Return the answer to GET: a JSON list of unhealthy ports."""
         return json.dumps([self._entry(self._ports.at(end), why) for end, why in self._listed.items()]) + "\n"
 
     def put(self, body: str, at_s: float) -> str | None:
-        """Mark ports (``guid_port``) HEALTHY or UNHEALTHY; why not, else None."""
+        """Mark ports (``guid_port``) HEALTHY or UNHEALTHY; return why that is refused, else None."""
         request = json.loads(body)
         ports = [port for name in request["ports"] for port in self._named(name)]
         if not ports:
@@ -183,7 +188,7 @@ class Ufm:
         return [self._ports.at(end) for end in ends if str(end[1]) == number]
 
     def _heal(self, port: Port, at_s: float) -> None:
-        """Either end may be named."""
+        """Take a port and its partner off the list; either end may be named."""
         for one in self._ports.both(port):
             if self._listed.pop(one.end, None) is not None:
                 self._ports.release(one, ISOLATED, at_s)

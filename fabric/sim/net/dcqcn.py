@@ -1,12 +1,12 @@
 """
-Queues of a RoCE fabric: ECN marks, PFC pauses what would overflow, DCQCN slows the senders; a fluid model in steps.
+A fluid model, in time steps, of the queues of a RoCE fabric with ECN marks, PFC pauses and DCQCN senders.
 
-Each directed link has a queue before it, and each flow a share of each queue on its way. A queue serves what is in it
-in proportion (FIFO, well mixed). A switch that holds more than *xoff* of what came in over one link pauses that link,
-and with it everything that waits before it, whoever it is for: head-of-line blocking, which goes on upstream from
-switch to switch to the hosts. Rates follow the fluid equations of DCQCN as its authors integrate them: Zhu et al.,
-"Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015 (equations), and "ECN or Delay", CoNEXT 2016, whose
-code (jitupadhye-zz/rdma) has p and R in the sums delayed by one tau.
+Each directed link has a queue before it, and each flow a share of each queue on its way. A queue serves its content in
+proportion (FIFO, well mixed). A switch that holds more than *xoff* of what came in over one link pauses that link, and
+with it everything that waits before it, for any destination: head-of-line blocking, which spreads upstream from switch
+to switch to the hosts. Rates follow the fluid equations of DCQCN as its authors integrate them: Zhu et al., "Congestion
+Control for Large-Scale RDMA Deployments", SIGCOMM 2015 (equations), and "ECN or Delay", CoNEXT 2016, whose code
+(jitupadhye-zz/rdma) has p and R in the sums delayed by one tau.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ import numpy as np
 from fabric.sim.net.clos import Bools, Floats, Ints, Links
 
 _TAU_S: Final = 50e-6
-"""Between two CNPs of a flow, and how late a sender hears of a mark (DCQCN 2015)."""
+"""Time between two CNPs of a flow, and delay until a sender hears of a mark (DCQCN 2015)."""
 
 _ALPHA_S: Final = 55e-6
 _TIMER_S: Final = 55e-6
@@ -27,19 +27,20 @@ _GAIN: Final = 1 / 256
 """tau', T, B, F and g of DCQCN 2015."""
 
 LEAST_GBPS: Final = 0.001
-"""Where cuts end: ``rpg_min_rate`` is 1 Mb/s."""
+"""The lowest rate that cuts reach: ``rpg_min_rate`` is 1 Mb/s."""
 
 
 @dataclass(frozen=True, slots=True)
 class Queues:
     """
-    How switches treat what waits, bytes: marks from *k_min*, all from *k_max*; *p_max* just below that.
+    How switches treat waiting packets, in bytes: some are marked from *k_min*, all from *k_max*; *p_max* just below
+    that.
 
     Defaults are what ``nv set qos roce`` of Cumulus Linux 5 sets (150,000, 1,500,000, 100 %) at any speed. A link is
-    paused when *xoff* of what came over it waits, until that is 3 kB less (HPCC's simulator); the rest of the buffer
-    is headroom, so nothing is dropped. Without *pfc* what finds more than *xoff* in a queue is dropped. *xoff* is a
-    choice: above k_max, as it must be for marks to come before pauses. *increase_gbps* is R_AI, by which a sender's
-    target grows: 40 Mb/s at 40 Gb/s in DCQCN 2015.
+    paused when *xoff* of what came over it waits, until that is 3 kB less (HPCC's simulator); the rest of the buffer is
+    headroom, so nothing is dropped. Without *pfc*, what a queue holds above *xoff* is dropped. *xoff* is a choice:
+    above k_max, as it must be for marks to come before pauses. *increase_gbps* is R_AI, by which a sender's target
+    grows: 40 Mb/s at 40 Gb/s in DCQCN 2015.
     """
 
     k_min: float = 150e3
@@ -56,13 +57,15 @@ _XON_LESS: Final = 3e3
 
 
 def marking(waiting: Floats, queues: Queues) -> Floats:
-    """The chance that a packet is marked where so many bytes wait (RED as DCQCN 2015, figure 5, has it)."""
+    """Return the chance that a packet is marked where this many bytes wait (RED as in DCQCN 2015, figure 5)."""
     share = np.clip((waiting - queues.k_min) / (queues.k_max - queues.k_min), 0.0, 1.0)
     return np.where(waiting > queues.k_max, 1.0, share * queues.p_max)
 
 
 class Counted(NamedTuple):
-    """By flow: *marked* and *lost* packets, and *cnps*. By link: seconds *paused*, and how often that began."""
+    """
+    Counts by flow: *marked* and *lost* packets, and *cnps*. By link: seconds *paused*, and how often a pause began.
+    """
 
     marked: Floats
     lost: Floats
@@ -74,10 +77,10 @@ class Counted(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Settled:
     """
-    What became of flows and links; means over the second half of the time, but *peak*, which is over all of it.
+    The result for flows and links: means over the second half of the time, except *peak*, which is over all of it.
 
-    *rate_gbps*: what arrived of each flow. *queue*, *peak*: bytes waiting before each link. *early*: what was counted
-    in the first half, *steady*: in a second of the other.
+    *rate_gbps*: what arrived of each flow. *queue*, *peak*: bytes waiting before each link. *early*: counts of the
+    first half; *steady*: counts a second in the second half.
     """
 
     rate_gbps: Floats
@@ -99,10 +102,10 @@ def settle(
     slows: Bools | None = None,
 ) -> Settled:
     """
-    Let flows begin at their *line_gbps*, or at *begin_gbps* as after a long time, and run for *time_s*.
+    Run flows for *time_s*, starting at their *line_gbps*, or at *begin_gbps* as after a long time.
 
     *links*: one row of link ids a flow, the sender's own link first; the id after the last capacity pads a short path.
-    *slows*: the flows whose rate follows marks, None for all; others keep to their line.
+    *slows*: the flows whose rate follows marks, None for all; the other flows keep to their line.
     """
     steps = round(time_s / step_s)
     fluid = Fluid(links.T.astype(np.intp), capacity_gbps, line_gbps, queues, step_s)
@@ -153,29 +156,29 @@ class Fluid:
         self.clear()
 
     def begin(self, rate_gbps: Floats) -> None:
-        """Every sender at its rate, and hardly cut of late."""
+        """Start every sender at its rate, as if it had hardly been cut of late."""
         self.rate = np.clip(rate_gbps * 1e9 / 8 / self._queues.packet, self._least, self._line)
         self._target, self._alpha = self.rate.copy(), np.zeros_like(self.rate)
         self._r_late[:] = self.rate
 
     def let_run(self, free: Bools) -> None:
-        """The rates of these are never cut."""
+        """Never cut the rates of the flows *free*."""
         self._least = np.where(free, self._line, self._least)
 
     def clear(self) -> None:
-        """Count anew."""
+        """Reset all counts."""
         flows = len(self._line)
         self.arrived, self._marked, self._lost, self._cnps = (np.zeros(flows) for _ in range(4))
         self._paused_s, self._pauses, self.q_sum = (np.zeros(self._links) for _ in range(3))
         self.summed = 0
 
     def counted(self, factor: float) -> Counted:
-        """All that was counted since it was cleared, times *factor*."""
+        """Return all counts since the last reset, times *factor*."""
         counts = (self._marked, self._lost, self._cnps, self._paused_s[:-1], self._pauses[:-1])
         return Counted(*(one * factor for one in counts))
 
     def step(self) -> None:
-        """One step of all queues, then of all rates."""
+        """Advance all queues, then all rates, by one step."""
         marked = self._move()
         at = self._at % len(self._p_late)
         p, late_rate = self._p_late[at].copy(), self._r_late[at].copy()
@@ -186,9 +189,9 @@ class Fluid:
             self._turn(p, late_rate)
 
     def _move(self) -> Floats:
-        """What waits goes on by one hop where it may; returns how likely each flow's packets are marked."""
+        """Move waiting packets on by one hop where they may; return how likely each flow's packets are marked."""
         waits, out, step_s, links = self._waits, self._out, self._step_s, self._links
-        waits[0] += np.where(waits[0] < 1.0, self.rate * step_s, 0.0)  # an RNIC sends no faster than it is let
+        waits[0] += np.where(waits[0] < 1.0, self.rate * step_s, 0.0)  # an RNIC sends no faster than it is allowed to
         waits[1:] += out[:-1]
         q: Floats = np.bincount(self._flat, waits.ravel(), links).astype(np.float64, copy=False)
         q[-1] = 0.0
@@ -216,7 +219,9 @@ class Fluid:
         return marked
 
     def _drop(self, q: Floats) -> Floats:
-        """Without PFC a queue keeps so much at most, and its flows lose the rest; returns what is left."""
+        """
+        Drop what exceeds the limit of a queue without PFC, at the cost of its flows; return what is left in the queues.
+        """
         full = self._xoff + np.where(np.isfinite(self._budget), self._budget, 0.0)
         over = self._marks_at & (q > full)
         if not over.any():
@@ -228,7 +233,7 @@ class Fluid:
         return q * keeps
 
     def _turn(self, p: Floats, late: Floats) -> None:
-        """DCQCN's three equations; *p* and *late* (rates) are of one tau ago."""
+        """Apply DCQCN's three equations; *p* and *late* (rates) are of one tau ago."""
         rate, target, alpha, step_s = self.rate, self._target, self._alpha, self._step_s
         none = p < 1e-12
         log_kept = np.log1p(-np.where(none, 1e-12, np.minimum(p, 1 - 1e-12)))

@@ -1,4 +1,6 @@
-"""The links above the leaves: what faults and ports leave of them, which are down, and what they have carried."""
+"""
+The links above the leaves: their capacity after faults and port states, which are down, and what they have carried.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,9 +22,9 @@ TENANT = "tenant"
 @dataclass(frozen=True)
 class LinkState:
     """
-    Every directed link: *capacity_gbps*, *loss* (of its packets), those that are *down*, and those that are *grey*.
+    The state of every directed link: *capacity_gbps*, *loss* (of its packets), links that are *down* and *grey* ones.
 
-    *quality*: for each fault that is a bit error rate, in the order given, what it makes of its links.
+    *quality*: for each fault that is a bit error rate, in the order given, the quality it leaves to its links.
     """
 
     capacity_gbps: Floats
@@ -33,7 +35,9 @@ class LinkState:
 
 
 def link_faults(net: NamedClos, faults: Iterable[Fault]) -> Iterator[LinkFault]:
-    """Those of *faults* that are above the leaves, as faults of directed links. ValueError for a cable not there."""
+    """
+    Yield the *faults* above the leaves as faults of directed links; raises ValueError for a cable that does not exist.
+    """
     below = net.host_ids.keys() | set(net.leaves)
     for fault in faults:
         links = None if fault.component in below else _links(net, fault.component)
@@ -57,7 +61,7 @@ def _links(net: NamedClos, component: str) -> tuple[int, ...] | None:
 
 
 def link_state(net: NamedClos, faults: Sequence[LinkFault], *, link_layer: str) -> LinkState:
-    """The links with these faults; several on one link add up."""
+    """Return the state of the links with these faults; several faults on one link add up."""
     capacity = net.clos.capacity_gbps.copy()
     passed = np.ones(len(capacity))
     down: set[int] = set()
@@ -73,7 +77,7 @@ def link_state(net: NamedClos, faults: Sequence[LinkFault], *, link_layer: str) 
         elif fault.kind == "slow":
             capacity[links] *= fault.value
         elif fault.kind == TENANT:
-            continue  # the links are well
+            continue  # the links are healthy
         elif fault.kind == "loss":
             passed[links] *= 1.0 - fault.value
         else:
@@ -95,21 +99,21 @@ def _quality(fault: LinkFault, link_layer: str, line_rate_gbps: float) -> LinkQu
 
 
 EPOCH_S = 600.0
-"""For so long what passes by chance on a link stays as it is."""
+"""How long the random state of a link lasts."""
 
 STALLED, STALLED_LINK, STALLED_NOW = 0.03, 0.5, 0.8
-"""A healthy link waits for credits so long beside what it takes to send: the median, and how its logarithm spreads."""
+"""Credit wait of a healthy link over its sending time: the median, and the spread of its logarithm (link, epoch)."""
 
 CONGESTED = 0.03
-"""In this share of its epochs a healthy link waits as long as it sends, or up to that: others' traffic further on."""
+"""Fraction of epochs in which a healthy link waits up to as long as it sends: traffic of others further on."""
 
 UNEVEN_LINK, UNEVEN_NOW = 0.03, 0.05
-"""How the links of a trunk differ that adaptive routing fills. All of these are choices: nobody publishes numbers."""
+"""How the links of a trunk differ under adaptive routing. All of these are choices: nobody publishes numbers."""
 
 
 class LinkTraffic:
     """
-    Gigabits by directed link: what it has carried, and what it could have while it waited to send.
+    Gigabits by directed link: what it has carried, and what it could have carried while it waited to send.
 
     A link that carries less than its line waits for the rest of the time that each packet takes. Every link waits for
     credits now and then, by its own nature and by chance (*seed*).
@@ -122,17 +126,17 @@ class LinkTraffic:
         self._trunks = np.zeros(resources(clos) + 1)
 
     def add(self, paths: Paths, gb: float, *, held_gb: float, adaptive: bool) -> None:
-        """Every edge of these paths carried so much, and *held_gb* less than it wanted."""
+        """Add *gb* to every edge of these paths, which carried *held_gb* less than it wanted."""
         into = self._trunks if adaptive else self._fresh
         np.add.at(into, paths.links, (paths.weight * gb)[:, np.newaxis])
-        if held_gb > 0.0 and not adaptive:  # credits run out on the way up to what holds it
+        if held_gb > 0.0 and not adaptive:  # credits run out on the way up to the link that holds it back
             np.add.at(self._held, paths.links[:, 1:3], (paths.weight * held_gb)[:, np.newaxis])
 
     def deal_out(self, capacity_gbps: Floats, at_s: float) -> None:
         """
-        What was carried since this was last done becomes the links': call before their capacities change.
+        Assign what was carried since the last call to single links; call this before their capacities change.
 
-        Of a trunk half goes by capacity, as when it is full, half evenly, as when there is room (a choice).
+        Half of a trunk's load is split by capacity, as when it is full, half evenly, as when there is room (a choice).
         """
         if not self._trunks.any() and not self._fresh.any():
             return
@@ -152,18 +156,20 @@ class LinkTraffic:
             done[:] = 0.0
 
     def of(self, link: int) -> tuple[float, float]:
-        """What one link has carried, as far as it was added and dealt out, and for how long (s) it waited."""
+        """
+        Return the gigabits that one link has carried, as far as they were dealt out, and for how long (s) it waited.
+        """
         return float(self._carried[link]), float(self._waited[link] / self._clos.capacity_gbps[link])
 
 
 def _parts(trunk: Ints, size: Floats) -> Floats:
-    """The share of each link in its trunk by its size."""
+    """Return the share of each link in its trunk by its size."""
     total = np.bincount(trunk, size)[trunk]
     return np.divide(size, total, out=np.zeros_like(total), where=total > 0)
 
 
 def port_faults(cabling: Cabling, net: NamedClos, ports: Iterable[Port]) -> Iterator[LinkFault]:
-    """What became of ports between switches: links that are down, and those whose errors leave less of them."""
+    """Yield faults for ports between switches: links that are down, and links whose errors leave less of them."""
     for port in ports:
         link = None if port.active and not port.errs else sending_link(cabling, net, port.end)
         if link is not None:
@@ -172,7 +178,7 @@ def port_faults(cabling: Cabling, net: NamedClos, ports: Iterable[Port]) -> Iter
 
 
 def sending_link(cabling: Cabling, net: NamedClos, end: End) -> int | None:
-    """The directed link that a port between switches sends on; None for any other port."""
+    """Return the directed link that a port between switches sends on; None for any other port."""
     if not cabling.is_trunk(end):
         return None
     peer = cabling.peers[end]

@@ -1,4 +1,4 @@
-"""The subnet managers of the simulated fabric: their files, who of them is master, and what that one programs."""
+"""The subnet managers of the simulated fabric: their files, which of them is master, and what the master programs."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ EVERY_SL = 0xFFFF
 @dataclass(frozen=True, slots=True)
 class Forwarding:
     """
-    What the switches are programmed to do.
+    How the switches are programmed to forward.
 
     *engine*: how static paths are chosen. *adaptive*: service levels of *sl_mask* use adaptive routing instead.
     *shield*: a switch moves the routes of a dead port by itself.
@@ -28,30 +28,30 @@ class Forwarding:
     shield: bool = False
 
     def adapts(self, ring: Ring) -> bool:
-        """Whether the packets of a ring are routed adaptively."""
+        """Return whether the packets of a ring are routed adaptively."""
         return ring.adaptive and self.adaptive and bool(self.sl_mask >> ring.service_level & 1)
 
 
 UPDATABLE = frozenset({"ar_sl_mask", "shield_mode", "sm_priority"})
 """
-What a running manager reads anew on SIGHUP.
+Options that a running manager reads again on SIGHUP.
 
 Only options with can_update = 1 in OpenSM's table are (opensm 3.3.24, osm_subnet.c, opt_tbl); ``routing_engine`` is not
 one of them and needs a restart. ``ar_sl_mask`` and ``shield_mode`` are NVIDIA's own, which has no public table: choice.
 """
 
 DEALT = ("ftree", "updn", "minhop")
-"""OpenSM's engines: uplinks dealt out in turn."""
+"""OpenSM's engines that deal uplinks out in turn."""
 
 _BY_DEFAULT = "minhop"  # OpenSM's engine when none is named, or none of them is known
 
 
 def conf_text(mock: MockSettings) -> str:
     """
-    The file that a manager starts with, by how the network is routed.
+    Return the file that a manager starts with, for the routing that the mock asks for.
 
-    Its words are those that ``opensm -c`` writes (3.3.23), with NVIDIA's keys for adaptive routing and SHIELD. An
-    engine that OpenSM does not have (``ecmp``, ``lft_random``) is not in the file; what stands there is ``updn``.
+    It looks like a file that ``opensm -c`` writes (3.3.23), with NVIDIA's keys for adaptive routing and SHIELD. For an
+    engine that OpenSM does not have (``ecmp``, ``lft_random``) the file names ``updn``.
     """
     routing = mock.routing or "ftree"
     engine = "ar_updn" if routing == "ar" else routing if routing in DEALT else "updn"
@@ -59,7 +59,7 @@ def conf_text(mock: MockSettings) -> str:
 
 
 def settings_of(text: str) -> dict[str, str]:
-    """Every key with its value; of a key that is there twice the last counts, as in OpenSM."""
+    """Return every key with its value; the last line of a repeated key counts, as in OpenSM."""
     found = {}
     for line in text.splitlines():
         words = line.split(None, 1)
@@ -69,7 +69,7 @@ def settings_of(text: str) -> dict[str, str]:
 
 
 def with_settings(text: str, words: Iterable[str]) -> str:
-    """The file with these keys (``key=value``) set: their lines changed, missing ones added at the end."""
+    """Return the file with these keys (``key=value``) set: their lines changed, missing ones added at the end."""
     lines = text.splitlines()
     for key, _, value in (word.partition("=") for word in words):
         places = [number for number, line in enumerate(lines) if _key(line) == key]
@@ -81,9 +81,9 @@ def with_settings(text: str, words: Iterable[str]) -> str:
 
 def with_lines_of(text: str, kept: str | None, words: Iterable[str]) -> str:
     """
-    The file with the lines of some keys as *kept* has them, all others as they are.
+    Return the file with the lines of some keys restored from *kept*, and all other lines as they are.
 
-    *words* are ``key=value``, or ``key`` of one that was not there; without *kept* they alone say what was.
+    *words* are ``key=value``, or ``key`` for a key that was not there; without *kept* they alone give the old state.
     """
     before = {word.partition("=")[0]: word.partition("=")[2] if "=" in word else None for word in words}
     was = {key: [line for line in (kept or "").splitlines() if _key(line) == key] for key in before}
@@ -105,14 +105,14 @@ def _key(line: str) -> str:
 
 
 def _joined(lines: list[str], before: str) -> str:
-    """Whether the last line ends with a line break stays as it was."""
+    """Join lines to a file; it ends with a line break if *before* does."""
     ends = "\n" if lines and (before.endswith("\n") or not before) else ""
     return "\n".join(lines) + ends
 
 
 def active_engine(loaded: Mapping[str, str], *, public: bool = False) -> str:
     """
-    What a manager routes by that loaded these settings: the first engine of its list that it knows, else minhop.
+    Return the engine of a manager that loaded these settings: the first of its list that it knows, else minhop.
 
     ``ar_X`` is adaptive routing over X, of NVIDIA's OpenSM only (setup_routing_engine in osm_opensm.c knows none).
     """
@@ -122,7 +122,7 @@ def active_engine(loaded: Mapping[str, str], *, public: bool = False) -> str:
 
 
 def forwarding_of(loaded: Mapping[str, str], routing: str | None, *, public: bool = False) -> Forwarding:
-    """What a manager that loaded these settings programs; *routing* stays the static engine where one is named."""
+    """Return what a manager with these settings programs; a static engine named by *routing* stays in use."""
     engine = active_engine(loaded, public=public)
     static = engine.removeprefix("ar_")
     if routing not in (None, "ar"):
@@ -132,7 +132,7 @@ def forwarding_of(loaded: Mapping[str, str], routing: str | None, *, public: boo
 
 
 def number_of(loaded: Mapping[str, str], key: str, default: int) -> int:
-    """A number in decimal or hex; *default* when it is missing or no number, which OpenSM logs and ignores."""
+    """Return a number in decimal or hex; *default* when it is missing or no number, which OpenSM logs and ignores."""
     try:
         return int(loaded.get(key, ""), 0)
     except ValueError:
@@ -142,27 +142,27 @@ def number_of(loaded: Mapping[str, str], key: str, default: int) -> int:
 _INFO, _ERROR, _SYS = 2, 1, 128
 LOG = "/var/log/opensm.log"
 RESTART_S = 1.0
-"""From the end of a manager to its start when it is restarted. Choice: a process start and a discovery."""
+"""Time from the end of a manager to its start in a restart. A choice: a process start and a discovery."""
 
 OnSweep = Callable[[Forwarding, float], None]
-"""Called with what the master wants of the switches, when it begins to sweep."""
+"""Called with the forwarding that the master wants, when it begins to sweep."""
 
 
 @dataclass(slots=True, eq=False)
 class _Manager:
-    """One of them: whether it runs, and what it has loaded from its file; *turn* counts its starts and stops."""
+    """One manager: whether it runs, and the settings it has loaded; *turn* counts its starts and stops."""
 
     about: SubnetManager
     loaded: dict[str, str]
     alive: bool = True
     turn: int = 0
-    log: list[tuple[float, str, bool]] = field(default_factory=list)  # when, what, whether all so far is written then
+    log: list[tuple[float, str, bool]] = field(default_factory=list)  # when, what, whether this line flushes the buffer
 
     def says(self, at_s: float, text: str, level: int) -> None:
         """
-        One line, which stays in a buffer until one of an error or of a change of state follows.
+        Log one line; it stays in a buffer until an error or a change of state follows.
 
-        Unless ``force_log_flush`` is set (osm_log.c: fflush); INFO is level 2, SYS 128, ERROR 1.
+        With ``force_log_flush`` every line is written at once (osm_log.c: fflush). INFO is level 2, SYS 128, ERROR 1.
         """
         whole = level != _INFO or self.loaded.get("force_log_flush", "").upper() == "TRUE"
         stamp = f"Nov 22 {int(at_s // 3600) % 24:02d}:{int(at_s // 60) % 60:02d}:{int(at_s) % 60:02d} 000000 [5A1D6C0]"
@@ -170,7 +170,7 @@ class _Manager:
         self.log.sort(key=lambda line: line[0])
 
     def written(self, at_s: float) -> str:
-        """What is in its log by then."""
+        """Return what is in its log at *at_s*."""
         there = [line for line in self.log if line[0] <= at_s]
         last = max((number for number, line in enumerate(there) if line[2]), default=-1)
         return "".join(text for _, text, _ in there[: last + 1])
@@ -182,13 +182,13 @@ class _Manager:
 
 class SubnetManagers:
     """
-    Those that the inventory names; with none of them a manager that nobody can reach does what the inventory says.
+    The managers that the inventory names; without any, an unreachable manager does what the inventory says.
 
-    The master has the highest priority; at equal priority the first in order is it at the start. When it ends, the next
-    one takes over at once (choice: OpenSM polls a silent master for 40 s first) and programs what *its* file says. One
-    that comes back with a higher priority takes over again; at equal priority the master stays, which is what
-    ``master_sm_priority`` of NVIDIA's manager is for (against a second handover). *files*: those that have to do with
-    them, by host and path.
+    The master has the highest priority; at equal priority the first in order is master at the start. When it ends, the
+    next one takes over at once (choice: OpenSM polls a silent master for 40 s first) and programs what *its* file says.
+    A manager that comes back with a higher priority takes over again; at equal priority the master stays, which is the
+    purpose of ``master_sm_priority`` of NVIDIA's manager (it avoids a second handover). *files*: the managers' files,
+    by host and path.
     """
 
     def __init__(
@@ -210,20 +210,20 @@ class SubnetManagers:
 
     @property
     def sweeps(self) -> bool:
-        """Whether somebody is there who routes around a link that goes down."""
+        """Return whether some manager routes around a link that goes down."""
         return not self._managers or self._master is not None
 
     @property
     def master(self) -> tuple[SubnetManager, int] | None:
-        """The master and its priority; None when the inventory names none, or none runs."""
+        """Return the master and its priority; None when the inventory names none, or none runs."""
         return None if self._master is None else (self._master.about, self._master.priority)
 
     def runs_on(self, host: str) -> bool | None:
-        """Whether the manager of a host runs; None when that host has none."""
+        """Return whether the manager of a host runs; None when that host has none."""
         return self._managers[host].alive if host in self._managers else None
 
     def hang_up(self, host: str, at_s: float) -> None:
-        """SIGHUP: read what may change at run time, and sweep."""
+        """Handle SIGHUP: read the options that may change at run time, and sweep."""
         one = self._managers[host]
         if not one.alive:
             return
@@ -236,19 +236,19 @@ class SubnetManagers:
             self._arrived(one, at_s)
 
     def stop(self, host: str, at_s: float) -> None:
-        """End a manager; the best of the others takes over."""
+        """Stop a manager; the best of the others takes over."""
         one = self._managers[host]
         if not one.alive:
             return
         one.alive = False
         one.turn += 1
-        one.log = [line for line in one.log if line[0] <= at_s]  # what it would have done
+        one.log = [line for line in one.log if line[0] <= at_s]  # drops lines of the future that it will not write
         one.says(at_s, "Exiting SM", _SYS)
         if one is self._master:
             self._crown(self._best(), at_s)
 
     def start(self, host: str, at_s: float) -> None:
-        """Start a manager: in a moment it has read all of its file and finds its place."""
+        """Start a manager: after RESTART_S it has read all of its file, and finds its place."""
         one = self._managers[host]
         if one.alive:
             return
@@ -264,7 +264,7 @@ class SubnetManagers:
         self._timeline.at(at_s + RESTART_S, up)
 
     def restart(self, host: str, at_s: float) -> None:
-        """End it and start it."""
+        """Stop a manager and start it again."""
         self.stop(host, at_s)
         self.start(host, at_s)
 
@@ -276,7 +276,7 @@ class SubnetManagers:
         return max(alive, key=lambda one: one.priority, default=None)  # max keeps the first of equals
 
     def _arrived(self, one: _Manager, at_s: float) -> None:
-        """A manager that is not master may have become better than the one that is."""
+        """Make a manager master when its priority is higher than the master's."""
         if self._master is None or one.priority > self._master.priority:
             self._crown(one, at_s)
 
@@ -291,7 +291,7 @@ class SubnetManagers:
             self._program(forwarding_of(one.loaded, self._mock.routing, public=self._public), at_s)
 
     def _begun(self, one: _Manager, at_s: float, *, swept_s: float | None = None) -> None:
-        """What a manager logs at its start; *swept_s*: it runs for long, so that all of its buffer is written."""
+        """Log the start of a manager; *swept_s*: it has run for long, so all of its buffer is written."""
         one.says(at_s, "OpenSM 5.17.2", _SYS)
         known = active_engine(one.loaded, public=self._public)
         asked = one.loaded.get("routing_engine", "").split(",")[0].strip()
@@ -308,12 +308,15 @@ class SubnetManagers:
         one.says(at_s, f"osm_ucast_mgr_process: {engine} tables configured on all switches", _INFO)
 
     def engine(self, at_s: float) -> str | None:
-        """What routes, as the master logged last; None when the inventory names no manager, or none runs."""
+        """
+        Return the engine in the master's last log line about it; None when the inventory names no manager, or none
+        runs.
+        """
         done = [] if self._master is None else [line for line in self._master.log if line[0] <= at_s]
         configured = [text for _, text, _ in done if " tables configured" in text]
         return configured[-1].partition(": ")[2].partition(" ")[0] if configured else None
 
     def log(self, host: str, path: str, at_s: float) -> str | None:
-        """The log of the manager on a host, None when that is another file."""
+        """Return the log of the manager on a host; None when *path* is not its log file."""
         one = self._managers.get(host)
         return one.written(at_s) if one is not None and path == one.loaded.get("log_file", LOG) else None

@@ -1,4 +1,4 @@
-"""Max-min fair rates: nobody can get more without taking from one who has no more."""
+"""Max-min fair rates: no flow can get more without taking from a flow that has no more."""
 
 import numpy as np
 
@@ -16,11 +16,11 @@ def max_min(
     job: Ints | None = None,
 ) -> Floats:
     """
-    The rate of each flow; with *job*, of each job, whose sub-flows all run at its one rate.
+    Return the rate of each flow; with *job*, of each job, whose sub-flows all run at its one rate.
 
     A sub-flow loads each of its links with *weight* times its rate and goes no faster than its *limit_gbps*. The id
-    after the last capacity pads a short path. What nothing limits gets an infinite rate. Nothing is checked: capacities
-    and limits are 0 or more, weights above 0, jobs numbered from 0.
+    after the last capacity pads a short path. A flow without any limit gets an infinite rate. Nothing is checked:
+    capacities and limits must be 0 or more, weights above 0, jobs numbered from 0.
     """
     if not len(links):
         return np.zeros(0)
@@ -36,7 +36,7 @@ def max_min(
 
 def _settled(hops: Ints, left: Floats, weight: Floats, job: Ints, most: Floats) -> Floats:
     """
-    Parallel rounds: settle every job of every link all whose jobs find it their tightest.
+    Settle rates in parallel rounds: each round settles the jobs of every link that is the tightest of all its jobs.
 
     Shares only grow from round to round, so such a link stays the tightest of all its jobs.
     """
@@ -59,7 +59,7 @@ def _settled(hops: Ints, left: Floats, weight: Floats, job: Ints, most: Floats) 
 
 
 def _bottlenecks(hops: Ints, share: Floats, job: Ints, most: Floats) -> tuple[Floats, Bools]:
-    """The most that each job can get now, and which links no job on them finds wider than another of its links."""
+    """Return the most that each job can get now, and the links that are the tightest link of every job on them."""
     offered = share[hops]
     best = most.copy()
     np.minimum.at(best, job, offered.min(axis=0, initial=np.inf))
@@ -70,5 +70,5 @@ def _bottlenecks(hops: Ints, share: Floats, job: Ints, most: Floats) -> tuple[Fl
 
 
 def _sums(hops: Ints, values: Floats, links: int) -> Floats:
-    """The sum of *values*, one for each sub-flow, on each of *links*."""
+    """Return the sum of *values*, one for each sub-flow, on each of *links*."""
     return np.bincount(hops.ravel(), np.tile(values, len(hops)), minlength=links).astype(np.float64, copy=False)

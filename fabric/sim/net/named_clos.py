@@ -1,4 +1,4 @@
-"""A simulated network whose hosts, switches and links are called as in the inventory that it was made of."""
+"""A simulated network whose hosts, switches and links have the names of the inventory it was built from."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,12 +21,12 @@ _Ids = npt.NDArray[np.int64]
 @dataclass(frozen=True)
 class NamedClos:
     """
-    A Clos and what its parts are called.
+    A Clos and the names of its parts.
 
     *hosts*: by host id. *ends*: host and device of each RNIC, by its number. *leaves*: by leaf id. *part*: of each
-    leaf; only those of one part are joined. *block*: for each leaf the block of spines above it (of a pod, or of some
-    rails). *spines*: by block, one name for each uplink of a leaf; parallel cables repeat the name. *cores*: by block
-    and spine, one name for each uplink.
+    leaf; only leaves of the same part are joined. *block*: for each leaf, the block of spines above it (of a pod, or of
+    some rails). *spines*: by block, one name for each uplink of a leaf; parallel cables repeat the name. *cores*: by
+    block and spine, one name for each uplink.
     """
 
     clos: Clos
@@ -40,46 +40,46 @@ class NamedClos:
 
     @cached_property
     def host_ids(self) -> dict[str, int]:
-        """Host ids by name."""
+        """Return host ids by name."""
         return {name: number for number, name in enumerate(self.hosts)}
 
     @cached_property
     def leaf_ids(self) -> dict[str, int]:
-        """Leaf ids by name."""
+        """Return leaf ids by name."""
         return {name: number for number, name in enumerate(self.leaves)}
 
     @cached_property
     def switches(self) -> tuple[str, ...]:
-        """Every switch of the network, once."""
+        """Return every switch of the network, once."""
         spines = (spine for block in self.spines for spine in block)
         cores = (core for block in self.cores for row in block for core in row)
         return tuple(dict.fromkeys((*self.leaves, *spines, *cores)))
 
     def access(self, host: str, device: str) -> Cable:
-        """The cable of one RNIC; KeyError when there is none."""
+        """Return the cable of one RNIC; raises KeyError when there is none."""
         nic = self.nics[host, device]
         return int(self.clos.nic_up(nic)), int(self.clos.nic_dn(nic))
 
     @cached_property
     def nics(self) -> dict[tuple[str, str], int]:
-        """The number of each RNIC, by host and device."""
+        """Return the number of each RNIC, by host and device."""
         return {end: number for number, end in enumerate(self.ends)}
 
     def cables(self, one: str, other: str) -> tuple[Cable, ...]:
-        """The parallel cables between two switches, as seen from *one*; none when they are not joined."""
+        """Return the parallel cables between two switches, as seen from *one*; none when they are not joined."""
         found = self._cables.get((one, other), ())
         return tuple(found) or tuple((down, up) for up, down in self._cables.get((other, one), ()))
 
     @cached_property
     def _cables(self) -> dict[tuple[str, str], list[Cable]]:
-        """The cables between each lower and each upper switch that are joined."""
+        """Return the cables between each joined pair of lower and upper switch."""
         found: dict[tuple[str, str], list[Cable]] = {}
         for lower, upper, cable in self._trunks():
             found.setdefault((lower, upper), []).append(cable)
         return found
 
     def _trunks(self) -> Iterator[tuple[str, str, Cable]]:
-        """Lower switch, upper switch and links of every cable between switches."""
+        """Yield lower switch, upper switch and links of every cable between switches."""
         clos = self.clos
         for leaf, lower in enumerate(self.leaves):
             for position, upper in enumerate(self.spines[self.block[leaf]]):
@@ -92,12 +92,12 @@ class NamedClos:
 
     @cached_property
     def trunks(self) -> npt.NDArray[np.int64]:
-        """Every cable between switches: one row of (up id, down id) each."""
+        """Return every cable between switches as one row of (up id, down id)."""
         return np.array([cable for _, _, cable in self._trunks()], dtype=np.int64).reshape(-1, 2)
 
     @cached_property
     def link_names(self) -> dict[int, str]:
-        """What each directed link is called: ``gpu003/mlx5_2->su0-leaf2``, ``su0-leaf2->spine03``."""
+        """Return the name of each directed link: ``gpu003/mlx5_2->su0-leaf2``, ``su0-leaf2->spine03``."""
         names = {}
         for nic, leaf in enumerate(self.clos.leaf_at.tolist()):
             name = "/".join(self.ends[nic])
@@ -110,7 +110,11 @@ class NamedClos:
 
     @cached_property
     def trunk_names(self) -> list[str]:
-        """What adaptive routing uses as one: ``su0-leaf2->spines``, ``cores->pod 1``; an RNIC's links as ever."""
+        """
+        Return the names of the links that adaptive routing pools: ``su0-leaf2->spines``, ``cores->pod 1``.
+
+        The links of RNICs keep their names.
+        """
         names = [self.link_names[link] for link in range(2 * self.clos.nics)]
         names += [f"{leaf}->spines" for leaf in self.leaves] + [f"spines->{leaf}" for leaf in self.leaves]
         pods = range(len(self.spines))
@@ -119,7 +123,9 @@ class NamedClos:
 
 @dataclass(frozen=True, slots=True)
 class _Above:
-    """Where a switch's uplinks go: *names* each once, *count* parallel cables to each, all of one rate."""
+    """
+    The uplinks of a switch: each upper switch once in *names*, with *count* parallel cables to each, all of one rate.
+    """
 
     names: tuple[str, ...]
     count: int
@@ -131,10 +137,10 @@ _NOTHING = _Above((), 0, 1.0)
 
 def net_from_topology(topology: Topology, *, above_leaves: bool = True) -> NamedClos:
     """
-    The network of a topology, or only what is not *above_leaves*; ValueError says what is not regular.
+    Build the network of a topology, or only the part below the spines; raises ValueError for what is not regular.
 
     RNICs may be on any leaf. Two levels: leaves that join the same spines are one block; with no uplinks at all each
-    leaf is by itself. Three levels: a block is a pod, or of some rails a part of one with spines of its own.
+    leaf is a block of its own. Three levels: a block is a pod, or for some rails a part of one with spines of its own.
     """
     _require_rails(topology)
     leaves = list(dict.fromkeys(leaf for group in topology.tor_groups for leaf in topology.hosts[group[0]].leaves))
@@ -156,7 +162,7 @@ def net_from_topology(topology: Topology, *, above_leaves: bool = True) -> Named
     for number, host in enumerate(listed):
         for rnic in host.platform.rnics:
             leaf_of[number, rnic.rail] = leaf_ids[host.leaves[rnic.rail]]
-    by_rail = (leaf_of == -1) | (leaf_of % rails == np.arange(rails))  # leaf after leaf, and no leaf of two rails
+    by_rail = (leaf_of == -1) | (leaf_of % rails == np.arange(rails))  # each leaf has one rail, in the order of rails
     first = leaf_above[leaves[0]]
     rates = [rnic.line_rate_gbps for host in listed for rnic in _by(host.platform)]
     spec = ClosSpec(
@@ -189,7 +195,7 @@ def _by(platform: Platform) -> list[Rnic]:
 
 
 def _require_rails(topology: Topology) -> None:
-    """ValueError where a rail of a platform has no RNIC, or two, or where hosts have no leaves."""
+    """Raise ValueError where a rail of a platform has no RNIC, or two, or where hosts have no leaves."""
     for name, platform in {host.platform.name: host.platform for host in topology.hosts.values()}.items():
         shape = [rnic.rail for rnic in _by(platform)]
         if shape != list(range(len(shape))):
@@ -200,7 +206,9 @@ def _require_rails(topology: Topology) -> None:
 
 
 def _above(topology: Topology) -> dict[str, _Above]:
-    """Each switch's uplinks; ValueError when one has unlike cables, or more to one switch than to another."""
+    """
+    Return each switch's uplinks; raises ValueError for unlike cables, or more cables to one switch than to another.
+    """
     rates: dict[str, set[float]] = {}
     for uplinks in topology.uplinks:
         for lower in uplinks.lower:
@@ -216,7 +224,7 @@ def _above(topology: Topology) -> dict[str, _Above]:
 
 
 def _alike(tier: str, names: Iterable[str], above: Mapping[str, _Above]) -> dict[str, _Above]:
-    """What is above each switch of a tier; as many cables of the same rate above all of them."""
+    """Return what is above each switch of a tier; raises ValueError unless all have equally many cables of one rate."""
     found: dict[str, _Above] = {}
     for name in names:
         if above and name not in above:
@@ -230,13 +238,16 @@ def _alike(tier: str, names: Iterable[str], above: Mapping[str, _Above]) -> dict
 
 
 def _blocks(leaf_above: Mapping[str, _Above]) -> tuple[list[tuple[str, ...]], dict[str, int]]:
-    """The distinct sets of spines, and which of them is above each leaf; sets that overlap in part are an error."""
+    """
+    Return the distinct sets of spines, and which set is above each leaf; raises ValueError for sets that partly
+    overlap.
+    """
     numbers: dict[frozenset[str] | str, int] = {}
     blocks: list[tuple[str, ...]] = []
     of_leaf: dict[str, int] = {}
     owner: dict[str, str] = {}
     for leaf, one in leaf_above.items():
-        key = frozenset(one.names) or leaf  # without spines each is by itself
+        key = frozenset(one.names) or leaf  # without spines each leaf is by itself
         if key not in numbers:
             for spine in one.names:
                 if spine in owner:
@@ -251,7 +262,11 @@ def _blocks(leaf_above: Mapping[str, _Above]) -> tuple[list[tuple[str, ...]], di
 def _pods(
     blocks: list[tuple[str, ...]], of_leaf: Mapping[str, int], above: Mapping[str, _Above]
 ) -> tuple[list[tuple[str, ...]], tuple[tuple[tuple[str, ...], ...], ...], float]:
-    """Three levels: as many leaves under each block; spines of joined blocks in one order; the cores above each."""
+    """
+    Return the blocks of three levels with their spines in one order, the cores above each, and the rate to the cores.
+
+    Raises ValueError unless every block has equally many leaves.
+    """
     if any(len(set(block)) != len(block) for block in blocks):
         raise ValueError("three levels with parallel cables between leaf and spine cannot be simulated yet")
     sizes = sorted(set(Counter(of_leaf.values()).values()))
@@ -268,7 +283,7 @@ def _pods(
 
 
 def _aligned(first: Sequence[str], block: Sequence[str], above: Mapping[str, _Above]) -> tuple[str, ...]:
-    """The spines of a pod in the order of the first pod's: those at one position join the same cores."""
+    """Return the spines of a pod in the order of the first pod's: spines at one position join the same cores."""
     left = list(block)
     ordered = []
     for spine in first:

@@ -1,4 +1,4 @@
-"""What joins the leaves: which rings run over it, by which paths, how fast; and the forwarding table of a switch."""
+"""The network above the leaves: which rings run over it, by which paths, how fast; and a switch's forwarding table."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,9 +26,9 @@ from fabric.sim.phy.port import Port, Traffic
 @dataclass(frozen=True, slots=True)
 class Known:
     """
-    What the static routes know of links that are down.
+    The links whose failure the static routes know.
 
-    *routed*: the subnet manager dealt its routes out without these. *shielded*: switches moved what used these.
+    *routed*: the subnet manager computed its routes without these. *shielded*: switches moved the routes over these.
     """
 
     routed: frozenset[int] = frozenset()
@@ -36,7 +36,7 @@ class Known:
 
 
 def ends_of(net: NamedClos, ring: Ring) -> tuple[Ints, Ints]:
-    """Source and destination RNICs of every edge, rail by rail within each host, turn by turn."""
+    """Return source and destination RNICs of every edge, rail by rail within each host, turn by turn."""
     ids = np.array([net.host_ids[name] for name in ring.hosts], dtype=np.int64)
     turns = [np.roll(ids, -step) for step in _steps(ring)]
     src = net.clos.nic_at[np.tile(ids, len(turns))[:, np.newaxis], np.array(ring.rails)].ravel()
@@ -45,11 +45,11 @@ def ends_of(net: NamedClos, ring: Ring) -> tuple[Ints, Ints]:
     return src[:edges], dst[:edges]
 
 
-_MOST_EDGES = 200_000  # of an all-to-all that are looked at; more hosts send to some of the others, evenly far apart
+_MOST_EDGES = 200_000  # of an all-to-all that are simulated; with more hosts each sends to some others, evenly spaced
 
 
 def _steps(ring: Ring) -> list[int]:
-    """How far on the hosts are that each host sends to."""
+    """Return the distances in the ring to the hosts that each host sends to."""
     if not ring.every:
         return [1]
     others = len(ring.hosts) - 1
@@ -57,11 +57,11 @@ def _steps(ring: Ring) -> list[int]:
     return [1 + turn * others // count for turn in range(count)]
 
 
-_SAME = 1e-9  # relative: a limit nearer than this to what the flow can do by itself is none
+_SAME = 1e-9  # relative: a limit this near to the flow's own ceiling does not count as a limit
 
 
 _PathKey = tuple[object, ...]
-"""What the paths of a ring depend on; looked up for each ring whenever shares are worked out."""
+"""Everything that the paths of a ring depend on; looked up for each ring whenever shares are computed."""
 
 
 class Network:
@@ -69,7 +69,7 @@ class Network:
     The switches above the leaves: what each link carries now, and by which routes.
 
     A ring is one job: every edge of it, on every rail, runs at the rate of its slowest. Jobs that run at the same time
-    share links by max-min. A link that is down carries nothing, whatever the routes know of it: until they do, the
+    share links by max-min. A link that is down carries nothing, whether or not the routes know it: until they do, the
     rings that are sent over it stand still.
     """
 
@@ -90,7 +90,7 @@ class Network:
         self.program(forwarding, self._health.down, 0.0)
 
     def set_ports(self, cabling: Cabling, ports: Iterable[Port], at_s: float) -> None:
-        """Ports between switches are like this now; routes stay as they are."""
+        """Set the state of ports between switches; routes stay as they are."""
         self._of_ports = tuple(port_faults(cabling, self.net, ports))
         self._count(at_s)
         self._traffic.deal_out(self._health.capacity_gbps, at_s)
@@ -99,11 +99,11 @@ class Network:
         self._shut.clear()
 
     def _links(self) -> LinkState:
-        """The links with the inventory's faults and with what became of their ports since."""
+        """Return the links with the inventory's faults and with the present state of their ports."""
         return link_state(self.net, (*self._faults, *self._of_ports), link_layer=self._link_layer)
 
     def traffic(self, cabling: Cabling, ends: tuple[End, End], at_s: float) -> Traffic:
-        """What a port between switches (the first of *ends*, then its partner) has sent and received."""
+        """Return what a port between switches (the first of *ends*, then its partner) has sent and received."""
         out, into = (sending_link(cabling, self.net, end) for end in ends)
         if out is None or into is None:
             return Traffic()
@@ -111,7 +111,7 @@ class Network:
         return Traffic(sent_gb, received_gb, waited_s)
 
     def program(self, forwarding: Forwarding, routed: frozenset[int], at_s: float) -> None:
-        """New routes from the subnet manager, around the links that it knows to be down."""
+        """Set new routes from the subnet manager, around the links that it knows to be down."""
         self._count(at_s)
         self.forwarding = forwarding
         shielded = self._health.down - routed if forwarding.shield else frozenset()
@@ -119,7 +119,7 @@ class Network:
         self._paths.clear()
 
     def shield(self, gone: frozenset[int], at_s: float) -> None:
-        """Switches move what uses the links of *gone* that are still down, if they do such things."""
+        """Move the routes over links of *gone* that are still down, if the switches use SHIELD."""
         moved = gone & self._health.down - self.known.routed
         if self.forwarding.shield and moved - self.known.shielded:
             self._count(at_s)
@@ -128,11 +128,11 @@ class Network:
 
     @property
     def down(self) -> frozenset[int]:
-        """The directed links that are down now."""
+        """Return the directed links that are down now."""
         return self._health.down
 
     def is_cut(self, ring: Ring) -> bool:
-        """Whether some edge of the ring has no way left, however long one waits for other routes."""
+        """Return whether some edge of the ring has no way left, with whatever routes."""
         if self._apart(ring) is not None:
             return True
         if self.forwarding.adapts(ring):
@@ -142,10 +142,12 @@ class Network:
         return bool((np.append(self._health.capacity_gbps, inf)[found.links] <= 0).any())
 
     def dead_edge(self, ring: Ring) -> tuple[str, str, int] | None:
-        """Sender, receiver and rail of the first edge of a ring that nothing passes now; None when all are passed."""
+        """
+        Return sender, receiver and rail of the first edge of a ring that carries nothing now; None when all carry.
+        """
         shut = self._shut_links(adaptive=self.forwarding.adapts(ring))
         edge = self._apart(ring)
-        if edge is None and shut is not None:  # nearly always it is, which is quickly seen
+        if edge is None and shut is not None:  # mostly no link is shut, which is quick to see
             found = self._found(ring)
             edge = next(iter(found.flow[shut[found.links].any(axis=1)].tolist()), None)
         if edge is None:
@@ -154,18 +156,22 @@ class Network:
         return host, receiver, ring.rails[edge % len(ring.rails)]
 
     def _apart(self, ring: Ring) -> int | None:
-        """The first edge of a ring between leaves that nothing joins."""
+        """Return the first edge of a ring between leaves that nothing joins."""
         if self._is_one:
             return None
         src, dst = (self.net.part[self.net.clos.leaf_at[ends]] for ends in ends_of(self.net, ring))
         return next(iter(np.flatnonzero(src != dst).tolist()), None)
 
     def begin(self, flow: Flow, ring: Ring) -> None:
-        """A flow now runs over this ring."""
+        """Add a flow that now runs over this ring."""
         self._running[flow] = ring
 
     def end(self, flow: Flow, carried_gb: float) -> None:
-        """It has ended, and carried so much in its life; the next of its kind is another pair, so its way is let go."""
+        """
+        Remove a flow that has ended and carried *carried_gb* in its life.
+
+        The paths of a pair are forgotten, since the next flow of this kind is another pair.
+        """
         ring = self._running.pop(flow, None)
         if ring is not None:
             self._add(flow, ring, carried_gb)
@@ -174,9 +180,9 @@ class Network:
 
     def static_paths(self, src: Ints, dst: Ints, known: Known, *, draw: int = 0, qps: int = 0) -> Paths:
         """
-        The routes in force: what SHIELD did lies over what the subnet manager did.
+        Return the static routes in force: those of the subnet manager, with SHIELD's changes over them.
 
-        A hash goes by the ports of *qps* connections, too, which *draw* gives, unless it does not look at them.
+        A hash also uses the ports of *qps* connections, which *draw* decides, unless it hashes addresses only.
         """
         mock = self._mock
         looks = mock.hashing != ADDRESSES
@@ -199,14 +205,14 @@ class Network:
 
     @property
     def running(self) -> tuple[Flow, ...]:
-        """The flows that share it now."""
+        """Return the flows that share the network now."""
         return tuple(self._running)
 
     def limits_gbps(self, at_s: float) -> Iterator[tuple[Flow, float]]:
         """
-        The bus bandwidth that the network leaves to each running flow; infinite where it limits nothing.
+        Yield the bus bandwidth that the network leaves to each running flow; infinite where it limits nothing.
 
-        A flow that is silent takes nothing; 0 says that nothing would get through either.
+        A silent flow uses no capacity; for it, 0 means that nothing would get through either.
         """
         loud = {flow: ring for flow, ring in self._running.items() if not flow.silent}
         yield from self._silent()
@@ -232,13 +238,16 @@ class Network:
             yield flow, inf if free else float(rate_gbps) * ring.bus_ratio
 
     def _silent(self) -> Iterator[tuple[Flow, float]]:
-        """Of each flow that is silent: whether anything would get through."""
+        """Yield for each silent flow whether anything would get through."""
         for flow, ring in self._running.items():
             if flow.silent:
                 yield flow, 0.0 if self.dead_edge(ring) else inf
 
     def _loads(self, rings: Sequence[Ring]) -> tuple[list[Links], Floats]:
-        """What each ring loads, and the capacities of that: links, trunks, or both where some rings are adaptive."""
+        """
+        Return what each ring loads, and the capacities of that: links, trunks, or both where only some rings are
+        adaptive.
+        """
         ways = [self.forwarding.adapts(ring) for ring in rings]
         found = [self._found(ring) for ring in rings]
         if not any(ways):
@@ -248,14 +257,14 @@ class Network:
         count = self.net.clos.links
         dummy = count + resources(self.net.clos)
         loads = []
-        for ring, one, adaptive in zip(rings, found, ways, strict=True):  # static ones load their links' trunks, too
+        for ring, one, adaptive in zip(rings, found, ways, strict=True):  # static rings load trunks, too
             own = np.full_like(one.links, dummy) if adaptive else np.where(one.links == count, dummy, one.links)
             trunks = one.links if adaptive else self._paths_of(ring, adaptive=True).links[one.flow]
             loads.append(np.concatenate([own, trunks + count], axis=1).astype(np.int32))
         return loads, np.concatenate([self._health.capacity_gbps, self._trunks()])
 
     def _others(self, rings: Sequence[Ring], width: int, *, pad: int) -> Ints:
-        """What flows of tenants load beside these rings, in rows that are filled up with the id that pads."""
+        """Return what flows of tenants load besides these rings, as rows filled up with the padding id."""
         ways = {self.forwarding.adapts(ring) for ring in rings}
         links, count = self.tenants.links, self.net.clos.links
         rows = np.full((len(links), width), pad)
@@ -265,19 +274,19 @@ class Network:
         return rows
 
     def counted(self, host: str, device: str, name: str, at_s: float) -> int:
-        """A counter of an RNIC's port that congestion makes grow; here none does."""
+        """Return a counter of an RNIC's port that congestion raises; without queues it is always 0."""
         del host, device, name, at_s
         return 0
 
     def carried_gb(self, link: int, at_s: float) -> tuple[float, float]:
-        """What a directed link has carried until now, and for how long (s) it waited to send."""
+        """Return what a directed link has carried until now, and for how long (s) it waited to send."""
         self._count(at_s)
         self._traffic.deal_out(self._health.capacity_gbps, at_s)
         carried_gb, waited_s = self._traffic.of(link)
         return carried_gb + self.tenants.carried_gb(link, at_s), waited_s
 
     def _count(self, at_s: float) -> None:
-        """Put what the running flows carried until now on the links of their present paths; once for all who ask."""
+        """Add what the running flows carried until now to the links of their present paths; at most once an instant."""
         for flow, ring in self._running.items() if at_s != self._counted_s else ():
             self._add(flow, ring, flow.carried_gb(at_s))
         self._counted_s = at_s
@@ -292,12 +301,12 @@ class Network:
     def _trunks(self) -> Floats:
         if self._pool is None:
             self._pool = pooled(self.net.clos, self._health.capacity_gbps, alpha=AR_ALPHA[self._link_layer])
-            grey = np.fromiter(self._health.grey, dtype=np.int64)  # the queue of a link that drops all is the shortest
+            grey = np.fromiter(self._health.grey, dtype=np.int64)  # a link that drops all has the shortest queue
             self._pool[trunk_of(self.net.clos)[grey]] = 0.0
         return self._pool
 
     def _shut_links(self, *, adaptive: bool) -> Bools | None:
-        """By link (adaptive: by trunk), whether nothing passes, and one more that stands for none; None: all pass."""
+        """Return for each link (adaptive: each trunk) and the padding whether nothing passes; None: all pass."""
         if adaptive not in self._shut:
             shut = np.append(self._trunks() if adaptive else self._health.capacity_gbps, inf) <= 0
             self._shut[adaptive] = shut if shut.any() else None
@@ -328,7 +337,9 @@ class Network:
 def network_of(
     topology: Topology, mock: MockSettings, forwarding: Forwarding, *, seed: int, made: Callable[..., Network] = Network
 ) -> Network | None:
-    """The network above the leaves; None where the inventory has no regular one: then it never limits anything."""
+    """
+    Return the network above the leaves; None where the inventory has no regular one: then it never limits anything.
+    """
     layers = {host.platform.link_layer for host in topology.hosts.values()}
     if len(layers) > 1:
         return None
@@ -341,10 +352,10 @@ def network_of(
 
 def forwarding_table(cabling: Cabling, network: Network | None, switch: Node) -> dict[int, int]:
     """
-    LID to port; 0 is the switch itself, and what it has no way to is missing.
+    Return the forwarding table of a switch, LID to port; port 0 is the switch itself, unreachable LIDs are missing.
 
-    A leaf goes by the static routes (with adaptive routing those are what it deviates from). Above the leaves it is the
-    shortest way; of several, a spine of three levels takes the one of its own leaves' routes, else the first.
+    A leaf uses the static routes (with adaptive routing these are what it deviates from). Above the leaves the table
+    has the shortest way; of several, a spine of three levels takes that of its own leaves' routes, else the first.
     """
     gone = frozenset() if network is None else network.known.routed | network.known.shielded
     dead = frozenset[End]()
@@ -358,7 +369,7 @@ def forwarding_table(cabling: Cabling, network: Network | None, switch: Node) ->
 
 
 def _shortest(cabling: Cabling, switch: Node, dead: frozenset[End]) -> dict[Node, int]:
-    """The first hop to every node."""
+    """Return the first hop to every node."""
     first: dict[Node, int] = {}
     left = deque([switch])
     while left:
@@ -377,7 +388,7 @@ def _shortest(cabling: Cabling, switch: Node, dead: frozenset[End]) -> dict[Node
 
 
 def _dealt(cabling: Cabling, network: Network, switch: Node) -> dict[int, int]:
-    """What a leaf sends up, or a spine to its cores, by the routing engine."""
+    """Return what the routing engine makes a leaf send to its spines, or a spine to its cores."""
     net = network.net
     clos = net.clos
     column = 1 if switch.name in net.leaf_ids else 2
@@ -397,7 +408,7 @@ def _dealt(cabling: Cabling, network: Network, switch: Node) -> dict[int, int]:
 
 
 def _sources(net: NamedClos, switch: Node, nics: Ints) -> list[int]:
-    """One RNIC under the switch; for a spine one under each of its leaves."""
+    """Return one RNIC under the switch; for a spine one under each of its leaves."""
     leaves = net.clos.leaf_at[nics]
     own = net.leaf_ids.get(switch.name)
     below = [leaf for leaf, block in enumerate(net.block) if leaf == own or switch.name in net.spines[block]]

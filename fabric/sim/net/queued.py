@@ -1,4 +1,4 @@
-"""A RoCE network with queues: what pairs of hosts get of it by ECN, PFC and DCQCN, and what their ports count."""
+"""A RoCE network with queues: the rates of pairs of hosts under ECN, PFC and DCQCN, and what their ports count."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -22,10 +22,13 @@ from fabric.sim.phy.qos import PAUSE_BIT_TIMES, Qos
 from fabric.sim.phy.quality import goodput_factor
 
 MOST_FLOWS = 1024
-"""That the model is worked out for together; more share by max-min (a choice: some seconds of one CPU)."""
+"""Most flows that the model computes together; more share by max-min (a choice: some seconds of one CPU)."""
 
 _EARLY_S, _STEADY_S, _STEP_S = 4e-3, 10e-3, 4e-6
-"""How long flows are followed from their start at line rate, and in the steady state; every tenth of a CNP's time."""
+"""
+How long flows are followed from their start at line rate, and in the steady state; a step is about a tenth of the time
+between CNPs.
+"""
 
 _FULL = 1 + 1e-9
 
@@ -34,7 +37,7 @@ _Counter = tuple[str, str, str]
 
 
 class _Pair(NamedTuple):
-    """The RNICs (host, device) at both ends of one of the flows that share queues, and how they are set."""
+    """One flow that shares queues: the RNICs (host, device) at its ends, and their settings."""
 
     flow: int
     sender: tuple[str, str]
@@ -44,7 +47,7 @@ class _Pair(NamedTuple):
 
     @property
     def slows(self) -> bool:
-        """Whether its sender is told of marks, and goes by that."""
+        """Return whether its sender hears of marks, and slows down for them."""
         return self.sent.slows and self.taken.answers
 
 
@@ -52,13 +55,13 @@ class QueuedNetwork(Network):
     """
     A network whose links have queues: flows between two hosts share it by DCQCN and not by max-min.
 
-    Only what meets a link that is asked for too much is simulated, with all that shares a link with that. While a
-    collective runs, whose edges are coupled, or some flows are routed adaptively and others not, everything shares by
+    Only flows over an overloaded link are simulated, with all flows that share a link with them. While a collective
+    runs, whose edges are coupled, or while some flows are routed adaptively and others not, everything shares by
     max-min.
 
     *qos*: how an RNIC is set now. A sender slows down where it does so for marks (RP) and its receiver answers them
-    (NP). Where one of the hosts that meet has no PFC for the class, nobody among them is paused (choice: whose packets
-    are lost then is not told apart). *switched*: whether switches mark now, and whether they pause.
+    (NP). Where one host among them has no PFC for the class, none of them is paused (choice: the model does not tell
+    whose packets are lost then). *switched*: whether switches mark now, and whether they pause.
     """
 
     def __init__(
@@ -78,21 +81,21 @@ class QueuedNetwork(Network):
         self._begun = False
         self._known: dict[bytes, tuple[Floats, Settled, Settled]] = {}
         self._counted: defaultdict[_Counter, float] = defaultdict(float)
-        self._growing: dict[_Counter, float] = {}  # a second
+        self._growing: dict[_Counter, float] = {}  # growth a second
         self._since_s = 0.0
 
     def begin(self, flow: Flow, ring: Ring) -> None:
-        """As of any network; whoever begins at line rate fills queues."""
+        """Add a flow as in any network, and note that flows that begin at line rate fill queues."""
         super().begin(flow, ring)
         self._begun = True
 
     def counted(self, host: str, device: str, name: str, at_s: float) -> int:
-        """A counter of an RNIC's port; pause times in microseconds."""
+        """Return a counter of an RNIC's port; pause times are in microseconds."""
         key = (host, device, name)
         return int(self._counted[key] + self._growing.get(key, 0.0) * (at_s - self._since_s))
 
     def limits_gbps(self, at_s: float) -> Iterator[tuple[Flow, float]]:
-        """As of any network, and what the queues leave where they fill."""
+        """Yield limits as any network does, but what the queues leave where they fill."""
         for key, rate in self._growing.items():
             self._counted[key] += rate * (at_s - self._since_s)
         self._growing, self._since_s = {}, at_s
@@ -119,7 +122,7 @@ class QueuedNetwork(Network):
     def _with_others(
         self, rings: Sequence[Ring], links: Ints, capacity: Floats, wanted: Floats
     ) -> tuple[Ints, Floats, Floats]:
-        """With the flows of tenants, each of which comes in over a link of its own, behind all others."""
+        """Add the flows of tenants behind all others; each comes in over a link of its own."""
         flows, count = len(self.tenants.links), len(capacity)
         if not flows:
             return links, capacity, wanted
@@ -130,7 +133,10 @@ class QueuedNetwork(Network):
         return every, np.concatenate([capacity, wants]), np.concatenate([wanted, wants])
 
     def _received(self, flows: list[Flow], links: Ints, owner: Ints, capacity: Floats) -> Floats:
-        """The capacities, the last of each path no more than its host takes: a slow host lets its switch wait."""
+        """
+        Return the capacities, with the last link of each path limited to what its host takes: a slow host pauses its
+        switch.
+        """
         for number, flow in enumerate(flows):
             site, resources, _ = flow.shares[-1]
             takes = min(map(site.left_gbps, resources)) / RNIC_EFFICIENCY
@@ -141,15 +147,15 @@ class QueuedNetwork(Network):
         return capacity
 
     def _end(self, link: int) -> tuple[str, str]:
-        """Host and device of an RNIC's link, either direction."""
+        """Return host and device of an RNIC's link, either direction."""
         return self.net.ends[link % self.net.clos.nics]
 
     def _shared(self, links: Ints, capacity: Floats, wanted: Floats) -> Floats:
-        """What each sub-flow gets, Gb/s; those that meet no full link all they want."""
+        """Return the rate of each sub-flow in Gb/s; a sub-flow over no full link gets all it wants."""
         load = np.bincount(links.ravel(), np.repeat(wanted, links.shape[1]), len(capacity) + 1)
         full = np.append(load[:-1] > capacity * _FULL, False)
         meets: Bools = np.any(full[links], axis=1)
-        for _ in range(len(meets)):  # and all that shares a link with those, and so on
+        for _ in range(len(meets)):  # add all that shares a link with those, and so on
             busy = np.zeros(len(full), dtype=np.bool_)
             busy[links[meets]] = True
             busy[-1] = False
@@ -163,7 +169,7 @@ class QueuedNetwork(Network):
         return got
 
     def _settled(self, links: Ints, capacity: Floats, wanted: Floats) -> Floats:
-        """What the model says of these; worked out once for flows that lie alike."""
+        """Return the model's rates of these sub-flows; computed once for equal sets of flows."""
         fair = max_min(links, capacity, limit_gbps=wanted)
         if len(links) > MOST_FLOWS:
             return fair
@@ -171,7 +177,7 @@ class QueuedNetwork(Network):
         gaps = np.argsort(links == count, axis=1, kind="stable")
         links = np.take_along_axis(links, gaps, axis=1)[:, : int((links < count).sum(axis=1).max())]
         found, first, place = np.unique(links, return_index=True, return_inverse=True)
-        order = np.argsort(np.where(found == count, links.size, first))  # as they come along, the padding last
+        order = np.argsort(np.where(found == count, links.size, first))  # in order of appearance, the padding last
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
         own = found[order]
@@ -197,14 +203,14 @@ class QueuedNetwork(Network):
         return got
 
     def _pairs(self, links: Ints, count: int) -> list[_Pair]:
-        """Every flow but those of tenants, whose RNICs do as they should; *count* pads a path."""
+        """Return every flow but those of tenants, whose RNICs are set right; *count* pads a path."""
         mine = np.flatnonzero(links[:, 0] < count - len(self.tenants.links))
         last = np.take_along_axis(links, (links < count).sum(axis=1, keepdims=True) - 1, axis=1)[:, 0]
         ends = ((flow, self._end(int(links[flow, 0])), self._end(int(last[flow]))) for flow in mine.tolist())
         return [_Pair(flow, one, other, self._qos(*one), self._qos(*other)) for flow, one, other in ends]
 
     def _goodput(self, steady: Settled, wanted: Floats, selective: Bools) -> Floats:
-        """What is left of the rates once lost packets were sent again, by those *selective* alone without others."""
+        """Return the rates left after resending lost packets; *selective* flows resend only the lost packets."""
         packets = steady.rate_gbps * 1e9 / 8 / self._queues.packet
         lost = steady.steady.lost
         loss = np.divide(lost, packets + lost, out=np.zeros_like(packets), where=lost > 0)
@@ -217,9 +223,10 @@ class QueuedNetwork(Network):
 
     def _count_up(self, pairs: Sequence[_Pair], own: Ints, early: Counted, steady: Counted) -> None:
         """
-        What ports count at once, if flows have just begun, and from now on a second; *own*: the links, in their order.
+        Add to the counters of ports: at once, if flows have just begun, and their growth a second. *own*: the links in
+        order.
 
-        CNPs are sent for flows whose receiver answers, and handled where the sender slows down for them, too.
+        CNPs are sent for flows whose receiver answers marks, and handled where the sender also slows down for them.
         """
         growing: defaultdict[_Counter, float] = defaultdict(float)
         once = self._counted if self._begun else defaultdict[_Counter, float](float)

@@ -1,4 +1,4 @@
-"""What is above the leaves as time passes: a link goes down or comes back, and after a while the routes know."""
+"""The network above the leaves over time: a link goes down or comes back, and after a while the routes follow."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ Milliseconds: the vendor says 5,000 times faster than the subnet manager; no num
 
 
 WITHDRAWN_S, JOINED_S = 14e-3, 1.2
-"""How long BGP needs when a link has lost its carrier, and when one is there again (FRR in the lab's box: measured)."""
+"""How long BGP needs when a link loses its carrier, and when a link comes back (FRR in the lab's box: measured)."""
 
 
 class Rerouting:
     """
-    The network above the leaves, and who reacts when, to what happens there.
+    The network above the leaves, and who reacts to its changes, and when.
 
     A switch with SHIELD moves the routes of a dead port after SHIELD_S. The subnet manager begins to sweep when it is
     told of a change, or has read other settings; what it saw then is in the switches ``sm_reroute`` later, all at once.
@@ -47,19 +47,22 @@ class Rerouting:
         self._topology, self._timeline, self._ports = topology, timeline, ports
         self._mock, self._seed = mock, seed
         self.queued = topology.ethernet and mock.congestion == "dcqcn"
-        """Whether pairs of hosts share it by its queues."""
+        """Whether pairs of hosts share the network by its queues."""
         self.pauses = mock.pfc or not self.queued
         self._programs = 0
         self._looks = False
         self._made: Network | None = None
-        self.sweeps: Callable[[], bool] = lambda: True  # whether there is a subnet manager that does
-        self.switched: Callable[[], tuple[bool, bool]] = lambda: (True, True)  # switches mark (ECN), and pause (PFC)
-        self.forwarding = forwarding_of(settings_of(conf_text(mock)), mock.routing)  # until anybody changes it
+        self.sweeps: Callable[[], bool] = lambda: True  # whether a subnet manager sweeps
+        self.switched: Callable[[], tuple[bool, bool]] = lambda: (True, True)  # whether switches mark, and pause
+        self.forwarding = forwarding_of(settings_of(conf_text(mock)), mock.routing)  # until it is changed
         ports.uplinks = self
 
     @cached_property
     def network(self) -> Network | None:
-        """What is above the leaves, made when first asked for: most runs never leave a leaf. None: it limits nobody."""
+        """
+        Return the network above the leaves; None: it limits nobody. Made when first asked for: most runs stay below a
+        leaf.
+        """
         from fabric.sim.net.network import Network, network_of
 
         made: Callable[..., Network] = Network
@@ -72,29 +75,33 @@ class Rerouting:
         return self._made
 
     def _qos(self, host: str, device: str) -> Qos:
-        """How an RNIC is set now; where no class is lossless, nothing is told and all do as the mock's settings say."""
+        """
+        Return how an RNIC is set now; without a lossless class it reports nothing and does as the mock's settings say.
+        """
         qos = self._ports.qos(self._ports.of_adapter(host, device))
         return qos if qos.dscp is not None else replace(qos, pfc=True, answers=True, slows=True)
 
     def ring(self, ring: Ring) -> Ring | None:
-        """The same ring; None where nothing between its hosts is modelled."""
+        """Return the same ring; None where no network between its hosts is modelled."""
         return ring if ring.rails and self.network is not None else None
 
     def dead_edge(self, ring: Ring | None) -> tuple[str, str, int] | None:
-        """Sender, receiver and rail of the first edge of a ring that nothing passes now; None when all are passed."""
+        """
+        Return sender, receiver and rail of the first edge of a ring that carries nothing now; None when all carry.
+        """
         return None if ring is None or self._made is None else self._made.dead_edge(ring)
 
     def traffic(self, ends: tuple[End, End], at_s: float) -> Traffic:
-        """What a port between switches (the first of *ends*, then its partner) has sent and received."""
+        """Return what a port between switches (the first of *ends*, then its partner) has sent and received."""
         return Traffic() if self._made is None else self._made.traffic(self._ports.cabling, ends, at_s)
 
     def counted(self, host: str, device: str, name: str, at_s: float) -> int:
-        """What a port counts of congestion, by mlx5's name of the counter; 0 where no queues are modelled."""
+        """Return a port's counter of congestion, by mlx5's name of the counter; 0 where no queues are modelled."""
         return self._made.counted(host, device, name, at_s) if self._made is not None else 0
 
     def tenant(self, component: str, fault: Fault | None, at_s: float) -> None:
-        """Others send over cables between switches from now on, or no more."""
-        from fabric.sim.net.links import link_faults  # numpy, as the network
+        """Start or, with None, stop the flows of a tenant over cables between switches."""
+        from fabric.sim.net.links import link_faults  # imports numpy, as the network does
 
         network = self.network
         if network is not None:
@@ -103,13 +110,15 @@ class Rerouting:
             self._timeline.sharing.network_changed()
 
     def ports_changed(self, at_s: float) -> None:
-        """A port between switches is not what it was; however many change in one instant, the links are seen once."""
+        """
+        Note that a port between switches changed; however many change in one instant, the links are looked at once.
+        """
         if not self._looks:
             self._looks = True
             self._timeline.at(at_s, self._look)
 
     def _look(self, at_s: float) -> None:
-        """See which links are down, and let those react that do."""
+        """See which links are down, and schedule the reactions to that."""
         self._looks = False
         network = self.network
         if network is None:
@@ -128,7 +137,7 @@ class Rerouting:
             self._later(self._mock.sm_reroute_s, at_s, lambda now_s: network.program(self.forwarding, gone, now_s))
 
     def program(self, forwarding: Forwarding, at_s: float) -> None:
-        """A subnet manager begins to sweep with these settings; one that did so before and is not done gives up."""
+        """Begin a sweep of a subnet manager with these settings; an earlier sweep that is not done is given up."""
         self._programs += 1
         number = self._programs
         network = self._made
@@ -139,14 +148,14 @@ class Rerouting:
                 return
             self.forwarding = forwarding
             if self._made is not None:
-                # One that was made meanwhile had no port go down before: then this sweep saw all there is.
+                # A network made meanwhile had no port go down before, so this sweep saw all its ports.
                 self._made.program(forwarding, gone if self._made is network else self._made.down, now_s)
                 self._timeline.sharing.network_changed()
 
         self._timeline.at(at_s + self._mock.sm_reroute_s, done)
 
     def turn(self, adaptive: bool, at_s: float) -> None:
-        """The switches of an Ethernet fabric route adaptively from now on, or do not: no manager, no sweep."""
+        """Make the switches of an Ethernet fabric route adaptively from now on, or stop that; no manager, no sweep."""
         if adaptive == self.forwarding.adaptive:
             return
         engine = "ecmp" if self._mock.routing == "ar" else self.forwarding.engine

@@ -1,4 +1,4 @@
-"""The links each flow crosses, for each way a cluster network is routed, also around what is down."""
+"""The links that each flow crosses, for each way of routing a cluster network, also around links that are down."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ def mix64(words: Words) -> Words:
 
 
 def mixed(salt: int, *keys: Ints) -> Words:
-    """One word for each row of *keys*; another *salt* gives words that have nothing to do with these."""
+    """Return one word for each row of *keys*; another *salt* gives unrelated words."""
     state = np.full(np.broadcast(*keys).shape, salt & _WORD, dtype=np.uint64)
     for key in keys:
         state = mix64(state + _GOLDEN * (key.astype(np.uint64) + _ONE))
@@ -33,19 +33,19 @@ def mixed(salt: int, *keys: Ints) -> Words:
 
 
 def choice(words: Words, options: int) -> Ints:
-    """Which of *options* each word stands for."""
+    """Return which of *options* each word stands for."""
     return (words % np.uint64(options)).astype(np.int64)
 
 
 DRAWN = "ecmp"
-"""By a hash of the packet's addresses and ports: each connection draws its way anew."""
+"""The engine that hashes the packet's addresses and ports: each connection draws its own way."""
 _LEAF_SALT, _SPINE_SALT = 0x6C656166, 0x7370696E65  # the tiers hash differently
 _PLANE = np.zeros(1, dtype=np.int64)  # the number of the only plane: hashes have room for more
 
 
 @dataclass(frozen=True, slots=True)
 class Trips:
-    """From where to where each sub-flow goes, as arrays of one length."""
+    """Source and destination of each sub-flow, as arrays of one length."""
 
     src: Ints  # RNICs
     dst: Ints
@@ -57,35 +57,36 @@ class Trips:
 
 
 def spine_keys(clos: Clos, trip: Trips, *, engine: str, salt: int) -> Words:
-    """What a leaf goes by to choose an uplink."""
+    """Return the key by which a leaf chooses an uplink."""
     if engine == "ecmp":
         return mixed(salt ^ _LEAF_SALT, trip.src, trip.dst, trip.pair, _PLANE)
     if engine == "lft_random":
         return mixed(salt ^ _LEAF_SALT, trip.src_leaf, trip.dst, _PLANE)
     # OpenSM 3.3.23: ftree starts anew with each leaf it routes to; updn and minhop deal uplinks out in turn to all
-    # that is not on the leaf itself. Both are D-mod-K when leaves have as many uplinks as RNICs, and differ otherwise.
+    # RNICs that are not on the leaf itself. Both are D-mod-K when leaves have as many uplinks as RNICs, and differ
+    # otherwise.
     return (clos.port_of(trip.dst) if engine == "ftree" else leaf_turn(clos, trip)).astype(np.uint64)
 
 
 def leaf_turn(clos: Clos, trip: Trips) -> Ints:
-    """Where a destination comes among those that are not on the source's leaf."""
+    """Return the position of a destination among the RNICs that are not on the source's leaf."""
     return _turn(clos, trip, trip.src_leaf, trip.dst_leaf, 1)
 
 
 def _turn(clos: Clos, trip: Trips, here: Ints, there: Ints, leaves: int) -> Ints:
-    """Where a destination comes among those that are not in the source's own group of so many leaves."""
+    """Return the position of a destination among the RNICs outside the source's own group of *leaves* leaves."""
     first, last = (clos.first[np.minimum(leaf * leaves, clos.leaves)] for leaf in (here, here + 1))
     return clos.place_at[trip.dst] - np.where(there > here, last - first, 0)
 
 
 def core_keys(clos: Clos, trip: Trips, spine: Ints, *, engine: str, salt: int, alike: bool = False) -> Words:
-    """What the spine (counted in its pod) goes by to choose a core; *alike*: by the very hash of the leaf."""
+    """Return the key by which a spine (counted in its pod) chooses a core; *alike*: by the same hash as the leaf."""
     if engine == "ecmp":
         own = _LEAF_SALT if alike else _SPINE_SALT
         return mixed(salt ^ own, trip.src, trip.dst, trip.pair, _PLANE)
     if engine == "lft_random":
         return mixed(salt ^ _SPINE_SALT, trip.src_pod * clos.spec.up + spine, trip.dst, _PLANE)
-    # updn and minhop deal a spine's cores out in turn to all that is not in the pod, used by this spine or not: when
+    # updn and minhop deal a spine's cores out in turn to all RNICs outside the pod, used by this spine or not: when
     # leaves did the same, spine s only ever uses cores s % C of its own. Seen with OpenSM 3.3.23 on three levels.
     if engine != "ftree":
         return _turn(clos, trip, trip.src_pod, trip.dst_pod, clos.leaves_per_pod).astype(np.uint64)
@@ -105,13 +106,13 @@ class Alive:
 
     @property
     def hurt(self) -> Bools:
-        """Of each leaf, whether one of its uplinks is dead."""
+        """Return for each leaf whether one of its uplinks is dead."""
         found: Bools = np.logical_not(np.all(self.leaf, axis=1))
         return found
 
 
 def alive(clos: Clos, down: Iterable[int]) -> Alive:
-    """The cables left when the links *down* are not there."""
+    """Return the cables that are up when the links *down* are not."""
     up = np.ones(clos.links, dtype=np.bool_)
     up[np.fromiter(down, dtype=np.int64)] = False
     trunks, width = up[2 * clos.nics :], clos.spec.up
@@ -122,7 +123,7 @@ def alive(clos: Clos, down: Iterable[int]) -> Alive:
 
 
 def touched(trip: Trips, cables: Alive) -> Bools:
-    """Which sub-flows have a dead cable among those they could have used."""
+    """Return which sub-flows have a dead cable among those they could have used."""
     found: Bools = cables.hurt[trip.src_leaf] | cables.hurt[trip.dst_leaf]
     pod: Bools = np.logical_not(np.all(cables.core, axis=(1, 2)))
     across = trip.src_pod != trip.dst_pod
@@ -132,7 +133,7 @@ def touched(trip: Trips, cables: Alive) -> Bools:
 
 
 def live_spines(trip: Trips, cables: Alive, rows: Ints) -> Bools:
-    """[row, spine]: both ends reach the spine, and across pods the spines of one number still share a core."""
+    """Return [row, spine]: both ends reach the spine, and across pods the spines of one number still share a core."""
     reached: Bools = cables.leaf[trip.src_leaf[rows]] & cables.leaf[trip.dst_leaf[rows]]
     pods = len(cables.core)
     code, which = np.unique(trip.src_pod[rows] * pods + trip.dst_pod[rows], return_inverse=True)
@@ -143,10 +144,11 @@ def live_spines(trip: Trips, cables: Alive, rows: Ints) -> Bools:
 
 
 def picked(keys: Words, live: Bools, *, healing: str) -> Ints:
-    """The live choice for each key; the healthy choice where nothing is live.
+    """
+    Return the live choice for each key; the healthy choice where nothing is live.
 
-    ``sm`` spreads all keys anew over what is left, as OpenSM does; ``shield`` moves only keys whose choice died, to
-    the next live one of the group, as a switch does by itself.
+    ``sm`` spreads all keys anew over what is left, as OpenSM does; ``shield`` moves only keys whose choice died, to the
+    next live one of the group, as a switch does by itself.
     """
     width = live.shape[1]
     healthy = choice(keys, width)
@@ -161,18 +163,21 @@ def picked(keys: Words, live: Bools, *, healing: str) -> Ints:
 
 
 AR_ETA = 0.95
-"""What distributed adaptive routing reaches of a trunk; 0.77 to 1.0 measured (Geoffray and Hoefler, HotI 2008)."""
+"""
+The fraction of a trunk that distributed adaptive routing reaches; 0.77 to 1.0 measured (Geoffray and Hoefler, HotI
+2008).
+"""
 AR_ALPHA = {"infiniband": 1.0, "ethernet": 0.0}
-"""Whether a switch knows the far side: credits push back on InfiniBand; plain packet spray on Ethernet is blind."""
+"""How well a switch knows the far side: credits push back on InfiniBand; plain packet spray on Ethernet is blind."""
 
 
 def pooled(clos: Clos, capacity_gbps: Floats, *, eta: float = AR_ETA, alpha: float = 1.0) -> Floats:
-    """The capacities of trunks that links of these capacities make; a link of capacity 0 is out of its group.
+    """
+    Return the capacities of the trunks that these links form; a link of capacity 0 is left out of its group.
 
-    Instead of links there are: RNICs up and down, leaf trunks up and down, pod trunks up and down.
-
-    *eta* is what distributed choices reach of a trunk. *alpha* says how well a switch knows the far side: 1 is the best
-    split there is, 0 sprays blindly, so that the slowest link of the way down sets the pace of all.
+    The trunks are, in order: RNICs up and down, leaf trunks up and down, pod trunks up and down. *eta* is the fraction
+    of a trunk that distributed choices reach. *alpha* says how well a switch knows the far side: 1 is the best split
+    there is, 0 sprays blindly, so that the slowest link of the way down sets the pace of all.
     """
     trunk, access = trunk_of(clos)[:-1], 2 * clos.nics
     total = np.bincount(trunk, capacity_gbps, minlength=resources(clos)).astype(np.float64, copy=False)
@@ -192,7 +197,7 @@ def pooled(clos: Clos, capacity_gbps: Floats, *, eta: float = AR_ETA, alpha: flo
 
 @lru_cache(maxsize=8)
 def trunk_of(clos: Clos) -> Ints:
-    """The trunk that each link is part of, an RNIC's link is one by itself; last that of the link that pads."""
+    """Return the trunk of each link (an RNIC's link is a trunk by itself), and last that of the padding link."""
     access, leaves, pods = 2 * clos.nics, clos.leaves, clos.pods
     leaf = access + np.repeat(np.arange(leaves), clos.spec.up)
     pod = access + 2 * leaves + np.repeat(np.arange(pods), clos.spec.up * clos.spec.core_up)
@@ -200,7 +205,7 @@ def trunk_of(clos: Clos) -> Ints:
 
 
 def resources(clos: Clos) -> int:
-    """How many there are; also the id of the dummy that pads a short path."""
+    """Return the number of trunks, which is also the id of the dummy that pads a short path."""
     pods = clos.pods if clos.spec.core_up else 0
     return 2 * (clos.nics + clos.leaves + pods)
 
@@ -210,10 +215,10 @@ ENGINES = (*DEALT, "lft_random", DRAWN, "ar")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Paths:
-    """Sub-flows in the order of their flows; those of one flow carry equal parts of it."""
+    """Sub-flows in the order of their flows; the sub-flows of one flow carry equal parts of it."""
 
     links: Links  # [sub-flow, 6]; short paths are padded with the dummy
-    weight: Floats  # what a sub-flow carries of its flow
+    weight: Floats  # the fraction of its flow that a sub-flow carries
     flow: Ints  # index of the flow that a sub-flow belongs to
 
 
@@ -229,7 +234,8 @@ def routes(
     healing: str = "sm",
     alike: bool = False,
 ) -> Paths:
-    """The paths of flows between RNICs.
+    """
+    Return the paths of flows between RNICs.
 
     Only ``ecmp`` tells the *qps* queue pairs of a flow apart; to a forwarding table they are one destination, so they
     stay one sub-flow there. No path uses a link of *down* while there is another way. For ``ar``, links are resources
@@ -242,7 +248,7 @@ def routes(
     trip = Trips(start, end, pair, src_leaf, dst_leaf, clos.pod_of(src_leaf), clos.pod_of(dst_leaf))
     weight = np.full(len(flow), 1.0 / parts)
     if engine == "ar":
-        anywhere = np.zeros_like(flow)  # all links of a trunk are alike
+        anywhere = np.zeros_like(flow)  # all links of a trunk are equal
         return Paths(trunk_of(clos)[_links(clos, trip, anywhere, anywhere)].astype(np.int32), weight, flow)
     spine, core = _chosen(clos, trip, engine, salt, alive(clos, down) if down else None, healing, alike=alike)
     return Paths(_links(clos, trip, spine, core), weight, flow)
@@ -252,7 +258,7 @@ def _chosen(
     clos: Clos, trip: Trips, engine: str, salt: int, cables: Alive | None, healing: str, *, alike: bool
 ) -> tuple[Ints, Ints]:
     keys = spine_keys(clos, trip, engine=engine, salt=salt)
-    spine = choice(keys, max(1, clos.spec.up))  # without uplinks nobody leaves a leaf
+    spine = choice(keys, max(1, clos.spec.up))  # without uplinks no flow leaves a leaf
     rows = np.flatnonzero(touched(trip, cables)) if cables is not None else np.zeros(0, dtype=np.int64)
     if cables is not None and len(rows):
         anew = keys

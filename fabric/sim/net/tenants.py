@@ -1,8 +1,9 @@
 """
-Others' flows on links between switches: another tenant's hosts, which no inventory names and no probe is planned with.
+Flows of others on links between switches: another tenant's hosts, which no inventory names and no probe uses.
 
-They are well, and so are the links. They want what they want all the time, get their fair share where it is too much,
-slow down for marks as our own RNICs do, and count where they pass: a port of a switch cannot tell whose bytes it sends.
+The tenant's flows and the links are healthy. The flows always want the same rate, get their fair share where that is
+too much, slow down for marks as our RNICs do, and are counted where they pass: a port of a switch cannot tell whose
+bytes it sends.
 """
 
 from collections.abc import Iterable
@@ -17,9 +18,9 @@ from fabric.sim.net.links import TENANT
 
 class Tenants:
     """
-    Who they are now, by component; *links* has the directed link of each of their flows, *wants* its Gb/s.
+    The present tenants, by component; *links* has the directed link of each of their flows, *wants* its Gb/s.
 
-    Of a link of which a tenant leaves the share f to one flow (queue pair) of ours it wants the rest, in as many flows
+    Where a tenant leaves the fraction f of a link to one flow (queue pair) of ours, it wants the rest, in as many flows
     as that takes: one for a half, two for a third.
     """
 
@@ -30,7 +31,11 @@ class Tenants:
         self._deal()
 
     def set(self, component: str, one: LinkFault | None, at_s: float) -> None:
-        """From now on they have so much of it; None: nothing. Until shares are worked out they get all they want."""
+        """
+        Set a tenant's fault on a component from now on, or remove it (None).
+
+        Until shares are computed, its flows get all they want.
+        """
         self._count(at_s)
         self._here.pop(f"{component}:{TENANT}", None)
         if one is not None:
@@ -49,12 +54,12 @@ class Tenants:
         self._gbps = self.wants
 
     def get(self, gbps: Floats, at_s: float) -> None:
-        """From now on their flows get so much."""
+        """Set the rates of the tenants' flows from now on."""
         self._count(at_s)
         self._gbps = gbps
 
     def carried_gb(self, link: int, at_s: float) -> float:
-        """What a directed link has carried of theirs."""
+        """Return what a directed link has carried for tenants."""
         self._count(at_s)
         return float(self._carried_gb[link])
 

@@ -1,4 +1,4 @@
-"""The ports of the rack: up or down, with which errors, and what that does to the transfers through them."""
+"""The ports of the rack: up or down, with which errors, and how that affects the transfers through them."""
 
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
@@ -32,23 +32,24 @@ SWEEP_S = 1.5
 
 
 class BetweenSwitches(Protocol):
-    """What is between switches, as their ports ask it."""
+    """The network between switches, as the switches' ports use it."""
 
     def traffic(self, ends: tuple[End, End], at_s: float) -> Traffic:
-        """What a port between switches (the first of *ends*, then its partner) has sent and received."""
+        """Return what a port between switches (the first of *ends*, then its partner) has sent and received."""
 
     def ports_changed(self, at_s: float) -> None:
-        """A port between switches is not what it was."""
+        """Note that a port between switches has changed."""
 
     def tenant(self, component: str, fault: Fault | None, at_s: float) -> None:
-        """Others send over cables between switches from now on, or no more."""
+        """Start or, with None, stop the flows of a tenant over cables between switches."""
 
 
 class Ports:
     """
-    Every port, made when first asked for: a world in which nobody asks pays nothing.
+    Every port, each made when first asked for: a world in which nobody asks pays nothing.
 
-    *uplinks* and *watch*, which is told of a port that sends other errors than before, come when the rack is built.
+    *uplinks*, and *watch*, which is called with a port that sends other errors than before, are set when the rack is
+    built.
     """
 
     uplinks: BetweenSwitches
@@ -59,20 +60,20 @@ class Ports:
         self._ports: dict[End, Port] = {}
         self._reached: dict[End, list[Node]] = {}
         self.walked: dict[End, str] = {}
-        """What a walk over all ports printed that began at a port, until any port becomes another one."""
+        """The output of a walk over all ports by the port it began at; valid until any port changes."""
 
     @cached_property
     def cabling(self) -> Cabling:
-        """Which port is plugged into which."""
+        """Return which port is plugged into which."""
         return Cabling(self._hosts.topology, self._mock.faults)
 
     @property
     def known(self) -> tuple[Port, ...]:
-        """Those that were asked for."""
+        """Return the ports that were asked for so far."""
         return tuple(self._ports.values())
 
     def at(self, end: End) -> Port:
-        """The port at one end of a cable; KeyError when no cable can be there."""
+        """Return the port at one end of a cable; raises KeyError when no cable can be there."""
         port = self._ports.get(end)
         if port is None:
             node, far = self.cabling.nodes[end[0]], self.cabling.peers.get(end)
@@ -87,23 +88,23 @@ class Ports:
         return port
 
     def qos(self, port: Port) -> Qos:
-        """How the port is set for RoCE."""
+        """Return how the port is set for RoCE."""
         return altered(qos_at(port.node, port.mark, self._mock), port.registers)
 
     @cached_property
     def _marks(self) -> Mapping[End, Mark]:
-        """What is wrong with cables for ever."""
+        """Return what is wrong with cables for ever."""
         return marks(self.cabling, self._mock.faults)
 
     def has_link(self, end: End) -> bool:
-        """Whether management packets pass a cable's end; does not make its port."""
+        """Return whether management packets pass a cable's end; does not make its port."""
         port = self._ports.get(end)
         if port is not None:
             return port.logical != Logical.DOWN
         return not (self._dead(end) or self._dead(self.cabling.peers.get(end)))
 
     def _dead(self, end: End | None) -> bool:
-        """Whether a fault keeps this end from ever coming up."""
+        """Return whether a fault keeps this end from ever coming up."""
         if end is None:
             return False
         node = self.cabling.nodes[end[0]]
@@ -112,22 +113,22 @@ class Ports:
         return self._hosts.faults.get(node.host, WELL).gone(node.device)
 
     def reached(self, start: Port) -> list[Node]:
-        """The nodes that management packets sent from a port find, itself first."""
+        """Return the nodes that management packets sent from a port find, its own node first."""
         if start.end not in self._reached:
             self._reached[start.end] = self.cabling.reached(start.end, self.has_link)
         return self._reached[start.end]
 
     def of_adapter(self, host: str, device: str) -> Port:
-        """An RNIC's port."""
+        """Return an RNIC's port."""
         return self.at(self.cabling.adapter_end(host, device))
 
     def peer(self, port: Port) -> Port | None:
-        """The port at the other end of the cable; None where the topology names none."""
+        """Return the port at the other end of the cable; None where the topology names none."""
         end = self.cabling.peers.get(port.end)
         return None if end is None else self.at(end)
 
     def both(self, port: Port) -> tuple[Port, ...]:
-        """It and its partner, where it has one."""
+        """Return a port and its partner, where it has one."""
         peer = self.peer(port)
         return (port,) if peer is None else (port, peer)
 
@@ -137,25 +138,25 @@ class Ports:
         self._drop(port, at_s)
 
     def enable(self, port: Port, at_s: float) -> None:
-        """Let a closed port look for its partner again; one that is open stays as it is."""
+        """Let a closed port look for its partner again; an open port stays as it is."""
         if not port.admin_up:
             port.admin_up = True
             self._drop(port, at_s)
             self._train(port, at_s)
 
     def set_interface(self, port: Port, at_s: float, *, up: bool) -> None:
-        """The host's own switch: nothing passes while it is off, though the cable stays lit."""
+        """Switch the host's interface on or off: nothing passes while it is off, though the cable stays lit."""
         port.interface_up = up
         self._tell(port, at_s)
 
     def write(self, port: Port, registers: Mapping[str, int], at_s: float) -> None:
-        """Set registers of a port; what is under way feels it at once."""
+        """Set registers of a port; running transfers feel it at once."""
         port.registers |= registers
         self._tell(port, at_s)
         self._timeline.sharing.network_changed()
 
     def inject(self, port: Port, injection: Injection | None, at_s: float) -> None:
-        """Let a port send errors; None ends that."""
+        """Make a port send errors; None ends that."""
         port.injection = injection
         self._tell(port, at_s)
         if bad_codewords(port.line, port.injection) > DOWN_SHARE:
@@ -168,11 +169,13 @@ class Ports:
             self._timeline.at(injection.until_s, lambda now_s: over(now_s) if port.injection is injection else None)
 
     def counts(self, port: Port, at_s: float) -> Counts:
-        """Its counters."""
+        """Return the counters of a port."""
         return port.tally.read(at_s, self._traffic(port, at_s))
 
     def _traffic(self, port: Port, at_s: float) -> Traffic:
-        """At a switch: what its partner counts, or what the network above the leaves knows."""
+        """
+        Return the traffic of a port; for a switch port it is what its partner counts, or what the network above knows.
+        """
         if port.site is not None:
             return traffic_of(port.site, port.node.device, at_s)
         peer = self.peer(port)
@@ -180,11 +183,11 @@ class Ports:
             return Traffic()
         if peer.site is None:
             return self.uplinks.traffic((port.end, peer.end), at_s)
-        theirs = traffic_of(peer.site, peer.node.device, at_s)  # how long they waited says nothing of us
+        theirs = traffic_of(peer.site, peer.node.device, at_s)  # how long they waited says nothing about us
         return Traffic(theirs.received_gb, theirs.sent_gb)
 
     def befall(self, end: End, at_s: float, *, broken: bool, wear: Wear) -> None:
-        """A fault has come over a cable, or has left it: whether it is broken now, and how worn."""
+        """Let a fault come over a cable, or leave it: whether the cable is broken now, and how worn."""
         port = self.at(end)
         ends = self.both(port)
         for one in ends:
@@ -201,7 +204,9 @@ class Ports:
             self._train(port, at_s)
 
     def hold(self, port: Port, reason: str, at_s: float) -> None:
-        """Keep a port down for a reason; by errors the link goes down by itself, and its receiver tries to recover."""
+        """
+        Keep a port down for a reason; with ERRORS the link goes down by itself, and its receiver tries to recover.
+        """
         if reason in port.held:
             return
         port.held.add(reason)
@@ -216,14 +221,14 @@ class Ports:
             peer.physical = Physical.RECOVERY
 
     def release(self, port: Port, reason: str, at_s: float) -> None:
-        """The reason is gone: it trains when there is no other."""
+        """Drop a reason to keep a port down; it trains when no other reason is left."""
         if reason in port.held:
             port.held.discard(reason)
             self._drop(port, at_s)
             self._train(port, at_s)
 
     def _drop(self, port: Port, at_s: float) -> None:
-        """Both ends lose the link; an end that did not close itself counts it."""
+        """Take the link down at both ends; an end that did not close itself counts it."""
         for one in self.both(port):
             if one is not port and one.logical != Logical.DOWN:
                 one.tally.counts.downed += 1
@@ -233,7 +238,7 @@ class Ports:
             self._tell(one, at_s)
 
     def _train(self, port: Port, at_s: float) -> None:
-        """In a while both ends are up, unless one is closed, broken or changed before."""
+        """Bring both ends up after a while, unless one is closed, broken or changed before."""
         ends = self.both(port)
         turns = [one.turn for one in ends]
 
@@ -250,13 +255,16 @@ class Ports:
             self._timeline.at(at_s + TRAIN_S + SWEEP_S, partial(advance, logical=Logical.ACTIVE))
 
     def _rates(self, port: Port) -> tuple[Counts, float]:
-        """What a port receives a second, its partner's errors while the link is up, and which share is lost."""
+        """
+        Return the errors that a port receives a second (those of its partner, while the link is up), and the lost
+        fraction.
+        """
         if not port.up:
             return Counts(age_s=1.0), 0.0
         end = self.cabling.peers.get(port.end)
         if end is not None and end in self._marks:
-            self.at(end)  # what it sends wrong is received
-        sender = port if end is None else self._ports.get(end)  # one not asked for yet sends no injected errors
+            self.at(end)  # makes its port: errors that it sends are received here
+        sender = port if end is None else self._ports.get(end)  # an unmade port sends no injected errors
         if sender is None or sender is port:
             quality = quality_of(port.line, port.rate_gbps, None, port.wear)
         else:
@@ -268,7 +276,7 @@ class Ports:
         return Counts(1.0, bits, raw, effective, symbol, recovered=recoveries, full=full), quality.loss
 
     def _tell(self, port: Port, at_s: float) -> None:
-        """Counters and transfers follow what a port has become, at its own end and at the other."""
+        """Update counters and transfers at both ends of the cable after a port has changed."""
         self._reached.clear()
         self.walked.clear()
         peer = self.peer(port)
@@ -280,7 +288,7 @@ class Ports:
             self.uplinks.ports_changed(at_s)
 
     def _dent(self, port: Port, peer: Port | None, at_s: float) -> None:
-        """The capacities of an RNIC's cable, and the transfers on it when they just went away."""
+        """Update the capacities of an RNIC's cable, and end the transfers on it when they just went away."""
         site, device = port.site, port.node.device
         assert site is not None
         index, selective = site.layout.index, port.node.ethernet and bool(port.registers.get(SELECTIVE))

@@ -1,4 +1,4 @@
-"""Which port of the rack is plugged into which, with its GUID and LID, and what is wrong with a cable for ever."""
+"""Which port of the rack is plugged into which, with GUIDs and LIDs, and what is wrong with a cable for ever."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
@@ -21,7 +21,7 @@ _SWITCH_GUID = 0xE41D2D0300000000
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One RNIC or switch; *description* is what the tools print for it, *host* None for a switch."""
+    """One RNIC or switch; *description* is what the tools print for it, *host* is None for a switch."""
 
     name: str
     description: str
@@ -36,7 +36,7 @@ class Cabling:
     """
     All nodes and cables. Leaf ports count hosts in inventory order, then the links to other switches.
 
-    Of *faults* those that say which cables were plugged in the wrong way round.
+    Of *faults* it uses those that say which cables are exchanged.
     """
 
     def __init__(self, topology: Topology, faults: Iterable[Fault] = ()) -> None:
@@ -52,7 +52,8 @@ class Cabling:
             a, b = self._plug(link.a), self._plug(link.b)
             self.peers[a], self.peers[b] = b, a
             self.rates_gbps[a] = self.rates_gbps[b] = link.line_rate_gbps
-        self._joined = () if topology.uplinks or topology.apart else tuple(topology.parts)  # by what is not described
+        # Switches that are joined by a network that the inventory does not describe.
+        self._joined = () if topology.uplinks or topology.apart else tuple(topology.parts)
         for fault in faults:
             if fault.kind == "swapped":
                 self._swap(topology, fault.component)
@@ -61,8 +62,8 @@ class Cabling:
         """
         Exchange a cable with the next one.
 
-        Of an RNIC: with that of the host's next RNIC. Between switches: with one of the next switch that has cables
-        up, to the switch after the one that this cable leads to.
+        For an RNIC that is the cable of the host's next RNIC. Between switches it is a cable of the next switch that
+        has cables up, to the switch after the one that this cable leads to.
         """
         part = Part.of(component)
         if part.is_port:
@@ -81,7 +82,9 @@ class Cabling:
             self.peers[a], self.peers[b] = b, a
 
     def ends_to(self, one: str, other: str) -> list[End]:
-        """The ports of one node that lead to another; parallel cables are plugged in one after the other at both."""
+        """
+        Return the ports of one node that lead to another; parallel cables are plugged in in the same order at both.
+        """
         return [end for end in self.ends(self.nodes[one]) if self.peers.get(end, ("", 0))[0] == other]
 
     def _add_adapters(self, topology: Topology) -> None:
@@ -103,28 +106,31 @@ class Cabling:
         self.port_counts.setdefault(node.name, 0)
 
     def _plug(self, name: str) -> End:
-        """The next free port of a switch, the port of an RNIC."""
+        """Return the next free port of a switch, or the port of an RNIC."""
         if self.nodes[name].host is None:
             self.port_counts[name] += 1
         return (name, self.port_counts[name])
 
     def is_trunk(self, end: End) -> bool:
-        """Whether it is of a cable between switches."""
+        """Return whether a port has a cable between switches."""
         peer = self.peers.get(end)
         return peer is not None and self.nodes[end[0]].host is None and self.nodes[peer[0]].host is None
 
     def adapter_end(self, host: str, device: str) -> End:
-        """The port of an RNIC."""
+        """Return the port of an RNIC."""
         name = f"{host}/{device}"
         return (name, self.port_counts[name])
 
     def ends(self, node: Node) -> list[End]:
-        """All ports of a node that a cable can be in."""
+        """Return all ports of a node that a cable can be in."""
         count = self.port_counts[node.name]
         return [(node.name, count)] if node.host is not None else [(node.name, port) for port in range(1, count + 1)]
 
     def reached(self, start: End, passes: Callable[[End], bool]) -> list[Node]:
-        """Nodes found from a port, itself first, over cables whose ports *passes* lets through; nearest first."""
+        """
+        Return the nodes found from a port, its own first and nearest first, over cables whose ports *passes* lets
+        through.
+        """
         seen = {start[0]}
         found = deque([self.nodes[start[0]]])
         order = []
@@ -142,22 +148,23 @@ class Cabling:
 
 
 DIM_DB, DIM_DRIFT_DB = 4.0, 0.5
-"""A dirty fibre of a ribbon takes so much of its lane's light, and so much more each day (choice)."""
+"""The light that a dirty fibre of a ribbon takes from its lane, and what it takes in addition each day (choice)."""
 
 DIM = Wear(raw=3e-6)
-"""What one lane with little light adds before the FEC, which mends all of it (choice)."""
+"""The errors that one lane with little light adds before the FEC, which corrects all of them (choice)."""
 
 BATCH = Wear(symbol=1.5e-15)
-"""One of a bad batch is hardly worse than the ratio that is allowed: only all of them together show it (choice)."""
+"""The errors of a cable of a bad batch: hardly above the allowed ratio, so that only many together show it (choice)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
     """
-    Of one end: the *lane* that receives too little light (None: none does), how many lanes are up, what it sends wrong.
+    What is wrong with one end: the *lane* with too little light (None: none), the number of lanes up, the errors it
+    sends.
 
-    *batch*: its module is one of a bad batch. *cut*: of a cable between switches that never comes up. *misset*: the
-    kinds of what is set wrong (qos.py).
+    *batch*: its module is one of a bad batch. *cut*: its cable between switches never comes up. *misset*: the kinds of
+    wrong settings (qos.py).
     """
 
     lane: int | None = None
@@ -173,9 +180,10 @@ UNMARKED = Mark()
 
 def marks(cabling: Cabling, faults: Iterable[Fault]) -> Mapping[End, Mark]:
     """
-    Every end that has one; a lemon between switches is a cable with a dirty lane.
+    Return the mark of every end that has one; a lemon between switches is a cable with a dirty lane.
 
-    Set wrong is the host's end of ``gpu003/mlx5_2``, with ``:port`` the leaf's, and leaf1's of ``leaf1--spine2``.
+    Wrong settings are at the host's end for ``gpu003/mlx5_2``, at the leaf's with ``:port``, at leaf1's for
+    ``leaf1--spine2``.
     """
     found = defaultdict[End, Mark](Mark)
     for fault in faults:
@@ -200,7 +208,7 @@ def marks(cabling: Cabling, faults: Iterable[Fault]) -> Mapping[End, Mark]:
 
 
 def ends_named(cabling: Cabling, component: str) -> list[End]:
-    """One port of every cable that a switch, ``leaf--spine`` or ``gpu001/mlx5_0:port`` names."""
+    """Return one port of every cable that a switch, ``leaf--spine`` or ``gpu001/mlx5_0:port`` names."""
     node = cabling.nodes.get(component.removesuffix(PORT))
     if node is not None:
         return [end for end in cabling.ends(node) if end in cabling.peers]

@@ -1,4 +1,4 @@
-"""How each end of a simulated RoCE cable is set: its lossless priority, ECN, trust, buffers, and what is set wrong."""
+"""How each end of a simulated RoCE cable is set: lossless priority, ECN, trust, buffers, and wrong settings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,11 +12,11 @@ from fabric.sim.phy.cabling import Mark, Node
 @dataclass(frozen=True, slots=True)
 class Qos:
     """
-    What is set at one end; defaults are those of a fabric that is set well (``nv set qos roce``, NVIDIA's hosts).
+    The settings of one end; defaults are those of a fabric that is set well (``nv set qos roce``, NVIDIA's hosts).
 
-    *dscp* is that of the lossless class, None where no class is lossless. *priority_of_dscp*: where it goes.
-    *buffer_bytes* None: what the driver would choose. *marks*: the switch marks its queue (ECN), *answers* and *slows*
-    are the same at hosts (NP, RP). *selective*: an RNIC sends again what was lost alone.
+    *dscp*: that of the lossless class, None where no class is lossless. *mapped*: its DSCP goes to its priority.
+    *buffer_bytes* None: what the driver would choose. *marks*: the switch marks its queue (ECN); *answers* and *slows*
+    are NP and RP at hosts. *selective*: an RNIC resends only the lost packets.
     """
 
     dscp: int | None
@@ -40,25 +40,25 @@ class Qos:
 
     @property
     def priority(self) -> int:
-        """Of the lossless class; eight DSCPs are one priority until the map is altered."""
+        """Return the priority of the lossless class; eight DSCPs are one priority until the map is altered."""
         return 0 if self.dscp is None else self.dscp >> 3
 
     @property
     def cnp_dscp(self) -> int:
-        """Of the packets that ask a sender to slow down: NVIDIA's 48, or that of data."""
+        """Return the DSCP of CNPs, the packets that ask a sender to slow down: NVIDIA's 48, or that of data."""
         return 48 if self.cnp_apart or self.dscp is None else self.dscp
 
     @property
     def lossless(self) -> frozenset[int]:
-        """The priorities that are paused."""
+        """Return the priorities that are paused."""
         return frozenset() if self.dscp is None or not self.pfc else frozenset({self.priority})
 
     def priority_of_dscp(self, dscp: int) -> int:
-        """Where a packet with this DSCP goes."""
+        """Return the priority of a packet with this DSCP."""
         return 0 if dscp == self.dscp and not self.mapped else dscp >> 3
 
     def headroom_bytes(self, rate_gbps: float) -> int:
-        """The buffer that mlx5's driver wants at least (port_buffer.c), and some more: choice."""
+        """Return the least buffer of mlx5's driver (port_buffer.c), and some more: choice."""
         xoff = (301 + 2.16 * self.cable_m) * rate_gbps + 2.72 * self.mtu
         return self.buffer_bytes or 128 * ceil((xoff + 2 * self.mtu) / 128)
 
@@ -84,9 +84,9 @@ MISSET: Mapping[str, Mapping[str, object]] = MappingProxyType(
         "kmax_over_xoff": dict(xoff_bytes=100_000),
     }
 )
-"""What a fault of each kind sets otherwise."""
+"""The settings that a fault of each kind changes."""
 
-_HOST_MTU, SWITCH_MTU = 9000, 9216  # choice of the host; Cumulus Linux's default
+_HOST_MTU, SWITCH_MTU = 9000, 9216  # choice for the host; Cumulus Linux's default
 _HOST_CABLE_M, SWITCH_CABLE_M = 7, 100  # the driver's default (mlx5), and that of nv set qos roce
 
 PAUSE_BIT_TIMES = 65535 * 512
@@ -94,7 +94,7 @@ PAUSE_BIT_TIMES = 65535 * 512
 
 
 def qos_at(node: Node, mark: Mark, mock: MockSettings) -> Qos:
-    """How an end is set: as the mock's settings have all of them, with what is set wrong there."""
+    """Return the settings of an end: those of the mock for all ends, with the wrong settings of this one."""
     host = node.host is not None
     dscp = None if mock.lossless_class is None else mock.lossless_class >> 2
     mtu, cable_m = (_HOST_MTU, _HOST_CABLE_M) if host else (SWITCH_MTU, SWITCH_CABLE_M)
@@ -107,11 +107,11 @@ def qos_at(node: Node, mark: Mark, mock: MockSettings) -> Qos:
 
 SELECTIVE = "selective_repeat_forced_en"
 SHORT_TIMEOUTS = "min_ack_timeout_limit_disabled"
-"""Fields of an RNIC's register ROCE_ACCL that are felt: what it sends again, and whether it has a least timeout."""
+"""Fields of an RNIC's register ROCE_ACCL that have an effect: what it resends, and whether it has a least timeout."""
 
 
 def altered(qos: Qos, registers: Mapping[str, int]) -> Qos:
-    """With what was set at a host's end since: ``pfc/3``, ``np/3``, ``rp/3``, and a field of ROCE_ACCL."""
+    """Apply what was written at a host's end: ``pfc/3``, ``np/3``, ``rp/3``, and a field of ROCE_ACCL."""
     keys = {"pfc": qos.pfc, "np": qos.answers, "rp": qos.slows}
     pfc, answers, slows = (bool(registers.get(f"{key}/{qos.priority}", was)) for key, was in keys.items())
     return replace(qos, pfc=pfc, answers=answers, slows=slows, selective=bool(registers.get(SELECTIVE)))

@@ -1,7 +1,7 @@
 """
-A link's bit errors as its users feel them: what the FEC leaves, lost bandwidth with retry, lost packets without.
+The effects of a link's bit errors: what the FEC leaves, lost bandwidth with retry, lost packets without.
 
-Then what a line of one generation sends: its healthy errors, injected ones, those of wear, and when it gives up.
+Then the lines of each generation: their healthy errors, injected errors, wear, and when they give up.
 """
 
 from dataclasses import dataclass, replace
@@ -21,8 +21,8 @@ CODES = MappingProxyType(
     }
 )
 """
-The Reed-Solomon codes that mlxlink names (mstflint mlxlink_enums.h, FEC modes), by our short name: symbols that are
-sent, and symbols of data among them.
+The Reed-Solomon codes that mlxlink names (mstflint mlxlink_enums.h, FEC modes), by our short name: symbols sent, and
+data symbols among them.
 """
 
 KP4 = "kp4"
@@ -33,7 +33,7 @@ NO_FEC = "none"
 
 
 def any_of(probability: float, count: float) -> float:
-    """That at least one of *count* independent things happens: 1-(1-p)^count, exact for tiny p."""
+    """Return the chance that at least one of *count* independent events happens: 1-(1-p)^count, exact for tiny p."""
     if probability >= 1.0:
         return 1.0
     return -expm1(count * log1p(-probability))
@@ -41,7 +41,7 @@ def any_of(probability: float, count: float) -> float:
 
 @lru_cache(maxsize=4096)
 def full_share(ber: float, fec: str) -> float:
-    """The share of codewords with exactly as many bad symbols as can be mended: P[Bin(n, p) = t]."""
+    """Return the share of codewords with exactly as many bad symbols as can be corrected: P[Bin(n, p) = t]."""
     if fec == NO_FEC:
         return 0.0
     symbols, payload = CODES[fec]
@@ -50,28 +50,30 @@ def full_share(ber: float, fec: str) -> float:
 
 
 HEADER_BYTES = 62
-"""Round a RoCEv2 payload: Ethernet 18, IPv4 20, UDP 8, BTH 12, ICRC 4. InfiniBand has 26 to 30: 0.8 % fewer losses."""
+"""
+Bytes around a RoCEv2 payload: Ethernet 18, IPv4 20, UDP 8, BTH 12, ICRC 4. InfiniBand has 26 to 30: 0.8 % fewer losses.
+"""
 
 MTU_BYTES = 4096
-"""What one full packet carries on these links."""
+"""Payload of one full packet on these links."""
 
 PACKET_BITS = (MTU_BYTES + HEADER_BYTES) * 8
-"""A full packet on the wire."""
+"""Bits of a full packet on the wire."""
 
 CODEWORD_BITS = 5440
-"""Of RS(544,514) on the wire."""
+"""Bits of an RS(544,514) codeword on the wire."""
 
 PLR_RTT_US = 0.3
 """Round trip of one cable for link-level retry: both transceivers and some tens of metres. An estimate."""
 
 PLR_CELL_BYTES = 642
-"""What link-level retry resends at a time: one RS(544,514) codeword's payload, 5140 bits. An estimate."""
+"""Bytes that link-level retry resends at a time: one RS(544,514) codeword's payload, 5140 bits. An estimate."""
 
 FABRIC_RTT_US = 12.0
 """Round trip across a loaded fabric (6 to 25 us); Meta's unloaded RoCE fabric: 22 us."""
 
 MESSAGE_BYTES = 4 << 20
-"""How long messages are: the last packet of one is missed by nobody but a timer. Choice."""
+"""Length of messages: the loss of a message's last packet is noticed only by a timer. Choice."""
 
 NO_ERRORS = "15E-255"
 """What mlxlink prints for a BER without any error seen: the largest 4-bit coefficient, the smallest magnitude."""
@@ -79,7 +81,7 @@ NO_ERRORS = "15E-255"
 
 @dataclass(frozen=True, slots=True)
 class PostFec:
-    """What is left of bit errors after the FEC: codewords beyond repair, wrong bits, lost packets; all ratios."""
+    """What the FEC leaves of bit errors, as ratios: uncorrectable codewords, wrong bits, lost packets."""
 
     codeword_error: float
     effective_ber: float
@@ -91,8 +93,8 @@ class LinkQuality:
     """
     A link with bit errors, one direction.
 
-    A *slow* link has capacity_factor < 1 and loss 0: queues grow, and adaptive routing sees them. A *lossy* link is as
-    fast as ever and drops: adaptive routing keeps using it. *raw_ber* is before the FEC, *effective_ber* after it,
+    A *slow* link has capacity_factor < 1 and loss 0: queues grow, and adaptive routing sees them. A *lossy* link keeps
+    its speed and drops packets: adaptive routing keeps using it. *raw_ber* is before the FEC, *effective_ber* after it,
     *symbol_ber* after the FEC and link-level retry. *goodput_factor* is what one flow alone at line rate gets.
     """
 
@@ -104,25 +106,28 @@ class LinkQuality:
     goodput_factor: float
 
     def kept(self, *, selective: bool) -> float:
-        """What one flow gets whose RNIC sends again everything from a lost packet on, or (*selective*) that alone."""
+        """
+        Return what one flow gets whose RNIC resends everything from a lost packet on, or (*selective*) the lost packet
+        only.
+        """
         return 1.0 - self.loss if selective and self.capacity_factor == 1.0 else self.goodput_factor
 
 
 @lru_cache(maxsize=4096)
 def post_fec(raw_ber: float, *, fec: str) -> PostFec:
     """
-    The chain raw BER -> codeword error -> effective BER and packet loss.
+    Compute the chain raw BER -> codeword error -> effective BER and packet loss.
 
     Without FEC every wrong bit costs its packet, 1-(1-b)^bits. Else a symbol is bad with p = 1-(1-b)^10, and a codeword
-    of n beyond repair with more than t of them: P[Bin(n, p) > t]. What cannot be repaired is passed on as it came, so
-    the bits wrong afterwards are b * sum_{k>t} pmf(k) k/n / p, which is b * P[Bin(n-1, p) > t-1]. A packet is lost with
-    any codeword that it touches: 1-(1-P)^(bits/payload + 1). Errors are taken as independent; real receivers make them
-    in bursts (DFE), which is worse.
+    of n symbols is uncorrectable with more than t bad ones: P[Bin(n, p) > t]. It is passed on as it came, so the bits
+    wrong afterwards are b * sum_{k>t} pmf(k) k/n / p, which is b * P[Bin(n-1, p) > t-1]. A packet is lost with any
+    codeword that it touches: 1-(1-P)^(bits/payload + 1). Errors are taken as independent; real receivers make them in
+    bursts (DFE), which is worse.
     """
     if fec == NO_FEC:
         lost = any_of(raw_ber, PACKET_BITS)
         return PostFec(codeword_error=lost, effective_ber=raw_ber, packet_loss=lost)
-    from scipy.special import betainc  # only where somebody looks at a port
+    from scipy.special import betainc  # imported only when a port is looked at
 
     symbols, payload = CODES[fec]
     limit, bad = (symbols - payload) // 2, any_of(raw_ber, SYMBOL_BITS)
@@ -134,7 +139,7 @@ def post_fec(raw_ber: float, *, fec: str) -> PostFec:
 
 def plr_factor(cell_error: float, *, line_rate_gbps: float) -> float:
     """
-    Bandwidth left when the link itself resends (PLR): go-back-N over the cable, (1-P)/(1-P+P*N).
+    Return the bandwidth left when the link itself resends (PLR): go-back-N over the cable, (1-P)/(1-P+P*N).
 
     N = RTT * rate / cell + 1 cells are resent per bad one: 24 at 400 Gb/s.
     """
@@ -143,11 +148,11 @@ def plr_factor(cell_error: float, *, line_rate_gbps: float) -> float:
 
 def goodput_factor(loss: float, *, rate_gbps: float) -> float:
     """
-    What is left of a flow's rate when the fabric loses packets, and everything from a lost one on is sent again.
+    Return what is left of a flow's rate when the fabric loses packets, and all from a lost one on are resent.
 
     Go-back-N: (1-p)/(1-p+p*W); W = RTT * rate / MTU packets are resent per lost one: 146 at 400 Gb/s, 12 us and 4 KiB.
-    RNICs wait for a timer where a packet that is sent again is lost, too. The simulated hosts do not: they are kinder
-    above 0.1 %. Lost tails of messages are not modelled.
+    A real RNIC waits for a timer where a resent packet is lost, too. The simulated hosts do not: they are kinder above
+    0.1 %. Lost tails of messages are not modelled.
     """
     return go_back_n(loss, max(1.0, FABRIC_RTT_US * 1e-6 * rate_gbps * 1e9 / (MTU_BYTES * 8)))
 
@@ -156,11 +161,11 @@ def link_quality(
     *, raw_ber: float = 0.0, effective_ber: float = 0.0, fec: str, plr: bool, line_rate_gbps: float
 ) -> LinkQuality:
     """
-    What a link with these bit errors carries; ValueError for what is no bit error ratio.
+    Return what a link with these bit errors carries; raises ValueError for a number that is no bit error ratio.
 
-    *effective_ber* is injected behind the FEC (PTER type Effective_BER), so the FEC does not help: packets are lost
-    as 1-(1-b)^bits. Both kinds add up as independent. Real firmware takes the link down when it gives up retrying;
-    from which error rate on is not published, so it is not modelled.
+    *effective_ber* is injected behind the FEC (PTER type Effective_BER), so the FEC does not help: packets are lost as
+    1-(1-b)^bits. Both kinds add up as independent. Real firmware takes the link down when it gives up retrying; the
+    error rate at which it does so is not published, so it is not modelled.
     """
     for ber in (raw_ber, effective_ber):
         if not 0.0 <= ber <= 0.5:  # at 0.5 nothing is left of the signal
@@ -178,9 +183,9 @@ def link_quality(
 
 def ber_text(ber: float) -> str:
     """
-    A BER as mlxlink prints it, coefficient E-magnitude with one digit: "2E-9"; NO_ERRORS for none.
+    Return a BER as mlxlink prints it, coefficient E-magnitude with one digit: "2E-9"; NO_ERRORS for none.
 
-    Two small registers hold it (coefficient 4 bits, magnitude 8), so what is below 1E-254 cannot be told from none.
+    Two small registers hold it (coefficient 4 bits, magnitude 8), so a BER below 1E-254 looks like none.
     """
     if ber < 1e-254:
         return NO_ERRORS
@@ -192,12 +197,12 @@ def ber_text(ber: float) -> str:
 
 
 def _either(first: float, second: float) -> float:
-    """That at least one of two independent things happens, exact for tiny ones."""
+    """Return the chance that at least one of two independent events happens, exact for tiny ones."""
     return min(1.0, first + second - first * second)
 
 
 def go_back_n(loss: float, window: float) -> float:
-    """Goodput when each loss costs *window* units: (1-p)/(1-p+p*W)."""
+    """Return goodput when each loss costs *window* units: (1-p)/(1-p+p*W)."""
     return (1.0 - loss) / (1.0 - loss + loss * window)
 
 
@@ -206,9 +211,9 @@ class LineKind:
     """
     One generation of links.
 
-    *lane* is what the InfiniBand tools print, *speed* what mlxlink prints; *fec* is the code's short name in
-    ``quality.py``. *raw_ber* is what a healthy port shows before the FEC: 2E-9 on 100G PAM4 lanes (a recorded NDR
-    port), nothing on NRZ lanes.
+    *lane* is what the InfiniBand tools print, *speed* what mlxlink prints; *fec* is a key of ``CODES``, or NO_FEC.
+    *raw_ber* is what a healthy port shows before the FEC: 2E-9 on 100G PAM4 lanes (a recorded NDR port), nothing on NRZ
+    lanes.
     """
 
     generation: str
@@ -244,11 +249,11 @@ LANES = tuple(kind.lane for _, kind in _INFINIBAND)
 
 
 _COPPER = ("ll50", "Ethernet_Consortium_LL_50G_RS_FEC_PLR -(272,257+1)")
-"""The code of NDR over copper (a recorded port): its cliff lies at two thirds of the raw BER of KP4's."""
+"""The code of NDR over copper (a recorded port): it breaks down at two thirds of the raw BER at which KP4 does."""
 
 
 def line_kind(line_rate_gbps: float, *, ethernet: bool, copper: bool = False) -> LineKind:
-    """The generation whose rate this is, the next faster one for rates between."""
+    """Return the generation with this rate, or the next faster one for rates between."""
     table = _ETHERNET if ethernet else _INFINIBAND
     found = next((kind for rate_gbps, kind in table if line_rate_gbps <= rate_gbps), table[-1][1])
     return replace(found, fec=_COPPER[0], fec_text=_COPPER[1]) if copper and found.speed == "IB-NDR" else found
@@ -260,7 +265,7 @@ RAW, EFFECTIVE = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """Errors that a port puts into what it sends, at *mantissa* x 10^-*exponent*, until *until_s*."""
+    """Errors that a port adds to what it sends, at *mantissa* x 10^-*exponent*, until *until_s*."""
 
     kind: int
     mantissa: int
@@ -269,13 +274,15 @@ class Injection:
 
     @property
     def ber(self) -> float:
-        """The bit error ratio."""
+        """Return the bit error ratio."""
         return self.mantissa * 10.0**-self.exponent
 
 
 @dataclass(frozen=True, slots=True)
 class Wear:
-    """What a bad cable or a hot module adds both ways: bit error ratios before and behind the FEC, behind retries."""
+    """
+    Errors that a bad cable or a hot module adds both ways: bit error ratios before the FEC, behind it, behind retries.
+    """
 
     raw: float = 0.0
     effective: float = 0.0
@@ -288,7 +295,7 @@ UNWORN = Wear()
 @lru_cache(maxsize=1024)
 def quality_of(line: LineKind, rate_gbps: float, injection: Injection | None, wear: Wear) -> LinkQuality:
     """
-    What a healthy line's own errors, injected ones and wear make of one direction.
+    Return the quality of one direction with the healthy line's errors, injected ones and wear.
 
     Bits that are wrong behind the FEC were wrong before it as well: counters must add up, so the raw ratio has both.
     """
@@ -308,30 +315,32 @@ def quality_of(line: LineKind, rate_gbps: float, injection: Injection | None, we
 
 DOWN_SHARE = 0.5
 """
-From this share of bad codewords on the receiver gives the link up.
+Share of bad codewords from which on the receiver gives the link up.
 
 A choice: real firmware does so when link-level retry fails too often (register PLDS, ``plr_csn_retry_th`` and
 ``rs_fec_uncor_th``); where these thresholds are is not published.
 """
 
 RECOVERY_SHARE = 0.01
-"""From this share on a link that stays up goes through recovery now and then. A choice too."""
+"""Share of bad codewords from which on a link that stays up goes through recovery now and then. A choice too."""
 
 RECOVERIES_PER_S = 1.0
-"""How often, for each bad codeword in one: half of them bad, every two seconds. A choice."""
+"""Recoveries a second for a share of 1: with half the codewords bad, one every two seconds. A choice."""
 
 
 def bad_codewords(line: LineKind, injection: Injection | None) -> float:
-    """The share of what a port sends that arrives beyond repair; injected errors only, a healthy line has none."""
+    """
+    Return the share of uncorrectable codewords in what a port sends; injected errors only, a healthy line has none.
+    """
     if injection is None:
         return 0.0
-    if injection.kind != RAW:  # behind the FEC: nothing repairs it
+    if injection.kind != RAW:  # behind the FEC nothing corrects it
         return any_of(min(0.5, injection.ber), PLR_CELL_BYTES * 8)
     ber = min(0.5, line.raw_ber + injection.ber)
     return any_of(ber, PLR_CELL_BYTES * 8) if line.fec == NO_FEC else post_fec(ber, fec=line.fec).codeword_error
 
 
 def recoveries_per_s(line: LineKind, injection: Injection | None) -> float:
-    """How often its partner goes through recovery while the link stays up."""
+    """Return how often a port's partner goes through recovery while the link stays up."""
     share = bad_codewords(line, injection)
     return share * RECOVERIES_PER_S if share >= RECOVERY_SHARE else 0.0

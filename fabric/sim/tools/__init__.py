@@ -1,4 +1,4 @@
-"""From words to a job: takes ``env``, ``timeout``, ``numactl`` and launchers off the front of a command line."""
+"""From words to a job: strips ``env``, ``timeout``, ``numactl`` and launchers off the front of a command line."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -43,7 +43,7 @@ TOOLS: Mapping[str, Tool] = MappingProxyType(
     | SMALL_TOOLS
     | {"nvidia-smi": nvidia_smi, "rocm-smi": rocm_smi}
 )
-"""By the name they are called."""
+"""Tools by the name they are called."""
 
 _COLLECTIVES = {f"{operation}_perf": operation for operation in OPERATIONS}
 _NUMACTL = options("cpu= -N --cpunodebind\nmemory= -m --membind")
@@ -51,7 +51,7 @@ _SUDO = options("flag -n")
 
 
 def job_of(words: Sequence[str], setting: Surroundings) -> Program:
-    """What a command line does; one that its tool would refuse is a job that says so."""
+    """Return the program of a command line; one that its tool would refuse becomes a job that prints the refusal."""
     if not words:
         return ToolJob(ToolOutput(), (), setting, after_s=SAY_S)
     name = words[0].rpartition("/")[2]
@@ -101,7 +101,7 @@ def _launched(words: tuple[str, ...], setting: Surroundings, *, read: Callable[.
 
 
 def _env(words: tuple[str, ...], setting: Surroundings) -> Program:
-    """``env [NAME=VALUE]... PROGRAM``."""
+    """Read ``env [NAME=VALUE]... PROGRAM``."""
     count = next((number for number, text in enumerate(words) if "=" not in text), len(words))
     env = {**setting.env, **dict(text.split("=", 1) for text in words[:count])}
     if words[count:] and words[count].startswith("-"):
@@ -113,7 +113,7 @@ def _env(words: tuple[str, ...], setting: Surroundings) -> Program:
 
 
 def _numactl(words: tuple[str, ...], setting: Surroundings) -> Program:
-    """Memory is where ``--membind`` says, else on the node that the CPUs are on."""
+    """Read ``numactl``: memory is where ``--membind`` says, else on the node of the CPUs."""
     fields, rest = taken_apart(words, _NUMACTL, stop_early=True)
     node = fields.get("memory", fields.get("cpu"))
     if node is None:
@@ -125,12 +125,12 @@ def _numactl(words: tuple[str, ...], setting: Surroundings) -> Program:
 
 
 def _sudo(words: tuple[str, ...], setting: Surroundings) -> Program:
-    """``sudo [-n] PROGRAM``: everybody is root here, and nobody is asked for a password."""
+    """Read ``sudo [-n] PROGRAM``: everybody is root here, and nobody is asked for a password."""
     return job_of(taken_apart(words, _SUDO, stop_early=True)[1], setting)
 
 
 def _container(words: tuple[str, ...], setting: Surroundings) -> Program:
-    """``apptainer exec [OPTION]... IMAGE PROGRAM``: the same programs, whatever the image."""
+    """Read ``apptainer exec [OPTION]... IMAGE PROGRAM``: every image has the same programs."""
     image = next((at for at, word in enumerate(words) if at and not word.startswith("-")), len(words))
     if words[:1] != ("exec",) or not words[image + 1 :]:
         raise BadOption("simulated rack: only `exec [OPTION]... IMAGE PROGRAM` is simulated")
@@ -143,7 +143,7 @@ _PROGRAMS |= {"mpirun": _MPIRUN, "mpiexec": _MPIRUN, "srun": _SRUN, "sleep": sle
 
 
 def _refused(name: str, reason: str) -> ToolOutput:
-    """The tool's own complaint about its command line."""
+    """Return the tool's own complaint about its command line."""
     if name == "ib_write_bw":
         return ToolOutput(stderr=failure("usage", reason=reason), status=1)
     if name in ("mpirun", "mpiexec"):

@@ -1,4 +1,4 @@
-"""What a simulated tool is asked, its options as getopt_long reads them, what it answers, and the jobs that let it."""
+"""The call of a simulated tool, its options as getopt_long reads them, its output, and the job that runs it."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 SAY_S = 0.01  # choice: a process start
 ANSWER_S = 0.05  # choice: one register or a few management packets take milliseconds
 NODE_S = 0.003
-"""What a walk over the whole fabric takes a node: 60 switches and 900 hosts about 3 s (infiniband-exporter)."""
+"""Time that a walk over the whole fabric takes a node: 60 switches and 900 hosts about 3 s (infiniband-exporter)."""
 
 
 class Program(Protocol):
     """A program with its arguments; one job may run many times, on many hosts."""
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
-        """Start on the process's host; what becomes of it goes to the rack's timeline."""
+        """Start on the process's host; results go to the rack's timeline."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What surrounds a program: its environment, the node its memory is bound to, and whether its CPUs are too."""
+    """The surroundings of a program: its environment, the node its memory is bound to, and whether its CPUs are too."""
 
     env: Mapping[str, str] = field(default_factory=dict)
     numa: int | None = None
@@ -45,14 +45,14 @@ class Surroundings:
     tag: str | None = None  # "mpirun" or "srun" when the launcher marks every line with its rank
 
     def marked(self, text: str, rank: int) -> str:
-        """The launcher's mark before each line where it was asked for."""
+        """Put the launcher's mark before each line, where marks were asked for."""
         mark = {"mpirun": f"[1,{rank}]<stdout>:", "srun": f"{rank}: "}.get(self.tag or "")
         return "".join(mark + line for line in text.splitlines(keepends=True)) if mark else text
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call of a tool: on which host, with which words, when; *pid* is in the messages of some."""
+    """One call of a tool: on which host, with which words, when; some tools print *pid*."""
 
     rack: Rack
     site: Site
@@ -62,25 +62,25 @@ class ToolCall:
 
     @property
     def ports(self) -> Ports:
-        """The ports of the rack."""
+        """Return the ports of the rack."""
         return self.rack.ports
 
     @property
     def rnics(self) -> tuple[Rnic, ...]:
-        """The RNICs that this host's kernel sees."""
+        """Return the RNICs that this host's kernel sees."""
         found = self.site.layout.platform.rnics
         return tuple(rnic for rnic in found if self.site.trouble_of(rnic.device) != "absent")
 
     def port_of(self, device: str) -> Port:
-        """The port of one of this host's RNICs."""
+        """Return the port of one of this host's RNICs."""
         return self.ports.of_adapter(self.site.host.name, device)
 
     def local_port(self, name: str) -> Port | None:
-        """The port of an RNIC by its device; None when there is none."""
+        """Return the port of an RNIC by its device; None when there is none."""
         return self.port_of(name) if any(rnic.device == name for rnic in self.rnics) else None
 
     def by_lid(self, start: Port, lid: int) -> Node | None:
-        """The node with a LID, None when packets from *start* do not get there."""
+        """Return the node with a LID; None when packets from *start* do not reach it."""
         node = self.ports.cabling.by_lid.get(lid)
         return node if node is not None and node in self.ports.reached(start) else None
 
@@ -95,12 +95,12 @@ class ToolOutput:
 
 
 Tool = ToolOutput | Callable[[ToolCall], ToolOutput | None]
-"""What it always says; or one that looks around and answers, or never does (None)."""
+"""A tool: either a fixed output, or a function that answers a call, or returns None when it never answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolJob:
-    """One command line of such a tool; it acts and answers a moment after it starts, unless killed before."""
+    """One command line of a ``Tool``; it acts and answers a moment after it starts, unless killed before."""
 
     tool: Tool
     words: tuple[str, ...]
@@ -109,7 +109,7 @@ class ToolJob:
     walks: bool = False
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
-        """Run it, under a launcher once a rank; one that *walks* sees every node first."""
+        """Run the tool, under a launcher once a rank; a tool that *walks* sees every node first."""
         sites = [rack.hosts.site(name) for name in self.setting.hosts] or [process.site]
 
         def answer(now_s: float) -> None:
@@ -127,7 +127,7 @@ class ToolJob:
         rack.timeline.at(at_s + took_s, answer)
 
     def run_on(self, rack: Rack, site: Site, at_s: float, pid: int) -> ToolOutput | None:
-        """Act at this very instant, and say how that ended."""
+        """Act at this instant, and return the output."""
         return (
             self.tool if isinstance(self.tool, ToolOutput) else self.tool(ToolCall(rack, site, self.words, at_s, pid))
         )
@@ -138,17 +138,19 @@ class BadOption(Exception):
 
 
 Table = Mapping[str, str]
-"""``--name`` and ``-n`` to the field that it sets, with "=" behind it where the option takes a value."""
+"""``--name`` and ``-n`` to the field that the option sets; the field ends in "=" where the option takes a value."""
 
 
 def options(text: str) -> Table:
-    """A tool's options, one field a line: its name (``device=`` takes a value, ``json`` none), then the option's."""
+    """
+    Read a table of options, one field a line: its name (``device=`` takes a value, ``json`` none), then its options.
+    """
     lines = (line.split() for line in text.strip().splitlines())
     return {name: field for field, *names in lines for name in names}
 
 
 def number(text: str, *, least: int = 0, most: int = 1 << 63) -> int:
-    """A whole number within bounds; raises BadOption in words of our own."""
+    """Return a whole number within bounds; raises BadOption in words of our own."""
     if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
         raise BadOption(f"invalid value '{text}'")
     return int(text)
@@ -156,7 +158,7 @@ def number(text: str, *, least: int = 0, most: int = 1 << 63) -> int:
 
 def taken_apart(words: Sequence[str], table: Table, *, stop_early: bool = False) -> tuple[dict[str, str], list[str]]:
     """
-    Fields and positional words; a field without a value holds "".
+    Return fields and positional words; a field without a value holds "".
 
     With *stop_early* the first positional word ends the options (as launchers do). Raises BadOption.
     """
@@ -177,7 +179,9 @@ def taken_apart(words: Sequence[str], table: Table, *, stop_early: bool = False)
 
 
 def asked_for(kind: type[_T], words: Sequence[str], ignored: Table) -> tuple[_T, list[str]]:
-    """The command line of a program whose options are the fields of *kind* (``option``), and what is no option."""
+    """
+    Read the command line of a program whose options are the fields of *kind* (``option``); also return other words.
+    """
     mine = [(one, one.metadata) for one in fields(kind) if one.metadata]
     table = {name: one.name + "=" * (about["read"] is not None) for one, about in mine for name in about["names"]}
     found, rest = taken_apart(words, {**ignored, **table})
@@ -186,12 +190,14 @@ def asked_for(kind: type[_T], words: Sequence[str], ignored: Table) -> tuple[_T,
 
 
 def option(names: str, default: object = None, read: Callable[[str], object] | None = number) -> Any:
-    """A field of such a class: its names on the command line; *read*, None where it takes no value, reads its value."""
+    """
+    Declare a field of such a class: its names on the command line; *read* reads its value, None where it takes none.
+    """
     return field(default=default, metadata={"names": names.split(), "read": read})
 
 
 def within(least: int, most: int = 1 << 31) -> Callable[[str], int]:
-    """A whole number from *least* to *most*."""
+    """Return a reader of whole numbers from *least* to *most*."""
     return partial(number, least=least, most=most)
 
 

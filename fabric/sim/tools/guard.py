@@ -1,5 +1,5 @@
 """
-The guard of a change in the simulated rack: the words of the real one, simulated time.
+The guard of a change in the simulated rack: answers in the words of the real one, in simulated time.
 
 ``sh -c TEXT fabric-guard DIRECTORY VERB ARGS...``: the text is not read, only the words after it. Guards are kept per
 host and directory.
@@ -19,14 +19,14 @@ from fabric.sim.tools.call import ANSWER_S, Program, Surroundings, ToolCall, Too
 from fabric.sim.tools.interfaces import MANAGEMENT, interfaces
 
 Meaning = Callable[[Sequence[str], Surroundings], Program]
-"""What a command line does (``command_line.job_of``)."""
+"""Returns the program of a command line (``job_of``)."""
 
 NOT_FOUND = 127
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Runs command lines on one host at one instant; *pid* is in the messages of some tools."""
+    """Runs command lines on one host at one instant; some tools print *pid*."""
 
     rack: Rack
     site: Site
@@ -34,7 +34,7 @@ class Steps:
     pid: int
 
     def known(self, line: str) -> str | None:
-        """The command of a step or a check that this host lacks, None when it is there."""
+        """Return the command of a step or a check that this host lacks, None when it is there."""
         words = _words(line)
         words = words[words.index("--") + 1 :] if "--" in words else words
         job = self.meaning(words[:1], Surroundings())
@@ -42,13 +42,13 @@ class Steps:
         return words[0] if isinstance(tool, ToolOutput) and tool.status == NOT_FOUND else None
 
     def run(self, words: Sequence[str], at_s: float) -> ToolOutput:
-        """One step; a program that takes time is not a step here, and counts as not found."""
+        """Run one step; a program that takes time cannot be a step here, and counts as not found."""
         job = self.meaning(words, Surroundings())
         output = job.run_on(self.rack, self.site, at_s, self.pid) if isinstance(job, ToolJob) else None
         return output or ToolOutput(stderr=f"{words[0]}: simulated rack: not as a step of a change\n", status=NOT_FOUND)
 
     def undone(self, undo: str, checks: str, at_s: float) -> str:
-        """Run every step of an undo, then every check; what was wrong, empty when nothing was."""
+        """Run every step of an undo, then every check; return what was wrong, empty when nothing was."""
         wrong = ""
         for line in undo.splitlines():
             output = self.run(_words(line), at_s)
@@ -70,27 +70,27 @@ class Steps:
 
 @lru_cache(maxsize=256)
 def _words(line: str) -> tuple[str, ...]:
-    """As a shell splits it. Steps are long, few, and asked for again and again."""
+    """Split a line as a shell does; cached because steps are long, few, and used again and again."""
     return tuple(shlex.split(line))
 
 
 def shown(line: str) -> str:
-    """A step as it is told: of ``sh -c TEXT NAME ...`` what comes after the text."""
+    """Return a step as messages show it: for ``sh -c TEXT NAME ...`` only what comes after NAME."""
     words = _words(line)
     return " ".join(words[3:]) if words[:2] == ("sh", "-c") and len(words) > 3 else line
 
 
 LOOK_S = 0.2
-"""From the end of a lease to the guard's look; the real one looks every 0.25 s."""
+"""Time from the end of a lease to the guard's look; the real one looks every 0.25 s."""
 
 WAIT_S = 2.0
-"""For so long it waits for the lock; then it undoes without it, and does not believe that it has (as the real one)."""
+"""How long the guard waits for the lock; then it undoes without it, and does not trust the result (as the real one)."""
 
 MOST_BACKOFF_S = 30.0
 
 
 class GuardProcess:
-    """It has read its undo and checks when it began, and needs those files no more."""
+    """The guard process of one change. It read undo and checks when it began, and no longer needs those files."""
 
     def __init__(self, folder: dict[str, ChangeFolder], held: ChangeFolder, steps: Steps) -> None:
         self._rack, self._folder, self._held, self._steps = steps.rack, folder, held, steps
@@ -128,7 +128,7 @@ class GuardProcess:
         self._backoff_s = min(2 * self._backoff_s, MOST_BACKOFF_S)
 
     def _undone(self, now_s: float) -> str:
-        """What is wrong after the undo; a host that hangs does nothing until it hangs no more."""
+        """Undo the change and return what is wrong then; a host that hangs does nothing until it hangs no more."""
         if self._rack.hosts.kind(self._steps.site.host.name) == "hanging":
             return "the host hangs\n"
         return self._steps.undone(self._undo, self._checks, now_s)
@@ -136,9 +136,9 @@ class GuardProcess:
 
 NAME = "fabric-guard"
 LOOK = "fabric-held"
-"""Of the look for directories in which a guard may have kept something."""
+"""The name ($0) of the command that looks for directories in which a guard may have kept something."""
 LOCK_S = 10.0
-"""A call waits so long for the lock of its change (as the real one)."""
+"""How long a call waits for the lock of its change (as the real one)."""
 
 _LOCK_LOOK_S = 0.05
 
@@ -160,7 +160,7 @@ class GuardCall:
         self._words, self._meaning = words, meaning
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
-        """Start it, unless it is killed before."""
+        """Start the call, unless it is killed before."""
         call = _Call(rack, process, self._words, self._meaning, at_s)
         rack.timeline.at(at_s + ANSWER_S, call.act)
 
@@ -196,7 +196,7 @@ class _Call:
                 self._end(now_s, answer)
 
     def _must_wait(self, now_s: float) -> bool:
-        """Another call acts on this change; after LOCK_S nobody waits any longer."""
+        """Return whether another call acts on this change; after LOCK_S raise Wrong instead."""
         held = self._known()
         if not held.locked(now_s, self._rack.timeline.alive, by=self._process.pid):
             return False
@@ -274,7 +274,7 @@ class _Call:
         self._step(held, self._args[1].splitlines(), "", now_s)
 
     def _step(self, held: ChangeFolder, lines: list[str], printed: str, now_s: float) -> None:
-        """Begin the next step of an apply; each is fenced by the lease."""
+        """Begin the next step of an apply; each step needs a live lease."""
         if self._process.pid not in self._rack.timeline.alive:
             return
         if held.gone(now_s, self._boot) or self._held.get(held.guard_id) is not held:
@@ -286,7 +286,7 @@ class _Call:
             self._rack.timeline.at(now_s + ANSWER_S, partial(self._carry_out, held, lines, printed))
 
     def _carry_out(self, held: ChangeFolder, lines: list[str], printed: str, now_s: float) -> None:
-        """A step that has begun is carried out also when its caller is gone, unless the whole host is."""
+        """Carry out a step that has begun, even when its caller is gone, unless the host has rebooted."""
         if held.boot != self._boot:
             return
         output = self._steps.run(_words(lines[0]), now_s)
@@ -319,14 +319,14 @@ class _Call:
         return f"reverted {held.guard_id}{how}\n"
 
     def _undone(self, held: ChangeFolder, now_s: float) -> str:
-        """What is wrong after an undo by what the folder says."""
+        """Undo the change by what the folder says, and return what is wrong then."""
         if held.undo is None or held.checks is None:
             return f"undo or checks are missing in {self._directory}/{held.guard_id}\n"
         wrong = self._steps.undone(held.undo, held.checks, now_s)
         return wrong or ("a step of an apply still runs\n" if held.applying(now_s) else "")
 
     def _not_undone(self, held: ChangeFolder, why: str, now_s: float) -> Wrong:
-        """The lease is over: the guard, if it lives, goes on trying."""
+        """End the lease and return the answer; a guard that lives goes on trying."""
         held.lease_s = None
         if held.state == "reverted":
             held.becomes("stuck")
@@ -339,7 +339,7 @@ class _Call:
 
 
 def held(asked: ToolCall, words: tuple[str, ...]) -> ToolOutput:
-    """``sh -c TEXT fabric-held DIRECTORY...``: exits 0 where one of them holds a change."""
+    """Answer ``sh -c TEXT fabric-held DIRECTORY...``: exit status 0 where one directory holds a change."""
     return ToolOutput(status=int(not any(asked.rack.guards.get((asked.site.host.name, name)) for name in words)))
 
 

@@ -1,4 +1,4 @@
-"""What is asked of a simulated host before a run: programs and their versions, its kernel, its GPUs, other hosts."""
+"""Programs that look at a host before a run: their versions, its kernel, its memory nodes, other hosts."""
 
 from fabric.sim import page
 from fabric.sim.hashing import word
@@ -10,12 +10,12 @@ EPOCH_S = 1_700_000_000.0
 """What the hosts' clocks show when simulated time begins; any instant would do."""
 
 _SAYS = dict(line.split("=", 1) for line in page("versions").splitlines())
-"""What a program says of itself, by its name and the one word it is called with."""
+"""What a program prints about itself, by its name and the one word it is called with."""
 
 
 def host_program(name: str, words: tuple[str, ...]) -> Tool | None:
     """
-    The program that this command line calls, None when it is not one of these.
+    Return the program that this command line calls, None when it is not one of these.
 
     Every command line of a run comes through here: most are sent on at the first look.
     """
@@ -36,7 +36,7 @@ def _hardware(asked: ToolCall) -> ToolOutput:
 
 
 def date(asked: ToolCall) -> ToolOutput:
-    """The clocks of all hosts are the same one."""
+    """Answer ``date``: the clocks of all hosts are the same one."""
     if asked.words != ("+%s.%N",):
         return ToolOutput(stderr="date: simulated rack: only +%s.%N is simulated\n", status=1)
     whole, part = divmod(round((EPOCH_S + asked.at_s) * 1e6), 10**6)
@@ -44,7 +44,7 @@ def date(asked: ToolCall) -> ToolOutput:
 
 
 def ssh(asked: ToolCall) -> ToolOutput | None:
-    """``ssh [-o NAME=VALUE]... HOST true``: every host trusts every other."""
+    """Answer ``ssh [-o NAME=VALUE]... HOST true``: every host trusts every other."""
     words = list(asked.words)
     while words[:1] == ["-o"]:
         del words[:2]
@@ -57,13 +57,13 @@ def ssh(asked: ToolCall) -> ToolOutput | None:
 
 
 def _sudo_list(asked: ToolCall) -> ToolOutput:
-    """``sudo -n -l PROGRAM``: everybody may do everything."""
+    """Answer ``sudo -n -l PROGRAM``: everybody may do everything."""
     names = [word for word in asked.words if not word.startswith("-")]
     return ToolOutput(f"{names[0] if names[0].startswith('/') else '/usr/bin/' + names[0]}\n" if names else "")
 
 
 def mlxconfig(asked: ToolCall) -> ToolOutput:
-    """``mlxconfig -d DEVICE query SETTING...``: nothing keeps a port from closing."""
+    """Answer ``mlxconfig -d DEVICE query SETTING...``: nothing keeps a port from closing."""
     words = asked.words
     if len(words) < 3 or words[0] != "-d" or words[2] not in ("query", "q"):
         return ToolOutput(stderr="-E- simulated rack: only query is simulated\n", status=1)
@@ -73,7 +73,7 @@ def mlxconfig(asked: ToolCall) -> ToolOutput:
 
 
 def grep(asked: ToolCall) -> ToolOutput:
-    """``grep -H . FILE...``: every line that is not empty, with its file."""
+    """Answer ``grep -H . FILE...``: every line that is not empty, with its file."""
     if asked.words[:2] != ("-H", "."):
         return ToolOutput(stderr="grep: simulated rack: only `grep -H . FILE...` is simulated\n", status=2)
     stdout = stderr = ""
@@ -84,14 +84,14 @@ def grep(asked: ToolCall) -> ToolOutput:
 
 
 def network(asked: ToolCall) -> ToolOutput:
-    """``readlink /proc/self/ns/net``: every machine has one network, and numbers it as all do."""
+    """Answer ``readlink /proc/self/ns/net``: every machine has one network namespace, with the same number."""
     if asked.words != ("/proc/self/ns/net",):
         return ToolOutput(stderr="readlink: simulated rack: only /proc/self/ns/net is simulated\n", status=1)
     return ToolOutput("net:[4026531840]\n")
 
 
 def listed(asked: ToolCall) -> ToolOutput:
-    """``ls`` of the RDMA devices, or of programs: every one is in /usr/bin."""
+    """Answer ``ls`` of the RDMA devices, or of programs: every program is in /usr/bin."""
     if asked.words == (ROOT.rstrip("/"),):
         return ToolOutput("".join(f"{rnic.device}\n" for rnic in sorted(asked.rnics, key=lambda rnic: rnic.device)))
     there = [path for path in asked.words if path.startswith(("/usr/bin/", "/opt/"))]
@@ -104,7 +104,7 @@ _LSPCI = ("-D", "-vv", "-d", "15b3:")
 
 
 def lspci(asked: ToolCall) -> ToolOutput:
-    """One call; only the question of identity is simulated."""
+    """Answer one call of ``lspci``; only the question of identity is simulated."""
     if asked.words != _LSPCI:
         return ToolOutput(stderr=f"lspci: simulated rack: only `lspci {' '.join(_LSPCI)}` is simulated\n", status=1)
     entries = [
@@ -136,16 +136,16 @@ QUICK_TOOLS = dict[str, Tool](
     hostname=_hostname,
     uname=lambda asked: _hostname(asked) if asked.words == ("-n",) else ToolOutput("Linux\n"),
 )
-"""Those that look at no part of the host and end as soon as they have begun."""
+"""Tools that look at no part of the host and end as soon as they have begun."""
 
 
 def sleep(words: tuple[str, ...], setting: Surroundings) -> Program:
-    """``sleep SECONDS``."""
+    """Run ``sleep SECONDS``."""
     if len(words) != 1 or not words[0].replace(".", "", 1).isdecimal():
         raise BadOption(f"invalid time interval '{' '.join(words)}'")
     return ToolJob(ToolOutput(), words, setting, after_s=SAY_S + float(words[0]))
 
 
 def garbage(bits: int) -> str:
-    """What a sick host prints: bytes that are no text, the same every time."""
+    """Return what a sick host prints: bytes that are no text, the same every time."""
     return "".join(chr(word(bits, number) % 0x250) for number in range(120)) + "\x00\x1b[31m\ufffd"

@@ -21,11 +21,13 @@ _COMMON = options("""
 
 
 M_KEY = 0xFAB
-"""What ports ask for at a site with ``m_key`` (protection level 2: without it a GET is not answered either)."""
+"""The M_Key of ports at a site with ``m_key`` (protection level 2: without it a GET is not answered either)."""
 
 
 class IbError(Exception):
-    """A tool ends with ``iberror: failed`` and this; *warned* was printed before. *opening*: its own port."""
+    """
+    A tool ends with ``iberror: failed`` and this message; *warned* was printed before. *opening*: at its own port.
+    """
 
     def __init__(self, reason: str, warned: str = "", *, opening: bool = False) -> None:
         super().__init__(reason)
@@ -34,14 +36,14 @@ class IbError(Exception):
 
 Fields = dict[str, str]
 Run = Callable[[ToolCall, Fields, list[str]], ToolOutput | str]
-"""What a tool does with its options and its other words."""
+"""Runs a tool with its options and its other words."""
 
 
 def tool(name: str, text: str = "", *, walks: int | None = None, smp: bool = True) -> Callable[[Run], Tool]:
     """
-    Make a tool of what it does: it reads the options that all have and those of *text*, and fails as they do.
+    Make a tool from a function: it reads the common options and those of *text*, and fails as the real tools do.
 
-    *smp*: it sends subnet management packets, which an M_Key guards; counters are no secret. *walks*: over the whole
+    *smp*: it sends subnet management packets, which an M_Key guards; counters need no key. *walks*: it walks the whole
     fabric, and this is its status where it cannot open its port.
     """
     table: Table = {**_COMMON, **options(text)}
@@ -76,7 +78,7 @@ def _has_key(asked: ToolCall, fields: Fields) -> bool:
 
 def elsewhere(asked: ToolCall, fields: Fields) -> bool:
     """
-    Whether packets go out through an adapter of another fabric, because no other was asked for.
+    Return whether packets go out through an adapter of another fabric, because no adapter was asked for.
 
     At a site with ``storage`` that is the first active adapter of a host (umad.c resolve_ca_name).
     """
@@ -84,7 +86,7 @@ def elsewhere(asked: ToolCall, fields: Fields) -> bool:
 
 
 def own_port(asked: ToolCall, fields: Fields) -> Port:
-    """The port a tool sends from: the one asked for, else this host's first InfiniBand port."""
+    """Return the port a tool sends from: the one asked for, else this host's first InfiniBand port."""
     wanted = fields.get("ca")
     for rnic in asked.rnics:
         port = asked.port_of(rnic.device)
@@ -97,7 +99,7 @@ def own_port(asked: ToolCall, fields: Fields) -> Port:
 
 
 def found_by_lid(asked: ToolCall, fields: Fields, text: str, what: str) -> Node:
-    """The node with a LID as it was typed; IbError when packets do not get there."""
+    """Return the node with a LID as it was typed; raises IbError when packets do not get there."""
     own = own_port(asked, fields)
     try:
         lid = int(text, 0)
@@ -110,16 +112,16 @@ def found_by_lid(asked: ToolCall, fields: Fields, text: str, what: str) -> Node:
 
 
 def no_answer(asked: ToolCall, lid: int) -> str:
-    """What is printed of a packet that nobody answers."""
+    """Return what is printed about a packet that nobody answers."""
     return f"ibwarn: [{asked.pid + 20000}] mad_rpc: _do_madrpc failed; dport (Lid {lid})\n"
 
 
 def subnet_manager(asked: ToolCall, port: Port) -> Node | None:
     """
-    The node whose manager a port listens to; None for none.
+    Return the node whose manager a port listens to; None for none.
 
-    The first RNIC of the master's host. Where the inventory names no manager, or one on a host for management, whose
-    own ports are not simulated, the lowest LID among the switches (a choice).
+    It is the first RNIC of the master's host. Where the inventory names no manager, or one on a host for management,
+    whose own ports are not simulated, it is the lowest LID among the switches (a choice).
     """
     managers, lid = asked.rack.managers, attrgetter("lid")
     if managers.master is not None and managers.master[0].host not in asked.rack.topology.management:
@@ -132,14 +134,14 @@ def subnet_manager(asked: ToolCall, port: Port) -> Node | None:
 
 @tool("iblinkinfo", "line -l --line", walks=1)
 def iblinkinfo(asked: ToolCall, fields: Fields, _: list[str]) -> ToolOutput:
-    """``iblinkinfo -l``: one line for each port of every node that is found."""
+    """Answer ``iblinkinfo -l``: one line for each port of every node that is found."""
     if "line" not in fields:
         return ToolOutput(stderr="iblinkinfo: simulated rack: only `iblinkinfo -l` is simulated\n", status=1)
     own = own_port(asked, fields)
     if elsewhere(asked, fields):
         return ToolOutput(page("iblinkinfo-storage"))
     ports = asked.ports
-    if own.end not in ports.walked:  # as the tool walks them: the farthest first, the own one last
+    if own.end not in ports.walked:  # in the order of the tool: the farthest first, the own node last
         links = (_link(asked, node, end) for node in reversed(ports.reached(own)) for end in ports.cabling.ends(node))
         ports.walked[own.end] = "".join(links)
     return ToolOutput(ports.walked[own.end])
@@ -158,7 +160,7 @@ def _link(asked: ToolCall, node: Node, end: End) -> str:
 
 @tool("sminfo")
 def sminfo(asked: ToolCall, fields: Fields, _: list[str]) -> str:
-    """The subnet manager that the own port listens to."""
+    """Answer ``sminfo``: the subnet manager that the own port listens to."""
     manager = subnet_manager(asked, own_port(asked, fields))
     if elsewhere(asked, fields):
         return "sminfo: sm lid 1 sm guid 0xb83fd20300a1b2c0, activity count 7 priority 15 state 3 SMINFO_MASTER\n"
@@ -173,7 +175,7 @@ def sminfo(asked: ToolCall, fields: Fields, _: list[str]) -> str:
 
 @tool("smpquery")
 def smpquery(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
-    """``smpquery portinfo LID PORT``: a port's state through the fabric."""
+    """Answer ``smpquery portinfo LID PORT``: a port's state through the fabric."""
     if rest[:1] != ["portinfo"] or len(rest) < 3:
         raise IbError("simulated rack: only `smpquery portinfo LID PORT` is simulated")
     node = found_by_lid(asked, fields, rest[1], "operation portinfo: port info query failed")
@@ -182,7 +184,7 @@ def smpquery(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
 
 @tool("ibportstate")
 def ibportstate(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
-    """``ibportstate LID PORT disable|on``: the switch of a port through the fabric, and its state."""
+    """Run ``ibportstate LID PORT disable|on``: switch a port through the fabric, and print its state."""
     if len(rest) != 3 or rest[2] not in ("disable", "on"):
         raise IbError("simulated rack: only `ibportstate LID PORT disable|on` is simulated")
     node = found_by_lid(asked, fields, rest[0], "smp query nodeinfo failed")
@@ -199,7 +201,7 @@ def ibportstate(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
 
 
 def _port_of(asked: ToolCall, node: Node, number: str, what: str) -> Port:
-    """A port of a node by its number as it was typed."""
+    """Return a port of a node by its number as it was typed."""
     end = next((end for end in asked.ports.cabling.ends(node) if str(end[1]) == number), None)
     if end is None:
         raise IbError(what)
@@ -207,7 +209,7 @@ def _port_of(asked: ToolCall, node: Node, number: str, what: str) -> Port:
 
 
 def _info(asked: ToolCall, port: Port, *, keys: bool = False) -> str:
-    """What a port tells of itself."""
+    """Return what a port reports about itself."""
     up = port.logical != Logical.DOWN
     lanes = " or ".join(LANES[: LANES.index(port.line.lane) + 1])
     adapter = port.node.host is not None
@@ -226,14 +228,14 @@ def _info(asked: ToolCall, port: Port, *, keys: bool = False) -> str:
 
 @tool("ibroute", "bare -n --no_dests")
 def ibroute(asked: ToolCall, fields: Fields, rest: list[str]) -> ToolOutput:
-    """``ibroute -n LID``: the unicast forwarding table of a switch: where its packets go now."""
+    """Answer ``ibroute -n LID``: the unicast forwarding table of a switch as it is now."""
     own = own_port(asked, fields)
     if not rest or "bare" not in fields:
         raise IbError("simulated rack: only `ibroute -n LID` is simulated")
     switch = found_by_lid(asked, fields, rest[0], "node info failed: invalid addr?")
     if switch.host is not None:
         raise IbError(f"dump tables: can't get switch info of Lid {switch.lid}")
-    from fabric.sim.net.network import forwarding_table  # numpy: only for those who ask
+    from fabric.sim.net.network import forwarding_table  # imports numpy: only when it is needed
 
     found = forwarding_table(asked.ports.cabling, asked.rack.above.network, switch)
     reached = {node.lid for node in asked.ports.reached(own)}
@@ -247,9 +249,9 @@ _ERRORS = ("SymbolErrorCounter", "LinkErrorRecoveryCounter", "LinkDownedCounter"
 @tool("ibqueryerrors", "suppress= -s --suppress\ncounters --counters", walks=255)
 def ibqueryerrors(asked: ToolCall, fields: Fields, _: list[str]) -> ToolOutput:
     """
-    ``ibqueryerrors [-s NAMES]``: what every port has counted that is not 0, node by node; status 1 with any.
+    Answer ``ibqueryerrors [-s NAMES]``: all counters that are not 0, node by node; status 1 if there are any.
 
-    With ``--counters`` how much each has sent and received.
+    With ``--counters`` print how much each port has sent and received.
     """
     nodes = [(node, asked.ports.cabling.ends(node)) for node in reversed(asked.ports.reached(own_port(asked, fields)))]
     walked = {"checked": len(nodes), "ports": sum(len(ends) for _, ends in nodes)}
@@ -272,7 +274,7 @@ def ibqueryerrors(asked: ToolCall, fields: Fields, _: list[str]) -> ToolOutput:
 
 
 def _nonzero(asked: ToolCall, end: End, left_out: Sequence[str]) -> dict[str, int]:
-    """The counters of a port that are not 0; how long it waited is dear to know: only where it is shown."""
+    """Return the counters of a port that are not 0; PortXmitWait is expensive, so it is read only where it is shown."""
     port = asked.ports.at(end)
     found = _errors(port.tally.errors(asked.at_s), wide=True)
     if "PortXmitWait" not in left_out:
@@ -282,7 +284,7 @@ def _nonzero(asked: ToolCall, end: End, left_out: Sequence[str]) -> dict[str, in
 
 @tool("perfquery", "extended -x --extended", smp=False)
 def perfquery(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
-    """``perfquery [-x] [LID PORT]``: the performance counters of a port, without a LID of the own one."""
+    """Answer ``perfquery [-x] [LID PORT]``: the performance counters of a port, by default of the own one."""
     port = own_port(asked, fields)
     if rest:
         node = found_by_lid(asked, fields, rest[0], "classportinfo query failed")
@@ -295,7 +297,7 @@ def perfquery(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
 
 
 def _errors(counts: Counts, *, wide: bool) -> dict[str, int]:
-    """The error counters that are not 0: narrow ones stop at their largest value."""
+    """Return the error counters; narrow ones stop at their largest value."""
     small, middle = (32, 32) if wide else (8, 16)
     return {
         "SymbolErrorCounter": capped(counts.symbol, middle),

@@ -1,4 +1,4 @@
-"""The network interfaces of a host: ``ip link``, ``ethtool``, and what a port tells of RoCE."""
+"""The network interfaces of a host: ``ip link``, ``ethtool``, and the RoCE settings of a port."""
 
 import json
 
@@ -16,18 +16,18 @@ MANAGEMENT = "eth0"
 
 
 def interfaces(asked: ToolCall) -> dict[str, Port]:
-    """The interface of each RNIC that is there."""
+    """Return the port of each RNIC that is there, by its interface."""
     platform = asked.site.layout.platform
     return {interface_name(platform, at): asked.port_of(rnic.device) for at, rnic in enumerate(asked.rnics)}
 
 
 def mac(port: Port) -> str:
-    """What a port sends by, in hexadecimal bytes."""
+    """Return the MAC address of a port, in hexadecimal bytes."""
     return port.node.guid.to_bytes(8)[2:].hex(":")
 
 
 def lldpctl(asked: ToolCall) -> ToolOutput:
-    """``lldpctl -f json``: which port of which switch each RoCE interface that is up hears."""
+    """Answer ``lldpctl -f json``: which port of which switch each RoCE interface that is up hears."""
     if asked.words != ("-f", "json"):
         return ToolOutput(stderr="lldpctl: simulated rack: only -f json is simulated\n", status=1)
     heard = []
@@ -38,13 +38,13 @@ def lldpctl(asked: ToolCall) -> ToolOutput:
             swp = f"swp{peer.end[1]}"
             number = {"id": {"type": "ifname", "value": swp}, "descr": swp, "ttl": "120"}
             heard.append({name: {"via": "LLDP", "rid": "1", "chassis": chassis, "port": number}})
-    # One neighbour is listed as a dictionary, several as a list of such, none not at all.
+    # One neighbour is listed as a dictionary, several as a list of dictionaries, none not at all.
     neighbours = {"interface": heard[0] if len(heard) == 1 else heard} if heard else {}
     return ToolOutput(json.dumps({"lldp": neighbours}, indent=2) + "\n")
 
 
 def ip(asked: ToolCall) -> ToolOutput:
-    """``ip link [show [dev] NAME]`` or ``ip link set [dev] NAME up|down``; routes and addresses of its own has none."""
+    """Run ``ip link [show [dev] NAME]`` or ``ip link set [dev] NAME up|down``; hosts have no routes and addresses."""
     words = [word for word in asked.words if not word.startswith("-")]
     if words[:2] in (["route", "show"], ["address", "show"]):
         return ToolOutput()
@@ -93,7 +93,7 @@ def _shown(asked: ToolCall, number: int, name: str, port: Port | None) -> str:
 
 
 def ethtool(asked: ToolCall) -> ToolOutput:
-    """One call: ``ethtool -S NAME``, ``ethtool --json -m NAME``."""
+    """Answer ``ethtool -S NAME`` or ``ethtool --json -m NAME``."""
     flags = [word for word in asked.words if word.startswith("-")]
     names = [word for word in asked.words if not word.startswith("-")]
     if len(names) != 1 or flags not in (["-S"], ["--statistics"], ["--json", "-m"]):
@@ -113,9 +113,9 @@ def ethtool(asked: ToolCall) -> ToolOutput:
 
 def _module(asked: ToolCall, port: Port) -> str:
     """
-    What mlxlink says of the same module, as ``ethtool --json -m`` has it: powers in mW, limits below, eight lanes.
+    Return the module page of ``ethtool --json -m``: same values as mlxlink, powers in mW, limits below, eight lanes.
 
-    A twin-port module tells those of both ports; the other one's are dark here.
+    A twin-port module reports the lanes of both ports; those of the other port are dark here.
     """
     module = plugged(port, asked.ports.peer(port), asked.at_s)
     limits = {
@@ -132,16 +132,16 @@ def _milliwatts(dbm: float) -> float:
 
 
 def _statistics(asked: ToolCall, port: Port) -> str:
-    """RDMA bytes pass the kernel by: they are in the ``_phy`` counters only."""
+    """Return the statistics page. RDMA bytes bypass the kernel: they are in the ``_phy`` counters only."""
     counts = asked.ports.counts(port, asked.at_s)
     return page("ethtool", counts=counts, lanes=lanes(counts), congested=_congested(asked, port, counts))
 
 
 def _congested(asked: ToolCall, port: Port, counts: Counts) -> dict[str, int]:
     """
-    Of PFC on the priority of RDMA, and what was dropped.
+    Return the PFC counters of RDMA's priority, and what was dropped.
 
-    Without queues the leaf stops a host that sends more than can go on, one longest pause a time.
+    Without queues the leaf pauses a host that sends more than can go on, one longest pause at a time.
     """
     above, longest_s = asked.rack.above, PAUSE_BIT_TIMES / (port.rate_gbps * 1e9)
     found = {"rx_prio3_pause": int(counts.waited_s / longest_s), "rx_prio3_pause_duration": int(counts.waited_s * 1e6)}
@@ -153,7 +153,7 @@ def _congested(asked: ToolCall, port: Port, counts: Counts) -> dict[str, int]:
 
 
 def congestion(asked: ToolCall, words: tuple[str, ...]) -> ToolOutput:
-    """Of ``DEVICE PORT NAME...``: the hardware counters of these names that are there, pauses and discards."""
+    """Answer ``DEVICE PORT NAME...``: the hardware counters of these names that exist, pauses and discards."""
     device, number, *names = words
     values = contents(asked, [f"{ROOT}{device}/ports/{number}/hw_counters/{name}" for name in names])
     lines = [f"{name}: {value}" for name, value in zip(names, values, strict=True) if value is not None]
@@ -165,7 +165,7 @@ def congestion(asked: ToolCall, words: tuple[str, ...]) -> ToolOutput:
 
 
 def _ethernet(asked: ToolCall, device: str) -> Port | None:
-    """The port of an RNIC that has a RoCE interface."""
+    """Return the port of an RNIC that has a RoCE interface, else None."""
     port = asked.local_port(device)
     return port if port is not None and port.node.ethernet else None
 
@@ -175,7 +175,7 @@ _SUMS |= {"tx_prio3_pause": "tx_pfc_frames", "tx_prio3_pause_duration": "tx_pfc_
 
 
 def pause_sums(asked: ToolCall, words: tuple[str, ...]) -> ToolOutput:
-    """Of ``DEVICE``: what its interface was paused, and what it dropped."""
+    """Answer ``DEVICE``: how long its interface was paused, and what it dropped."""
     device = words[0]
     port = _ethernet(asked, device)
     if port is None:
@@ -191,7 +191,7 @@ _BUFFERS = 8
 
 
 def roce_settings(asked: ToolCall, words: tuple[str, ...]) -> ToolOutput:
-    """Of each ``DEVICE:PORT``: files of the kernel, then what ``mlnx_qos`` prints of its interface."""
+    """Answer for each ``DEVICE:PORT``: files of the kernel, then what ``mlnx_qos`` prints of its interface."""
     found = {port.node.device: (at, name, port) for at, (name, port) in enumerate(interfaces(asked).items())}
     printed = ""
     for device in (text.partition(":")[0] for text in words):
@@ -204,13 +204,13 @@ def roce_settings(asked: ToolCall, words: tuple[str, ...]) -> ToolOutput:
 
 
 def _files(port: Port, qos: Qos, device: str, name: str, place: str) -> str:
-    """As ``grep -H`` prints them; debugfs too, which only root can read."""
+    """Return the files as ``grep -H`` prints them; debugfs too, which only root can read."""
     knobs = {knob: port.registers.get(knob, value) for knob, value in _KNOBS.items()}
     return page("roce-files", qos=qos, device=device, name=name, place=place, mac=mac(port), knobs=knobs)
 
 
 def _mlnx_qos(qos: Qos, rate_gbps: float) -> str:
-    """``mlnx_qos -i NAME``; the tool's own blanks and tabs."""
+    """Return the page of ``mlnx_qos -i NAME``, with the tool's own blanks and tabs."""
     places: dict[int, list[int]] = {at: [] for at in range(8)}
     for dscp in range(63, -1, -1):
         places[qos.priority_of_dscp(dscp)].append(dscp)
@@ -223,7 +223,7 @@ RNIC_NAME = "fabric-rnic"
 
 
 def rnic_settings(asked: ToolCall, words: tuple[str, ...]) -> ToolOutput:
-    """``show|set DEVICE PORT NAME[=VALUE]...``, as that text does it: PFC, NP and RP of priorities, and knobs."""
+    """Run ``show|set DEVICE PORT NAME[=VALUE]...`` as the shell text does: PFC, NP and RP of priorities, and knobs."""
     verb, device, _, *names = words
     port = _ethernet(asked, device)
     if port is None:

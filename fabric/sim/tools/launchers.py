@@ -1,4 +1,4 @@
-"""``mpirun`` and ``srun``: one program on several hosts."""
+"""The launchers ``mpirun`` and ``srun``: one program on several hosts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from fabric.sim.rack import Rack
 from fabric.sim.tools.call import BadOption, Program, number, options, taken_apart
 from fabric.sim.tools.host_programs import garbage
 
-CONNECT_S = 10.0  # until a launcher gives up on a dead host: choice
-LAUNCH_S = 1.0  # until its daemons run on every host: choice
+CONNECT_S = 10.0  # time until a launcher gives up on a dead host: choice
+LAUNCH_S = 1.0  # time until its daemons run on every host: choice
 
 _MPIRUN = options("""
     ranks=  -n --n -c --np
@@ -42,7 +42,7 @@ _SRUN = options("""
 @dataclass(frozen=True, slots=True)
 class Launch:
     """
-    A launcher's command line, read: *slots* has a host name for each rank that fits, none: where the launcher runs.
+    A launcher's command line, read: *slots* has a host name for each rank that fits; empty: the launcher's own host.
 
     *ranks* None means one a slot. *as_root*: root may use it; *shows_gpus*: it asked Slurm for GPUs.
     """
@@ -58,7 +58,7 @@ class Launch:
 
 
 def mpirun(words: Sequence[str], env: Mapping[str, str]) -> Launch:
-    """Open MPI 4's command line; raises BadOption."""
+    """Read Open MPI 4's command line; raises BadOption."""
     plain, exported = _without_pairs(words, env)
     fields, rest = taken_apart(plain, _MPIRUN, stop_early=True)
     slots = list[str]()
@@ -72,7 +72,7 @@ def mpirun(words: Sequence[str], env: Mapping[str, str]) -> Launch:
 
 
 def _without_pairs(words: Sequence[str], env: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
-    """Open MPI's own spellings made plain: ``-np``, ``--mca NAME VALUE``, and ``-x`` as often as one likes."""
+    """Rewrite Open MPI's own spellings: ``-np``, ``--mca NAME VALUE``, and ``-x``, which may be repeated."""
     plain: list[str] = []
     exported: dict[str, str] = {}
     left = list(words)
@@ -94,7 +94,7 @@ def _without_pairs(words: Sequence[str], env: Mapping[str, str]) -> tuple[list[s
 
 
 def srun(words: Sequence[str], env: Mapping[str, str]) -> Launch:
-    """Slurm's command line; raises BadOption."""
+    """Read Slurm's command line; raises BadOption."""
     fields, rest = taken_apart(words, _SRUN, stop_early=True)
     try:
         names = unfold(fields["hosts"]) if "hosts" in fields else ()
@@ -116,10 +116,10 @@ def _count(fields: Mapping[str, str], field: str) -> int | None:
 
 class Launched:
     """
-    A program that a launcher starts on other hosts, or on its own where none are named.
+    A program that a launcher starts on other hosts, or on its own host where none are named.
 
-    *blind* is the same in a step whose device cgroup has no GPU. *many*: it runs once a rank; one that knows nothing of
-    ranks runs where its one rank is.
+    *blind* is the same program in a step whose device cgroup has no GPU. *many*: it runs once a rank; a program that
+    knows nothing of ranks runs on the host of its one rank.
     """
 
     def __init__(self, launch: Launch, names: tuple[str, ...], inner: Program, blind: Program, *, many: bool) -> None:

@@ -1,4 +1,4 @@
-"""The tools of who manages a fabric: OpenSM's file, service and process, a switch's shell text, UFM by ``curl``."""
+"""The tools that manage a fabric: OpenSM's file, service and process, a switch's shell text, UFM by ``curl``."""
 
 import json
 
@@ -23,7 +23,7 @@ _HANG_UP = ("-HUP", "-1", "-SIGHUP")
 
 
 def shell_tool(asked: ToolCall) -> ToolOutput:
-    """``sh -c TEXT NAME WORDS`` of our own texts; others are not known here."""
+    """Run ``sh -c TEXT NAME WORDS`` for our own texts; other texts cannot be run here."""
     texts = {SHELL_NAME: nvue_shell, LOG_NAME: _log, CONF_NAME: fabric_conf, LOOK: held, **interfaces.SHELL_TEXTS}
     run = texts.get(asked.words[2]) if len(asked.words) > 2 and asked.words[0] == "-c" else None
     if run is None:
@@ -39,10 +39,11 @@ def _log(asked: ToolCall, words: tuple[str, ...]) -> ToolOutput:
 
 def fabric_conf(asked: ToolCall, words: tuple[str, ...]) -> ToolOutput:
     """
-    ``set`` keeps a copy of the file at BACKUP, once, and sets keys; ``undo`` gives their lines back as they are there;
-    ``absent`` says whether keys are not there; ``show`` prints the file and that this is all; ``drop`` removes BACKUP.
+    Edit a configuration file as our shell text does; all verbs may be run twice.
 
-    All may be run twice. One line on stdout and 0, or a reason on stderr and 1.
+    ``set`` keeps a copy of the file at BACKUP, once, and sets keys; ``undo`` restores the lines of these keys;
+    ``absent`` says whether keys are missing; ``show`` prints the file and an end mark; ``drop`` removes BACKUP. Prints
+    one line on stdout and exits 0, or a reason on stderr and exits 1.
     """
     if len(words) < 3 or words[0] not in ("set", "undo", "absent", "show", "drop"):
         got = " ".join(words) or "nothing"
@@ -78,7 +79,7 @@ def _refused(reason: str) -> ToolOutput:
 
 
 def systemctl(asked: ToolCall) -> ToolOutput:
-    """``systemctl restart|reload opensm``; every other unit is not found."""
+    """Run ``systemctl restart|reload opensm``; every other unit is not found."""
     verb, unit = (*asked.words, "", "")[:2]
     host, managers = asked.site.host.name, asked.rack.managers
     runs = managers.runs_on(host)
@@ -94,7 +95,7 @@ def systemctl(asked: ToolCall) -> ToolOutput:
 
 
 def pkill(asked: ToolCall) -> ToolOutput:
-    """``pkill -HUP [-x] opensm``: 0 when it runs here, else 1."""
+    """Run ``pkill -HUP [-x] opensm``: exit status 0 when it runs here, else 1."""
     host, managers = asked.site.host.name, asked.rack.managers
     if not set(_HANG_UP) & set(asked.words):
         return ToolOutput(stderr="pkill: simulated rack: only -HUP is simulated\n", status=2)
@@ -116,7 +117,7 @@ _CURL = options("""
 
 
 def curl(asked: ToolCall) -> ToolOutput:
-    """``curl`` to UFM: its list of unhealthy ports, GET it or PUT ports on it or off it, and what its manager runs."""
+    """Run ``curl`` to UFM: GET its list of unhealthy ports, PUT ports on or off it, or ask what its manager runs."""
     try:
         fields, rest = taken_apart(asked.words, _CURL)
     except BadOption as bad:
@@ -129,7 +130,7 @@ def curl(asked: ToolCall) -> ToolOutput:
         port = port or ("443" if rest[-1].startswith("https") else "80")
         reason = f"curl: (7) Failed to connect to {name} port {port} after 0 ms: Connection refused\n"
         return ToolOutput(stderr=reason, status=7)
-    if rest[-1].startswith("https") and "trust" not in fields:  # UFM ships a certificate that only itself has signed
+    if rest[-1].startswith("https") and "trust" not in fields:  # UFM ships a self-signed certificate
         return ToolOutput(stderr="curl: (60) SSL certificate problem: self-signed certificate\n", status=60)
     if f"/{path}".endswith(TELEMETRY):
         return ToolOutput(_telemetry(asked))
@@ -145,7 +146,7 @@ def curl(asked: ToolCall) -> ToolOutput:
 
 
 def _telemetry(asked: ToolCall) -> str:
-    """The secondary telemetry: header and first columns as the simulator of NVIDIA's PDR plugin has them."""
+    """Return the secondary telemetry: header and first columns as the simulator of NVIDIA's PDR plugin has them."""
     ports, rows = asked.ports, []
     for end in sorted(ports.cabling.peers):
         port = ports.at(end)

@@ -1,4 +1,4 @@
-"""``mlxlink`` and ``mstlink``: the state of one port, in the layout of MFT 4.35."""
+"""The tool ``mlxlink`` (``mstlink``): the state of one port, in the layout of MFT 4.35."""
 
 import json
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ Sections = dict[str, list[str]]
 
 
 def mlxlink(asked: ToolCall) -> ToolOutput:
-    """One call of the tool."""
+    """Answer one call of the tool."""
     try:
         fields, _ = taken_apart(asked.words, _OPTIONS)
     except BadOption as bad:
@@ -94,10 +94,10 @@ def _sections(asked: ToolCall, port: Port, fields: dict[str, str]) -> Sections:
 @lru_cache(maxsize=256)
 def _state(line: LineKind, width: int, physical: Physical, *, ethernet: bool, admin_up: bool) -> Sections:
     """
-    What is printed of every port in this state.
+    Return the rows that are printed for every port in this state.
 
-    As the physical state of Ethernet that of auto-negotiation is printed (mstflint mlxlink_commander.cpp:2345): LinkUp
-    where it was used (a recorded 100G port), else ENABLE whether the port is up, polling or closed.
+    For Ethernet the physical state is that of auto-negotiation (mstflint mlxlink_commander.cpp:2345): LinkUp where it
+    was used (a recorded 100G port), else ENABLE whether the port is up, polling or closed.
     """
     kind, up = line.generation, physical == Physical.LINK_UP
     opcode, advice = (0, "No issue was observed") if up else _ALONE if admin_up else _CLOSED
@@ -115,7 +115,7 @@ def _state(line: LineKind, width: int, physical: Physical, *, ethernet: bool, ad
 
 
 def _counters(asked: ToolCall, port: Port) -> list[str]:
-    """Counters and error ratios; nothing is known of a port that is down."""
+    """Return counters and error ratios; nothing is known of a port that is down."""
     counts = asked.ports.counts(port, asked.at_s)
     ethernet = port.node.ethernet
     narrow = {"downed": capped(counts.downed, 32 if ethernet else 8), "recovered": capped(counts.recovered, 8)}
@@ -129,9 +129,9 @@ _BINS = 16
 
 def _add_histogram(asked: ToolCall, port: Port, sections: Sections) -> str:
     """
-    Blocks by how many wrong symbols they had; those do not come in bursts here (choice).
+    Add the histogram of blocks by their number of wrong symbols, which do not come in bursts here (choice).
 
-    Why there is none: the link is down, or its code is another than RS(544,514), which is not simulated.
+    Return why there is none: the link is down, or its code is not RS(544,514) and so not simulated.
     """
     if not port.up or port.line.fec != KP4:
         why = "is valid with active link operation only" if not port.up else "is not simulated"
@@ -146,7 +146,7 @@ def _add_histogram(asked: ToolCall, port: Port, sections: Sections) -> str:
 
 
 def _text(sections: Sections) -> str:
-    """Sections one below the other; values end with a blank in this version."""
+    """Return sections one below the other; values end with a blank in this version."""
     text = ""
     for title, rows in sections.items():
         text += f"\n{title}\n{'-' * len(title)}\n"
@@ -158,7 +158,7 @@ _dumps = partial(json.dumps, indent="\t", separators=(",", " : "))
 
 
 def _document(sections: Sections, complaint: str) -> ToolOutput:
-    """All sections as JSON."""
+    """Return all sections as JSON."""
     status = {"code": int(bool(complaint)), "message": complaint or "success"}
     document = _dumps({"result": {"output": {}}, "status": status})
     blocks = []
@@ -172,13 +172,13 @@ def _document(sections: Sections, complaint: str) -> ToolOutput:
 
 @lru_cache(maxsize=4096)
 def _row(row: str) -> str:
-    """A row of a document, as deep as it is there; most are the same for every port."""
+    """Return a row of a document, with its indentation; cached because most are the same for every port."""
     name, _, value = row.partition("=")
     return indent(_dumps({name: _apart(value)})[2:-2], "\t\t\t")
 
 
 def _apart(value: str) -> object:
-    """Masks come apart into number and values, lanes into a list."""
+    """Split a mask into number and values, lanes into a list."""
     if "," in value and " " not in value:  # one value a lane (mlxlink_cmd_print.cpp:80-108)
         return {"values": value.split(",")}
     mask, _, rest = value.partition(" (")
@@ -188,21 +188,23 @@ def _apart(value: str) -> object:
 
 
 _FORMS = {"FDR": "QSFP+", "EDR": "QSFP28", "HDR": "QSFP56", "NDR": "OSFP", "XDR": "OSFP"}
-# Recorded of a healthy 400G module: the values around which others lie, and the whole page.
+# Recorded of a healthy 400G module: the values that other modules scatter around, and the whole page.
 _VOLTAGE_MV, _BIAS_MA, _RX_DBM, _TX_DBM = 3261.2, 8.38, 2.0, 1.6
 VENDOR, PART_NUMBER = "NVIDIA", "MMA4Z00-NS400"
 RX_LIMITS_DBM, TX_LIMITS_DBM = (-10.41, 6.0), (-8.508, 5.0)
 DARK_DBM = -40.0
 WARNS_DB = 3.0
-"""A module warns so far above its alarm limit (choice: a recorded cable warns 4.9 dB above it)."""
-_WAVERS_DB = 0.3  # with the hour of the day; choice
+"""Distance of a module's warning from its alarm limit (choice: a recorded cable warns 4.9 dB above it)."""
+_WAVERS_DB = 0.3  # variation over a day; choice
 _WORN_DB = 6.0  # less light through a worn cable; choice
 _SWITCH_C = 44.0  # a module in a switch, whose air and load are not modelled; choice
 
 
 @dataclass(frozen=True, slots=True)
 class PluggedModule:
-    """One module at one moment: *bits* make it differ from its like; the light of each lane; *lit*: some arrives."""
+    """
+    One module at one moment: *bits* make it differ from others; the light of each lane; *lit*: some light arrives.
+    """
 
     bits: int
     warm_c: float
@@ -212,12 +214,12 @@ class PluggedModule:
 
     @property
     def serial(self) -> str:
-        """``MT0123456789``."""
+        """Return the serial number, ``MT0123456789``."""
         return f"MT{self.bits % 10**10:010d}"
 
 
 def plugged(port: Port, peer: Port | None, at_s: float) -> PluggedModule:
-    """The module in a port. Light arrives only while the other end sends."""
+    """Return the module in a port. Light arrives only while the other end sends."""
     replaced = port.site is not None and port.site.feels("replaced", f"{port.node.device}:leaf")
     bits = mix64(text_hash(f"module {port.end}{' as replaced' if replaced else ''}"))
     lit = peer is None or (peer.admin_up and not peer.broken)
@@ -234,7 +236,7 @@ def plugged(port: Port, peer: Port | None, at_s: float) -> PluggedModule:
 
 
 def _lanes(bits: int, first: int, levels_dbm: list[float]) -> tuple[float, ...]:
-    """Four lanes, each a little brighter or darker than its like; the same every time."""
+    """Return the light of four lanes, each a little off its level; the same every time."""
     noise = (noise_factor(word(bits, first + lane), 0.1) - 1.0 for lane in range(4))
     return tuple(round(level + 3.0 * off, 3) for level, off in zip(levels_dbm, noise, strict=True))
 

@@ -1,4 +1,4 @@
-"""``mlxreg`` and ``mstreg``: registers of ports, read and written, in the words of version 4.36."""
+"""The tool ``mlxreg`` (``mstreg``): registers of ports, read and written, in the words of version 4.36."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +23,7 @@ class Field:
 
 
 def _layout(register: str) -> tuple[Field, ...]:
-    """The fields of a register in the order in which the tool prints them (recorded)."""
+    """Return the fields of a register in the order in which the tool prints them (recorded)."""
     rows = (row.split(" | ") for row in page(f"mlxreg-{register}").splitlines()[1:])
     return tuple(Field(name, int(bits), access) for name, bits, access in rows)
 
@@ -32,15 +32,15 @@ LAYOUTS = {name: _layout(name) for name in ("PTER", "ROCE_ACCL")}
 """
 Every register and its fields.
 
-PTER: Port Transmit Errors, page 0 (physical errors). ROCE_ACCL: RoCE accelerations, of host adapters only. PAOS is not
-there: ports are closed by ibportstate, mlxlink or ip.
+PTER: Port Transmit Errors, page 0 (physical errors). ROCE_ACCL: RoCE accelerations, of host adapters only. PAOS is
+missing: ports are closed by ibportstate, mlxlink or ip.
 """
 
 ACCL_SELECTS = tuple(one.name.removesuffix("_field_select") for one in LAYOUTS["ROCE_ACCL"][:9])
-"""What this firmware lets be chosen, the first nine: their ``_field_select`` bits read 1."""
+"""The first nine settings, which this firmware lets users choose: their ``_field_select`` bits read 1."""
 
 ENDLESS = 0xFFFF
-"""The injection time that has no end; others are written in units of 10 ms and read in ms left."""
+"""The injection time that has no end; other times are written in units of 10 ms and read in ms left."""
 CAPABLE = RAW | EFFECTIVE
 BAD_PARAMETER = "Register access bad parameter"
 NOT_UP, OUT_OF_RANGE = 3, 4  # PTER's status
@@ -49,23 +49,23 @@ Values = dict[str, int]
 
 
 class ToolRefused(Exception):
-    """The tool ends with ``-E-`` and this."""
+    """The tool ends with ``-E-`` and this message."""
 
 
 def _by_firmware(reason: str) -> ToolRefused:
-    """The firmware refuses."""
+    """Return the error for a refusal by the firmware."""
     return ToolRefused(f"Failed to send access register: {reason}")
 
 
 def read(name: str, port: Port, at_s: float) -> Values:
-    """GET: every field that is not 0."""
+    """GET: return every field that is not 0."""
     if name == "PTER":
         return _read_pter(port, at_s)
     return {"roce_adp_retrans_en": 1} | {f"{select}_field_select": 1 for select in ACCL_SELECTS} | port.registers
 
 
 def write(name: str, port: Port, values: Values, ports: Ports, at_s: float) -> None:
-    """SET of a whole register. Raises ToolRefused."""
+    """SET a whole register. Raises ToolRefused."""
     if name == "PTER":
         _write_pter(port, values, ports, at_s)
     else:
@@ -125,7 +125,7 @@ class Device:
     inband: bool
 
     def port(self, asked: ToolCall, number: int) -> Port:
-        """Raises ToolRefused. An adapter's function knows one port, by the number 1."""
+        """Return a port; raises ToolRefused. An adapter's function has one port, with number 1."""
         if not self.ends:
             raise _by_firmware("Failed to send MAD")
         if number not in self.ends:
@@ -134,7 +134,7 @@ class Device:
 
 
 def mlxreg(asked: ToolCall) -> ToolOutput:
-    """One call of the tool."""
+    """Answer one call of the tool."""
     try:
         fields, _ = taken_apart(asked.words, _OPTIONS)
     except BadOption as bad:
@@ -152,7 +152,7 @@ def mlxreg(asked: ToolCall) -> ToolOutput:
 
 
 def _run(asked: ToolCall, fields: dict[str, str]) -> Iterator[str]:
-    """What it prints, part by part, until it is through or refused."""
+    """Yield what the tool prints, part by part, until it is done or refused."""
     if "device" not in fields:
         raise ToolRefused("you must provide a device name")
     device = opened(asked, fields["device"])
@@ -171,7 +171,7 @@ def _run(asked: ToolCall, fields: dict[str, str]) -> Iterator[str]:
 
 
 def opened(asked: ToolCall, name: str) -> Device:
-    """The device of a name: an RNIC of this host; through the fabric ``lid-N`` or ``iblid-N``."""
+    """Return the device of a name: an RNIC of this host, or through the fabric ``lid-N`` or ``iblid-N``."""
     inband = _INBAND.fullmatch(name)
     if not inband:
         local = asked.local_port(name)
@@ -180,7 +180,7 @@ def opened(asked: ToolCall, name: str) -> Device:
         return Device({1: local.end}, switch=False, inband=False)
     named = inband["through"]
     if (not named and "storage" in asked.rack.mock.site) or "m_key" in asked.rack.mock.site:
-        return Device({}, switch=True, inband=True)  # another fabric, or nobody answers: mlxreg is told no M_Key
+        return Device({}, switch=True, inband=True)  # another fabric, or no answer: mlxreg gets no M_Key
     adapters = [rnic.device for rnic in asked.rnics if not asked.port_of(rnic.device).node.ethernet]
     via = named or next(iter(adapters), "")
     if via not in adapters:
@@ -193,7 +193,7 @@ def opened(asked: ToolCall, name: str) -> Device:
 
 
 def _given_values(name: str, fields: dict[str, str]) -> tuple[Values, Values]:
-    """Indexes and values to set; what is not given stays 0."""
+    """Return indexes and values to set; fields that are not given stay 0."""
     texts = {kind: fields[kind].split(",") if kind in fields else [] for kind in ("indexes", "set")}
     keys = [text.partition("=")[0] for kind in texts.values() for text in kind]
     twice = next((key for place, key in enumerate(keys) if key in keys[:place]), None)
@@ -205,7 +205,7 @@ def _given_values(name: str, fields: dict[str, str]) -> tuple[Values, Values]:
 
 
 def _pair(text: str, known: dict[str, Field], what: str, may: Callable[[str], bool]) -> tuple[str, int]:
-    """One ``field=value`` that the tool takes."""
+    """Return one ``field=value`` that the tool accepts."""
     key, equals, digits = text.partition("=")
     if not equals:
         raise ToolRefused(f"Argument: {text} is invalid")
@@ -242,6 +242,6 @@ def _set(asked: ToolCall, device: Device, name: str, values: Values, *, answered
 
 
 def table(fields: tuple[Field, ...], values: Values) -> str:
-    """All fields with their values, in the tool's two columns."""
+    """Return all fields with their values, in the tool's two columns."""
     width = max(len(field.name) for field in fields) + 2
     return page("mlxreg", width=width, rows=[(field.name.ljust(width), values.get(field.name, 0)) for field in fields])

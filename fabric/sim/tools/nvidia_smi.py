@@ -1,4 +1,4 @@
-"""``nvidia-smi``: the GPUs of a host, and the processes on them."""
+"""The tools ``nvidia-smi`` and ``rocm-smi``: the GPUs of a host, and the processes on them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
@@ -18,10 +18,10 @@ JOBS = "--query-compute-apps=gpu_uuid,pid,process_name"
 
 
 def nvidia_smi(asked: ToolCall) -> ToolOutput | None:
-    """One call: ``nvidia-smi --query-gpu=...``, ``--query-compute-apps=...`` or ``topo -m``."""
+    """Answer ``nvidia-smi --query-gpu=...``, ``--query-compute-apps=...`` or ``topo -m``."""
     if asked.site.layout.platform.amd:
         return ToolOutput(stderr="bash: line 1: nvidia-smi: command not found\n", status=127)
-    if asked.words[:1] in ((GPUS,), (JOBS,)):  # of a host with a GPU that is lost the driver answers nothing else
+    if asked.words[:1] in ((GPUS,), (JOBS,)):  # with a lost GPU the driver answers nothing else
         troubles = {gpu.index: asked.site.trouble_of(gpu.name) for gpu in asked.site.layout.platform.gpus}
         if "hanging" in troubles.values():
             return None
@@ -41,7 +41,7 @@ def nvidia_smi(asked: ToolCall) -> ToolOutput | None:
 
 
 def _matrix(asked: ToolCall, gpus: Sequence[Gpu]) -> str:
-    """The matrix of ``topo -m``: RNICs as NIC0, NIC1 with a legend, as drivers of 2023 and later print it."""
+    """Return the matrix of ``topo -m``: RNICs as NIC0, NIC1 with a legend, as drivers of 2023 and later print it."""
     parts: list[tuple[str, str | None, int]] = [(f"GPU{at}", gpu.pcie_switch, gpu.numa) for at, gpu in enumerate(gpus)]
     parts += [(f"NIC{at}", rnic.pcie_switch, rnic.numa) for at, rnic in enumerate(asked.rnics)]
 
@@ -59,7 +59,7 @@ def _matrix(asked: ToolCall, gpus: Sequence[Gpu]) -> str:
 
 
 def rocm_smi(asked: ToolCall) -> ToolOutput:
-    """AMD's GPUs, and who uses them: ``--showid --csv``, ``--showpids --csv``, ``--showtoponuma --json``."""
+    """Answer for AMD's GPUs and their users: ``--showid --csv``, ``--showpids --csv``, ``--showtoponuma --json``."""
     if not asked.site.layout.platform.amd:
         return ToolOutput(stderr="bash: line 1: rocm-smi: command not found\n", status=127)
     busy = sorted({flow.process.pid for flow in asked.site.flows if isinstance(flow, RunningCollective)})
@@ -84,17 +84,17 @@ _BUSY = 0.05  # of full load: above it a GPU runs at its highest clock; choice
 
 
 _HEADERS = {"clocks.sm": "clocks.current.sm [MHz]"}
-"""Of the fields that have another header than their name; the unit of the value stands in brackets."""
+"""Fields whose header differs from their name; the unit of the value stands in brackets."""
 
 
 def _fields(asked: ToolCall, warmth: Warmth, number: int, gpu: Gpu) -> Mapping[str, Callable[[], str]]:
-    """How each field of one GPU is found."""
+    """Return a function for each field of one GPU, which finds its value."""
     site, generation, name = asked.site, asked.site.layout.generation, gpu.name
     heat = site.heat.get(name)
     hot = heat is not None and heat.target > 0.0
 
     def megahertz() -> str:
-        """Lowest when idle, highest under load, and so much less when it runs hot."""
+        """Return the clock: lowest when idle, highest under load, reduced when the GPU runs hot."""
         idle, most = _CLOCKS_MHZ[generation]
         busy = warmth.loaded(name, GPU.constant_s) > _BUSY
         return f"{most * (THROTTLED if hot else 1.0) if busy else idle:.0f}"
@@ -117,7 +117,7 @@ _NO_UUID = "GPU-00000000-0000-0000-0000-000000000000"
 
 
 def gpu_query(asked: ToolCall, gpus: Sequence[Gpu]) -> ToolOutput | None:
-    """The table for ``--query-gpu=... --format=csv,...``; None when the words ask for something else."""
+    """Return the table for ``--query-gpu=... --format=csv,...``; None when the words ask for something else."""
     given = dict(word.split("=", 1) for word in asked.words if "=" in word)
     formats = given.get("--format", "").split(",")
     if "--query-gpu" not in given or "csv" not in formats:
@@ -140,7 +140,7 @@ FORMAT = "--format=csv,noheader"
 
 
 def compute_apps(asked: ToolCall) -> ToolOutput | None:
-    """A line for every collective that runs here; None when something else is asked."""
+    """Return a line for every collective that runs here; None when something else is asked."""
     named = next((word.removeprefix(_APPS) for word in asked.words if word.startswith(_APPS)), "")
     row = {"pid": "{0}", "pid,process_name": "{0}, {1}", "gpu_uuid,pid,process_name": "{2}, {0}, {1}"}.get(named)
     if row is None or frozenset(asked.words) != {f"{_APPS}{named}", FORMAT}:

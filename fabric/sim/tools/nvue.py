@@ -1,4 +1,4 @@
-"""``nv`` on a simulated switch, and the shell text that looks around between its commands."""
+"""The command ``nv`` on a simulated switch, and our shell text that checks the switch between its commands."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ _WHAT = "simulated switch: only ports, RoCE, adaptive routing, system and commit
 
 
 def nv(asked: ToolCall) -> ToolOutput:
-    """``nv show|set|unset|config ...``; on a host there is no such program."""
+    """Run ``nv show|set|unset|config ...``; a host has no such program."""
     switch = asked.rack.nvue.switches.get(asked.site.host.name)
     if switch is None:
         return ToolOutput(stderr="bash: line 1: nv: command not found\n", status=127)
@@ -62,7 +62,7 @@ def _ports_of(asked: ToolCall, switch: NvueSwitch) -> list[Port]:
 
 
 def _link(asked: ToolCall, port: Port) -> dict[str, object]:
-    """How a port stands; packets are left out, and bytes of ports to hosts, which are dear to know."""
+    """Return the state of a port. Packets are left out, and bytes of ports to hosts, which are expensive to compute."""
     counts, up = port.tally.errors(asked.at_s), port.up
     downs = int(counts.downed)
     stats = {"carrier-down-count": downs, "carrier-transitions": 2 * downs + up, "carrier-up-count": downs + up}
@@ -78,7 +78,7 @@ def _link(asked: ToolCall, port: Port) -> dict[str, object]:
 
 
 def _line_errors(asked: ToolCall, switch: NvueSwitch, interface: str) -> ToolOutput:
-    """What a port has received wrong, as the reference prints it: eight lanes, half of which this line has."""
+    """Return the errors a port has received, as the reference prints them: eight lanes, of which this line has four."""
     port = next((one for one in _ports_of(asked, switch) if f"swp{one.end[1]}" == interface), None)
     if port is None:
         return ToolOutput(stderr="Error: The requested item does not exist.\n", status=1)
@@ -93,7 +93,7 @@ def _line_errors(asked: ToolCall, switch: NvueSwitch, interface: str) -> ToolOut
 
 
 def _heard(asked: ToolCall, port: Port) -> dict[str, object]:
-    """Who is at the other end; an RNIC by its host's name."""
+    """Return the LLDP neighbour at the other end; an RNIC by its host's name."""
     peer = asked.ports.peer(port) if port.up else None
     if peer is None:
         return {}
@@ -104,7 +104,7 @@ def _heard(asked: ToolCall, port: Port) -> dict[str, object]:
 
 
 def _module(asked: ToolCall, port: Port) -> dict[str, object]:
-    """What ``mlxlink -m`` says of the same module, as NVUE has it."""
+    """Return the values that ``mlxlink -m`` prints for the same module, in NVUE's form."""
     module = plugged(port, asked.ports.peer(port), asked.at_s)
     channels: dict[str, dict[str, object]] = {}
     for key, levels, (low, high) in (
@@ -139,7 +139,9 @@ def _json(document: Mapping[str, object]) -> ToolOutput:
 
 
 def _qos_commands(asked: ToolCall, switch: NvueSwitch) -> list[str]:
-    """What the switch is configured with, ``nv set`` left out; a port that is set otherwise has profiles of its own."""
+    """
+    Return the QoS configuration of the switch, without ``nv set``; a port that is set otherwise has its own profiles.
+    """
     if asked.rack.mock.lossless_class is None:
         return []
     own = ((f"swp{port.end[1]}", asked.ports.qos(port)) for port in _ports_of(asked, switch))
@@ -173,7 +175,7 @@ def _config(asked: ToolCall, switch: NvueSwitch, words: tuple[str, ...]) -> Tool
 
 
 def _tree(path: str, value: str | None) -> str:
-    """One difference, as YAML."""
+    """Return one difference, as YAML."""
     *keys, last = path.split(" ")
     lines = ["- unset:" if value is None else "- set:"]
     lines += [f"{'  ' * (depth + 2)}{key}:" for depth, key in enumerate(keys)]
@@ -206,7 +208,7 @@ def _apply(asked: ToolCall, switch: NvueSwitch, words: list[str]) -> ToolOutput:
 
 
 def nvue_shell(asked: ToolCall, words: tuple[str, ...]) -> ToolOutput:
-    """``sh -c TEXT fabric-nvue clean|seen|stage|commit PATH ...``, as that text does it."""
+    """Run ``sh -c TEXT fabric-nvue clean|seen|stage|commit PATH ...``, as that text does it."""
     switch = asked.rack.nvue.switches.get(asked.site.host.name)
     if switch is None or len(words) < 2:
         return _refused("nv config diff failed" if words else "no such verb:")
@@ -237,7 +239,7 @@ def nvue_shell(asked: ToolCall, words: tuple[str, ...]) -> ToolOutput:
 
 
 def _is_so(switch: NvueSwitch, path: str, key: str, value: str, how: str) -> str:
-    """The line that says so; empty when none does. Below qos it is one of the applied configuration."""
+    """Return the line that shows this value, else an empty text. Below qos the line is of the applied configuration."""
     there = switch.applied.get(f"{path} {key}")
     if not path.startswith("qos"):
         return f'  "{key}": "{value}"\n' if (there or "off") == value else ""

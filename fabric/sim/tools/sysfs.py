@@ -1,4 +1,4 @@
-"""The kernel's files, of itself and of RNICs: by ``cat``, and read again and again by a sampler."""
+"""The kernel's files, about itself and about RNICs: read by ``cat``, and again and again by a sampler."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ _STATES = {1: "DOWN", 2: "INIT", 3: "ARMED", 4: "ACTIVE"}
 _OF_KERNEL = frozenset({"/proc/self/limits", "/proc/self/status", "/proc/modules", "/proc/driver/nvidia/version"})
 
 PACKETS_PER_TAIL = MESSAGE_BYTES // MTU_BYTES
-"""Of so many lost packets one is the last of its message: nobody misses it until a timeout."""
+"""Of this many lost packets one is the last of its message, whose loss is noticed only by a timeout."""
 
 _STEP = 125  # the register of a temperature counts eighths of a degree
 
@@ -35,27 +35,27 @@ class _Adapter:
 
     @cached_property
     def port(self) -> Port:
-        """Its port."""
+        """Return its port."""
         return self.asked.port_of(self.device)
 
     @cached_property
     def errors(self) -> Counts:
-        """What it has counted of errors."""
+        """Return its error counters."""
         return self.port.tally.errors(self.asked.at_s)
 
     @property
     def number(self) -> int:
-        """Which of its host's RNICs it is."""
+        """Return its number among its host's RNICs."""
         return self.asked.site.layout.platform.rnics.index(self.rnic)
 
     @cached_property
     def counts(self) -> Counts:
-        """All its counters: traffic is added up for that, which is dear."""
+        """Return all its counters; traffic must be added up for that, which is expensive."""
         return self.asked.ports.counts(self.port, self.asked.at_s)
 
     @cached_property
     def lost(self) -> tuple[int, int, int]:
-        """Packets that came out of order here, those that the other end missed of ours, and timeouts for these."""
+        """Return packets that came out of order here, our packets that the other end missed, and timeouts for these."""
         near, far = self.port, self.asked.ports.peer(self.port)
         if not near.loses and (far is None or not far.loses):
             return 0, 0, 0
@@ -64,23 +64,23 @@ class _Adapter:
         return int(self.counts.lost_packets), int(there) - timeouts, timeouts
 
     def congested(self, name: str) -> int:
-        """What congestion has made a counter grow by, which has 32 bits where it is of queue pairs."""
+        """Return how much congestion has raised a counter; counters of queue pairs have 32 bits."""
         grown = self.asked.rack.above.counted(self.asked.site.host.name, self.device, name, self.asked.at_s)
         return grown if name.startswith(("np_", "rp_")) else grown & 0xFFFFFFFF
 
     @property
     def guid(self) -> str:
-        """That of its slot: one that was replaced keeps it here."""
+        """Return the GUID of its slot: a replaced RNIC keeps it here."""
         return self.port.node.guid.to_bytes(8).hex(":", 2)
 
     @property
     def rate(self) -> str:
-        """What the kernel says about the rate: a port that is down stands at the slowest."""
+        """Return the rate as the kernel reports it: a port that is down shows the slowest."""
         down = "40 Gb/sec (4X QDR)" if self.port.node.ethernet else "10 Gb/sec (4X SDR)"
         return self.port.line.rate if self.port.kernel_physical == Physical.LINK_UP else down
 
     def millidegrees(self, nature: Nature) -> int:
-        """Thousandths of a degree Celsius."""
+        """Return a temperature in thousandths of a degree Celsius."""
         return round(self._warmth.of(self.device, nature) * 1000 / _STEP) * _STEP
 
 
@@ -135,7 +135,7 @@ _PLACE = re.compile(
 
 
 class _File(NamedTuple):
-    """One file: its whole *path*; which RNIC's it is, and how it is *read*; None: it is none's."""
+    """One file: its whole *path*, the RNIC it belongs to, and how it is *read*; None: it belongs to no RNIC."""
 
     path: str
     device: str = ""
@@ -143,7 +143,7 @@ class _File(NamedTuple):
 
 
 def _file(rnics: Sequence[Rnic], path: str) -> _File:
-    """The file that a path names; a pattern stands for the one that it matches here."""
+    """Return the file that a path names; a pattern stands for the one that it matches here."""
     place = _PLACE.fullmatch(path)
     number = next((at for at, one in enumerate(rnics) if place and one.device == place[1]), None)
     if place is None or number is None:
@@ -166,7 +166,7 @@ def cat(asked: ToolCall) -> ToolOutput:
 
 
 def contents(asked: ToolCall, paths: Sequence[str]) -> list[str | None]:
-    """What is in each of some files, None where there is none."""
+    """Return the content of each file, None where there is none."""
     files = [_file(asked.site.layout.platform.rnics, path) for path in paths]
     return [None if value is None else str(value) for value in _values(asked, files)]
 
@@ -183,7 +183,7 @@ def _values(asked: ToolCall, files: Iterable[_File]) -> Iterator[str | int | Non
 
 
 def _of_kernel(asked: ToolCall, path: str) -> str | None:
-    """What is no RNIC's."""
+    """Return the content of a file that belongs to no RNIC."""
     if path == "/sys/devices/system/node/online":
         nodes = asked.site.layout.platform.numa_nodes
         return f"0-{nodes - 1}" if nodes > 1 else "0"
@@ -197,7 +197,7 @@ def _of_kernel(asked: ToolCall, path: str) -> str | None:
 
 
 def _boot_id(asked: ToolCall) -> str:
-    """Who the machine is; an address whose first word is another host's name leads to that host, as in DNS."""
+    """Return the boot id; an address whose first word is another host's name leads to that host, as in DNS."""
     host = asked.site.host
     meant = asked.rack.hosts.reached(asked.site, host.address.partition(".")[0])
     bits = mix64(text_hash(f"boot {host.name if meant is None else meant.host.name}"))
@@ -213,7 +213,7 @@ class Readings:
         self.names = tuple(one.path for one in self._files)
 
     def row(self, at_s: float) -> list[Value] | None:
-        """The numbers now, None for a file that is not there; None for all when the host does not answer."""
+        """Return the numbers now, None for a file that is not there; None for all when the host does not answer."""
         kind = self._rack.hosts.kind(self._site.host.name)
         if kind == "hanging":
             return None
@@ -224,5 +224,5 @@ class Readings:
 
 
 def _number(text: str | None) -> Value:
-    """What a file says if it is one number."""
+    """Return the number in a file, None if it is not one number."""
     return int(text) if text and re.fullmatch(r"-?[0-9]+", text) else None

@@ -1,10 +1,10 @@
 """
-What a job that hangs leaves: which kind of file one is, with its reader; and the reader of logs.
+What a hung job leaves behind: finds out which kind of file it is and calls its reader; also the reader of logs.
 
-Logs tell what NCCL (NCCL_DEBUG=WARN or INFO) and PyTorch's watchdog say of ranks, hosts and RNICs. A rank that prints a
-timeout waited: the one that it waited for often prints nothing. ``[rank3]:`` before a line is the rank in the job; in
-the line it is the rank in the group. NCCL's ranks are those of a communicator: only communicators of the most ranks are
-looked at, which are those of the whole job.
+Logs hold what NCCL (NCCL_DEBUG=WARN or INFO) and PyTorch's watchdog print about ranks, hosts and RNICs. A rank that
+prints a timeout waited; the rank that it waited for often prints nothing. ``[rank3]:`` before a line is the rank in the
+job; in the line it is the rank in the group. NCCL's ranks are those of a communicator: only the communicators with the
+most ranks are used, which are those of the whole job.
 """
 
 import re
@@ -25,7 +25,7 @@ EXPECTED = "a dump of PyTorch's flight recorder (pickle or JSON), an answer of N
 
 
 def read(data: bytes, file_name: str) -> JobEvidence | None:
-    """What a file tells; None for one that is none of these. UnreadableOutput for one that is, and is damaged."""
+    """Return the evidence in a file, None for a file of another kind; raise UnreadableOutput for a damaged one."""
     if data.startswith(b"\x80") and len(data) > 1 and data[1] <= 5:
         return flight_recorder.parse_json(flight_recorder.plain_values(data), file_name)
     text = data.decode("utf-8-sig", "replace")
@@ -52,7 +52,7 @@ def _json(text: str, file_name: str) -> JobEvidence | None:
 MARK = re.compile(
     r"^\[rank\d{1,6}\]: |NCCL (?:INFO|WARN) |WorkNCCL\(|work sequence id: \d|last enqueued (?:NCCL )?work", re.MULTILINE
 )
-"""What such a log shows itself by."""
+"""A pattern by which such a log is recognized."""
 
 _PROCESS = re.compile(r"([A-Za-z0-9][\w.-]{0,252}):(\d{1,10}):\d{1,10} \[(\d{1,4})\] NCCL INFO (.*)")
 _INIT = re.compile(r"(?:ncclCommInitRank\S* )?comm 0x[0-9a-f]+ rank (\d{1,6}) n[rR]anks (\d{1,6}) ")
@@ -75,7 +75,7 @@ _HCA = re.compile(r"\bhca (\w{1,64})")
 
 @dataclass(slots=True)
 class _Log:
-    """What was read until now; *devices* are the RNICs of a process, in NCCL's order."""
+    """What was read so far; *devices* are the RNICs of a process, in NCCL's order."""
 
     failures: Failures = field(default_factory=Failures)
     places: dict[int, dict[int, tuple[str, str, int | None]]] = field(default_factory=dict)  # by size and rank
@@ -88,7 +88,7 @@ class _Log:
 
 
 def parse_log(text: str) -> JobEvidence:
-    """All that one log, of one rank or of many, tells."""
+    """Return the evidence in one log, of one rank or of many."""
     log = _Log()
     for line in plain(text).split("\n"):
         if found := _PROCESS.search(line):
@@ -149,7 +149,7 @@ def _traces(log: _Log) -> Iterator[RankTrace]:
 
 
 def _accused(failure: NcclFailure, addresses: dict[str, str]) -> Iterator[HangSuspect]:
-    """Who printed it, for certain where it is its own part; and the other end, where the connection failed."""
+    """Yield the host that printed a failure (FAIL for a part of its own), and the other end of a failed connection."""
     if not failure.blames_fabric:
         return
     own = failure.kind in OF_ITS_OWN

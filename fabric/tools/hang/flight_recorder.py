@@ -1,9 +1,9 @@
 """
-Dumps of PyTorch's flight recorder (schema 2.x, pickle or JSON): what collectives a rank called, and how far they are.
+Dumps of PyTorch's flight recorder (schema 2.x, pickle or JSON): which collectives a rank called, and how far they are.
 
-A dump does not say whose it is: its rank is the number at the end of the file's name (``nccl_trace_rank_3``). gloo says
-of no collective that it was completed, only that it is over (``retired``), be it by an error; and its ``pg_config`` is
-that of the last group alone.
+A dump does not say which rank wrote it: the rank is the number at the end of the file's name (``nccl_trace_rank_3``).
+gloo never reports a collective as completed, only as over (``retired``), possibly by an error; and its ``pg_config`` is
+that of the last group only.
 """
 
 import math
@@ -20,26 +20,26 @@ from fabric.errors import UnreadableOutput
 from fabric.model.hang import Call, CallState, JobEvidence, RankTrace
 
 MOST_RANKS = 1 << 17
-"""Of a job (a choice: the largest that are published have 100,000)."""
+"""Most ranks of a job (a choice: the largest published jobs have 100,000)."""
 
 _KEPT = 512
-"""Of each group the last so many finished collectives (a choice: how far ranks may be apart)."""
+"""How many finished collectives of each group are kept, the last ones (a choice: how far apart ranks may be)."""
 
 _RANK = re.compile(r"(\d{1,6})(?:\.[A-Za-z]{1,8})?$")
 _DEFAULT = "default_pg"
 _STATES = {"started": CallState.STARTED, "completed": CallState.COMPLETED}
 _OWN_INPUT = ("scatter", "all_to_all", "alltoall")
 _OWN_OUTPUT = ("gather", "all_to_all", "alltoall")
-"""How a collective begins whose ranks may have other inputs, or outputs, than their neighbours."""
+"""First words of collectives in which ranks may have other inputs, or outputs, than their neighbours."""
 
 
 def is_dump(document: Any) -> bool:
-    """Whether a JSON document is a dump."""
+    """Return whether a JSON document is a dump."""
     return isinstance(document, dict) and "entries" in document and "version" in document
 
 
 def parse_json(document: Any, file_name: str) -> JobEvidence:
-    """What one decoded dump tells; UnreadableOutput for what is none."""
+    """Return the evidence in one decoded dump; raise UnreadableOutput for anything else."""
     if not is_dump(document) or not str(document["version"]).startswith("2."):
         raise UnreadableOutput("no dump of PyTorch's flight recorder, schema 2.x")
     found = _RANK.search(file_name)
@@ -93,13 +93,13 @@ def _call(entry: dict[str, Any]) -> Call:
 
 
 def _elements(sizes: list[list[int]]) -> tuple[int, ...]:
-    """How many elements each of its tensors has; of many all together."""
+    """Return the number of elements of each tensor of a call; for more than eight tensors only their sum."""
     counts = [math.prod(map(operator.index, size[:16])) for size in sizes[:4096]]  # text times a number is no number
     return tuple(counts) if len(counts) <= 8 else (sum(counts),)
 
 
 def _members(config: dict[str, Any]) -> tuple[dict[str, frozenset[int]], frozenset[int]]:
-    """The ranks of each group that is named, and all ranks that any names."""
+    """Return the ranks of each named group, and all ranks of any group."""
     named: dict[str, frozenset[int]] = {}
     everyone: frozenset[int] = frozenset()
     for one in config.values():
@@ -114,12 +114,12 @@ def _members(config: dict[str, Any]) -> tuple[dict[str, frozenset[int]], frozens
 
 
 def _default(configured: dict[str, frozenset[int]]) -> str:
-    """What the group of all ranks is called."""
+    """Return the name of the group of all ranks."""
     return next((group for group in configured if group.endswith(f"({_DEFAULT})")), f"0 ({_DEFAULT})")
 
 
 MOST_STEPS = 2_000_000
-"""Steps of one pickle: a full ring of 2,000 collectives takes 240,000 (measured)."""
+"""Most steps of one pickle: a full ring of 2,000 collectives takes 240,000 (measured)."""
 
 _CONSTANTS: dict[str, Callable[[], Any]] = {
     "NONE": lambda: None,
@@ -140,11 +140,11 @@ _IGNORED = frozenset({"PROTO", "FRAME"})
 
 def plain_values(data: bytes) -> Any:
     """
-    The value of a pickle; UnreadableOutput for any that needs more than plain values, is cut, or is too long.
+    Return the value of a pickle; raise UnreadableOutput if it needs more than plain values, is cut, or is too long.
 
-    A pickle is a program, and Python's own reader can be made to call what it likes, to fill the memory with one number
-    (LONG_BINPUT) or never to end (a key that holds itself a thousand times). Here nothing is executed: each step is one
-    of those that values of JSON and tuples need, keys are text or numbers, and steps are counted.
+    A pickle is a program, and Python's own reader can be made to call anything, to fill the memory with one number
+    (LONG_BINPUT) or never to end (a key that holds itself a thousand times). Here nothing is executed: only the steps
+    that values of JSON and tuples need are allowed, keys are text or numbers, and steps are counted.
     """
     machine = _Machine()
     try:
@@ -161,7 +161,7 @@ def plain_values(data: bytes) -> Any:
 
 
 class _Machine:
-    """The stack, its marks and the memo; what a step cannot take is a ValueError or the like."""
+    """The stack, its marks and the memo; a step on wrong data raises ValueError or the like."""
 
     def __init__(self) -> None:
         self.stack: list[Any] = []
@@ -169,7 +169,7 @@ class _Machine:
         self._memo: dict[int, Any] = {}
 
     def step(self, name: str, argument: Any) -> bool:
-        """Do one step; false for one that makes no plain value."""
+        """Do one step; return False for a step that makes no plain value."""
         stack = self.stack
         if name in _VALUES:
             stack.append(argument)
@@ -206,7 +206,7 @@ class _Machine:
 
 
 def _set(target: dict[Any, Any], items: list[Any]) -> None:
-    """Keys with values in turn; a key is text or a number, for a nested one may take for ever to compare."""
+    """Set keys and values, given in turn. A key must be text or a number: comparing a nested key may take for ever."""
     if not all(isinstance(key, str | int | float | None) for key in items[::2]):
         raise ValueError("a key that is no text and no number")
     for key, value in zip(items[::2], items[1::2], strict=True):

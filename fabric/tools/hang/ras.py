@@ -1,8 +1,8 @@
 """
-What NCCL RAS answers (``ncclras``, ``ncclras -f json``): who is not there, and how many operations each rank launched.
+Answers of NCCL RAS (``ncclras``, ``ncclras -f json``): which ranks are missing, and how many operations each launched.
 
-One answer proves little, for ranks of a job that works are apart, too. JSON has the time of day, so two answers that
-are alike show a job that stands still. NCCL 2.28.7 to 2.28.9 leave out a comma before the status of a missing rank.
+One answer proves little, because ranks of a working job are apart, too. JSON has the time of day, so two equal answers
+show a job that stands still. NCCL 2.28.7 to 2.28.9 leave out a comma before the status of a missing rank.
 """
 
 import re
@@ -19,17 +19,19 @@ _COMMA = re.compile(r'([\d"el])([ \t]*\r?\n\s*)("[^"\n]*"\s*:)')
 
 
 def mended(text: str) -> str:
-    """The document with the commas that NCCL 2.28.7 to 2.28.9 leave out."""
+    """Return the document with the commas that NCCL 2.28.7 to 2.28.9 leave out."""
     return _COMMA.sub(r"\1,\2\3", text)
 
 
 def is_status(document: Any) -> bool:
-    """Whether a JSON document is a status of RAS."""
+    """Return whether a JSON document is a status of RAS."""
     return isinstance(document, dict) and "communicators" in document
 
 
 def parse_json(document: Any) -> JobEvidence:
-    """The largest communicator, whose ranks are those of the job; UnreadableOutput for a damaged document."""
+    """
+    Return the evidence of the largest communicator, whose ranks are the job's; UnreadableOutput for a damaged document.
+    """
     try:
         return _status(document)
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as exc:
@@ -76,11 +78,14 @@ _DIAGNOSED = re.compile(r"\S{1,255} NCCL DIAG \[(?!OK\])\w{1,12}\]\s+(.{1,200})"
 MARK = re.compile(
     r"^\s*Communicators\.\.\. \(|launched up to operation|The missing ranks?: |considered dead|NCCL DIAG", re.MULTILINE
 )
-"""What an answer in words shows itself by."""
+"""A pattern by which an answer in words is recognized."""
 
 
 def parse_text(text: str) -> JobEvidence:
-    """Words name outliers alone: of the others only the furthest operation is known, and no time."""
+    """
+    Return the evidence in an answer in words: it names only outliers; others have their furthest operation, and no
+    time.
+    """
     reader = _Text()
     for line in text.splitlines():
         reader.line(line)
@@ -88,7 +93,7 @@ def parse_text(text: str) -> JobEvidence:
 
 
 class _Text:
-    """Reads line by line; which operation, and which list, the next rank belongs to is said before it."""
+    """Reads line by line; an earlier line says which operation, and which list, the next rank belongs to."""
 
     def __init__(self) -> None:
         self._comm = self._group = ""
@@ -97,7 +102,7 @@ class _Text:
         self._traces: dict[tuple[str, int], RankTrace] = {}
         self._furthest: dict[str, int] = {}
         self._places: dict[int, Place] = {}
-        self._processes: dict[Place, bool] = {}  # that are lost, and whether they are given up
+        self._processes: dict[Place, bool] = {}  # lost processes, and whether they are given up
         self._missing: set[int] = set()
         self._notes: list[str] = []
 
@@ -131,7 +136,9 @@ class _Text:
             self._missing |= {int(rank) for rank in re.findall(r"\d{1,6}", found[1])}
 
     def evidence(self) -> JobEvidence:
-        """All of it; which process a missing rank is, is known where one rank and one process are missing."""
+        """
+        Return all evidence; the process of a missing rank is known only where one rank and one process are missing.
+        """
         lost, dead = frozenset(self._missing), frozenset[int]()
         if len(lost) == len(self._processes) == 1:
             ((process, given_up),) = self._processes.items()
@@ -156,5 +163,5 @@ class _Text:
 
 
 def _counted(rank: int, group: str, launched: int, at_s: float | None = None) -> RankTrace:
-    """What RAS tells of a rank, in JSON and in words: how many operations it launched."""
+    """Return the trace of a rank from RAS, in JSON or in words: how many operations it launched."""
     return RankTrace(rank, group, launched, launched + 1, at_s=at_s, counted=True)

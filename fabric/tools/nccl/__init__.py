@@ -1,4 +1,4 @@
-"""What nccl-tests' output says: every rank's line by line, where each test begins, its table, its closing lines."""
+"""Reads nccl-tests' output line by line, for every rank: where each test begins, its table, its closing lines."""
 
 import re
 from collections import Counter
@@ -35,7 +35,7 @@ class NcclRank(NamedTuple):
     """
     One line of the list of devices: *group* is 0 where the job was not split.
 
-    *device* is its number and, where it is printed, its place on the PCI bus: who sees one GPU calls it 0, as all do.
+    *device* is its number and, where printed, its place on the PCI bus: processes that see one GPU all call it 0.
     """
 
     rank: int
@@ -50,12 +50,12 @@ class NcclTest:
     One collective over a range of sizes.
 
     *op* (``all_reduce``) and *ranks* are printed or inferred (see ``rows.py``), else None. *average* is the printed bus
-    bandwidth over all rows (GB/s), a checksum and nothing to judge by. *problems* says what does not add up; empty when
-    everything was read and agrees with itself. *settings* is what it says of itself by the names printed (``nGpus``,
-    ``iters``), the collective it began under ``starting`` and the one it ended under ``concluded``; *listed* its list
-    of devices. *kinds*: type, reduction and root of its rows, each once. *unchecked*: results that could be checked
-    were not. *wrong* says which results were wrong, None when none were. *line* is where its list of devices begins,
-    or else its table (1-based).
+    bandwidth over all rows (GB/s), used as a checksum and not for judging. *problems* says what does not add up; empty
+    when everything was read and agrees with itself. *settings* is what the test prints about itself, by the names
+    printed (``nGpus``, ``iters``), with the collective of its first line under ``starting`` and that of its last under
+    ``concluded``; *listed* is its list of devices. *kinds*: type, reduction and root of its rows, each once.
+    *unchecked*: results that could be checked were not. *wrong* says which results were wrong, None when none were.
+    *line* is where its list of devices begins, or else its table (1-based).
 
     While its lines arrive: the *stage* that it has reached, its *columns*, and the cells of its *first_row*.
     """
@@ -78,21 +78,21 @@ class NcclTest:
 
     @property
     def avg_busbw_gbps(self) -> float | None:
-        """The printed average."""
+        """Return the printed average, in Gb/s."""
         return None if self.average is None else self.average * GBPS
 
     @property
     def complete(self) -> bool:
-        """The closing lines were printed."""
+        """Return whether the closing lines were printed."""
         return self.average is not None
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Those of its devices, in the order first met."""
+        """Return the hosts of its devices, in the order first met."""
         return tuple(dict.fromkeys([one.host for one in self.listed]))
 
     def add(self, found: re.Match[str], at: Columns) -> None:
-        """One more row, as the pattern of its columns found it."""
+        """Add a row, as the pattern of its columns found it."""
         if not self.rows:
             self.first_row = found[0].split()
         self.rows.append(row(found, at))
@@ -108,7 +108,7 @@ class NcclTest:
 
 @dataclass(frozen=True, slots=True)
 class NcclLog:
-    """All of one output; both are empty when nothing of nccl-tests is in it."""
+    """Everything in one output; both are empty when it has nothing of nccl-tests."""
 
     tests: tuple[NcclTest, ...]
     failures: tuple[NcclFailure, ...]
@@ -116,7 +116,7 @@ class NcclLog:
 
 def parse(text: str) -> NcclLog:
     """
-    Every test and every failure in the output of one run; never raises.
+    Return every test and every failure in the output of one run; never raises.
 
     Bandwidth is in decimal Gb/s (printed: GB/s). Reads every column layout since 2019, several tests in a row, lines
     tagged with their rank by srun or mpirun (each rank is read by itself), indentation, colours, and noise between
@@ -144,7 +144,7 @@ def parse(text: str) -> NcclLog:
 
 
 class _Stream:
-    """Reads the lines of one rank; ``line`` says whether it knew what to make of one."""
+    """Reads the lines of one rank; ``line`` returns whether it recognized one."""
 
     def __init__(self) -> None:
         self._tests: list[NcclTest] = []
@@ -152,9 +152,9 @@ class _Stream:
         self._remnant = ""  # a line that may be a row cut short, if no other follows
 
     def line(self, number: int, line: str) -> bool:
-        """Take one line; false when it is not nccl-tests' own."""
+        """Take one line; return False when it is not nccl-tests' own."""
         self._remnant, now = "", self._now
-        at = None if now is None or now.average is not None else now.columns  # of the table that is open
+        at = None if now is None or now.average is not None else now.columns  # of the open table
         if now is not None and at is not None and (found := at.pattern.fullmatch(line)):
             now.add(found, at)
             return True
@@ -168,7 +168,7 @@ class _Stream:
         return False
 
     def finish(self) -> list[NcclTest]:
-        """Every test of this rank, in the order printed."""
+        """Return every test of this rank, in the order printed."""
         if self._remnant and self._now is not None:
             self._now.say(f"the last row is cut: {self._remnant[:120]!r}")
         for test in self._tests:
@@ -176,7 +176,7 @@ class _Stream:
         return self._tests
 
     def _unread(self, line: str, cells: list[str], at: Columns | None) -> None:
-        """A row of an open table that its heading does not explain is said; one without a heading is none."""
+        """Note a row of an open table that does not fit its heading; without a heading nothing is a row."""
         if self._now is None or at is None:
             return
         if looks_like_row(cells) or len(cells) == at.cells:
@@ -185,7 +185,7 @@ class _Stream:
             self._remnant = line.strip()
 
     def _at(self, number: int, stage: int) -> NcclTest:
-        """The test that a part belongs to; a new one when the present one is past that part."""
+        """Return the test that a part belongs to; a new test when the present one is past that part."""
         now = self._now
         if now is None or stage < now.stage or (stage == now.stage and stage not in (_RANK, _FOOTER)):
             now = NcclTest(number, stage)
@@ -218,14 +218,16 @@ class _Stream:
         return True
 
     def _collective(self, number: int, word: str, op: str) -> None:
-        """``Collective test starting: all_reduce_perf``, since 2025; ``concluded`` is the last line of all."""
+        """
+        Read ``Collective test starting: all_reduce_perf``, printed since 2025; ``concluded`` is the last line of all.
+        """
         if word == "starting:":
             self._at(number, _STARTING).settings["starting"] = op
         elif word == "concluded:" and self._now is not None:
             self._now.settings["concluded"] = op
 
     def _rank(self, number: int, cells: list[str]) -> None:
-        """``Rank  0 Group  0 Pid 440010 on cnode2-001 device ...``; before 2.12 there is no group."""
+        """Read ``Rank  0 Group  0 Pid 440010 on cnode2-001 device ...``; before 2.12 there is no group."""
         at = 8 if cells[3:4] == ["Group"] else 6
         if len(cells) < at + 3 or cells[at - 1] != "on" or cells[at + 1] != "device":
             return
@@ -248,7 +250,7 @@ class _Stream:
             now.columns = at
 
     def _footer(self, number: int, cells: list[str]) -> None:
-        """``# Avg bus bandwidth    : 13.4689 ``, and OK or FAILED when NCCL_TESTS_MIN_BW is set."""
+        """Read ``# Avg bus bandwidth    : 13.4689 ``, with OK or FAILED when NCCL_TESTS_MIN_BW is set."""
         if cells[2:4] != ["bus", "bandwidth"] or len(cells) < 6:
             return
         now = self._at(number, _FOOTER)
@@ -264,7 +266,7 @@ class _Stream:
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """``nThread 1 nGpus 8 step: 2(factor) warmup iters: 5``: names of one word or more, each with its number."""
+    """Read ``nThread 1 nGpus 8 step: 2(factor) warmup iters: 5``: names of one word or more, each with its number."""
     name: list[str] = []
     for word in words:
         if word[0].isdigit() or word[0] == "-":
@@ -275,12 +277,12 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _small(cell: str) -> bool:
-    """Whether a rank, or a group, is written here."""
+    """Return whether a cell is a rank or a group."""
     return cell.isascii() and cell.isdigit() and len(cell) <= 9
 
 
 def _finish(test: NcclTest) -> None:
-    """All its lines were read: what was run, and what does not add up."""
+    """Finish a test after its last line: find out what was run, and what does not add up."""
     test.op, test.ranks = test.settings.get("starting") or None, _listed(test.listed)
     if test.columns is not None:
         test.op, test.ranks = inferred(test.first_row, test.columns, test.rows, op=test.op, ranks=test.ranks)
@@ -300,7 +302,7 @@ def _finish(test: NcclTest) -> None:
 
 def _listed(listed: Sequence[NcclRank]) -> int | None:
     """
-    How many ranks took part, by the list of devices: of one group, where the job was split.
+    Return how many ranks took part, by the list of devices; ranks of one group, where the job was split.
 
     A list that was shortened still ends with the highest rank.
     """

@@ -12,16 +12,16 @@ WARMUP_ITERATIONS = 5
 """Iterations before the measured ones; nccl-tests' own default until 2.17, given always because it changed."""
 GRANTED_S = 30
 """
-Within this srun has its nodes or ends: else it waits for one that is drained until the deadline of the probe.
+Time within which srun must get its nodes; else it would wait for a drained node until the probe's deadline.
 
-Measured with Slurm 22.05: exit 1, ``Unable to allocate resources``, when it is over. Nodes that end the step before are
-free again within seconds.
+Measured with Slurm 22.05: exit 1, ``Unable to allocate resources``, when it is over. The nodes of a step that ended
+just before are free again within seconds.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """One collective over *sizes_bytes*, each the same multiple of the one before, results checked."""
+    """One collective over *sizes_bytes*, each the same multiple of the one before, with results checked."""
 
     op: str
     sizes_bytes: tuple[int, ...]
@@ -30,11 +30,14 @@ class Collective:
 
     @property
     def factor(self) -> int:
-        """Which multiple; of one size any will do."""
+        """Return that multiple; for a single size any value will do."""
         return self.sizes_bytes[1] // self.sizes_bytes[0] if len(self.sizes_bytes) > 1 else 2
 
     def argv(self) -> tuple[str, ...]:
-        """Its command line; raises ValueError for one that nccl-tests does not have or a value out of range."""
+        """
+        Return its command line; raises ValueError for a collective that nccl-tests does not have or a value out of
+        range.
+        """
         if self.op not in FACTOR:
             raise ValueError(f"no collective {self.op!r} in nccl-tests; there are {', '.join(sorted(FACTOR))}")
         options = {
@@ -49,7 +52,7 @@ class Collective:
 
     @property
     def expected(self) -> dict[str, str]:
-        """What every release says before it begins, where this was asked."""
+        """Return the settings that every release prints before it begins, as asked here."""
         return {
             "nThread": "1",
             "nGpus": str(self.gpus_per_process),
@@ -62,7 +65,7 @@ class Collective:
         }
 
     def otherwise(self, test: NcclTest) -> Iterator[str]:
-        """Where a test's output answers another question: ``asked iters 20, saw 1``."""
+        """Yield where a test's output answers another question: ``asked iters 20, saw 1``."""
         seen = {op for op in (test.op, test.settings.get("starting"), test.settings.get("concluded")) if op is not None}
         if seen - {self.op}:
             yield f"asked {self.op}, saw {', '.join(sorted(seen - {self.op}))}"
@@ -75,7 +78,7 @@ class Collective:
             yield "asked for results to be checked, saw N/A"
 
     def cut(self, test: NcclTest) -> Iterator[str]:
-        """What every release prints and this output lacks; later ones print more, and say which they are."""
+        """Yield what every release prints and this output lacks; later releases print more, and name their version."""
         yield from unanswered(test.settings, self.expected)
         if "version" in test.settings and "starting" not in test.settings:
             yield "no line says which test starts"
@@ -85,7 +88,7 @@ class Collective:
             yield "the last line is missing: output was cut"
 
 
-_UNASKED = {"agg iters": "1", "graph": "0", "unalign": "0"}  # options never given; not every release tells of all
+_UNASKED = {"agg iters": "1", "graph": "0", "unalign": "0"}  # options never given; not all releases print all
 
 # Type, reduction and root in every row; until 2022 there were fewer columns.
 _KINDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -96,7 +99,7 @@ _KINDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 
 def mpirun(argv: Sequence[str], *, hosts: Sequence[str], platform: Platform, env: Mapping[str, str]) -> tuple[str, ...]:
     """
-    Wrap *argv* for Open MPI; only options that releases 4 and 5 both take, and the site's own options before them.
+    Wrap *argv* for Open MPI, with options that releases 4 and 5 both accept; the site's own options come first.
 
     Processes are not bound to cores: NCCL's proxy threads would share the one core of their process.
     """
@@ -112,8 +115,8 @@ def srun(argv: Sequence[str], *, hosts: Sequence[str], platform: Platform, env: 
     """
     Wrap *argv* for Slurm.
 
-    The site's own options come last: of two ``--mpi`` or ``--cpu-bind`` srun takes the last.
-    Variables go through ``env``, not ``--export``, which splits values at commas (NCCL_IB_HCA has commas).
+    The site's own options come last: of two ``--mpi`` or ``--cpu-bind`` srun takes the last. Variables go through
+    ``env``, not ``--export``, which splits values at commas (NCCL_IB_HCA has commas).
     """
     per_host = _per_host(argv, hosts, platform)
     many = (f"--ntasks={len(hosts) * per_host}", f"--ntasks-per-node={per_host}")
@@ -124,7 +127,9 @@ def srun(argv: Sequence[str], *, hosts: Sequence[str], platform: Platform, env: 
 
 
 def _per_host(argv: Sequence[str], hosts: Sequence[str], platform: Platform) -> int:
-    """A process for each GPU; ValueError for a command, or hosts, that no launcher starts."""
+    """
+    Return the processes per host, one for each GPU; raises ValueError for a command, or hosts, that cannot be launched.
+    """
     if not argv or not argv[0] or argv[0].startswith("-") or "=" in argv[0]:
         raise ValueError(f"not a program: {argv[:1]!r}")
     if not hosts or len({word(name, "host") for name in hosts}) != len(hosts):

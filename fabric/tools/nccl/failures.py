@@ -10,7 +10,7 @@ FABRIC = frozenset({"wrong_result", "port_down", "ib_completion_error"})
 """Kinds that point to the fabric and not to us (an ``ib_completion_error`` with status 12 only, see blames_fabric)."""
 
 OF_ITS_OWN = frozenset({"port_down", "no_device", "cuda_error"})
-"""Kinds, perftest's too, that are of a part of the host that prints them."""
+"""Kinds, perftest's too, that concern a part of the host that prints them."""
 
 # Every match of a line counts, once a kind. Texts: nccl-tests, NCCL 2.12-2.30, Open MPI 4 and 5, Slurm, OpenSSH, glibc.
 KINDS: Mapping[str, tuple[str, ...]] = {
@@ -37,8 +37,9 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 """
-What is printed of each kind, causes before consequences: a process that crashed on its own makes its peers' retries run
-out, and those make everybody report a network error.
+Texts that are printed for each kind, causes before consequences.
+
+A process that crashed on its own makes its peers' retries run out, and then every rank reports a network error.
 """
 
 _RANK = {kind: position for position, kind in enumerate(KINDS)}
@@ -49,7 +50,7 @@ _BROKEN_GPU = ("uncorrectable ECC error", "uncorrectable NVLink error")
 _TOO_FEW = re.compile(r"Invalid number of GPUs: (\d{1,5}) requested but only (\d{1,5}) were found")
 
 # ncclUnhandledCudaError of nccl-tests' own check, and CUDA's words for a GPU that fell silent: what they mean depends
-# on what other GPUs of the host do. Memory, a GPU in use, or a driver that is not ready have words of their own.
+# on the other GPUs of the host. Lack of memory, a GPU in use, or a driver that is not ready have words of their own.
 _OF_ONE_GPU = ("unhandled cuda error", "unspecified launch failure", "unknown error")
 
 _PORT_EVENT = re.compile(r"NET/IB.{0,80}(?:port error|PORT_ERR)", re.IGNORECASE)
@@ -81,10 +82,10 @@ class NcclFailure:
     @property
     def blames_fabric(self) -> bool:
         """
-        Whether it says that the fabric is bad, rather than that we could not measure.
+        Return whether the failure says that the fabric is bad, rather than that we could not measure.
 
-        Of the completion errors only status 12, retries exceeded, does; and "a network error" alone never does, since
-        NCCL says the same when a peer process ended. Of the CUDA errors only those of a GPU that is itself broken do.
+        Of the completion errors only status 12, retries exceeded, does; "a network error" alone never does, since NCCL
+        says the same when a peer process ended. Of the CUDA errors only those of a GPU that is itself broken do.
         """
         if self.kind == "ib_completion_error":
             return self._retries_exceeded
@@ -94,7 +95,7 @@ class NcclFailure:
 
     @property
     def known(self) -> FailureKind | None:
-        """What decisions know it by; None where nothing follows from it."""
+        """Return the kind of failure that decisions use; None where nothing follows from it."""
         if self.kind == "ib_completion_error":
             return FailureKind.RETRIES_EXCEEDED if self._retries_exceeded else None
         if self.kind == "too_few_gpus":
@@ -108,13 +109,13 @@ class NcclFailure:
 
     @property
     def _retries_exceeded(self) -> bool:
-        """By the work completion status in a "Got completion" text."""
+        """Return whether the work completion status in a "Got completion" text is 12."""
         found = _STATUS.search(self.text)
         return found is not None and int(found[1]) == 12
 
 
 class Failures:
-    """Gathers what went wrong: the first text for each host and kind."""
+    """Gathers failures: the first text for each host and kind."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str | None, str], str] = {}
@@ -127,7 +128,7 @@ class Failures:
         kinds = {kind: line.find(text) for kind, texts in KINDS.items() for text in reversed(texts) if text in line}
         if "NET/IB" in line and _PORT_EVENT.search(line):
             kinds["port_down"] = line.find("NET/IB")
-        # NCCL looks for plugins it can do without, and a shell warns of a locale that the host lacks.
+        # NCCL looks for optional plugins, and a shell warns of a locale that the host lacks.
         if "No such file or directory" in line and "NCCL" not in line and "arning" not in line:
             kinds["missing_program"] = line.find("No such file")
         if "missing_library" in kinds:
@@ -144,11 +145,11 @@ class Failures:
                 self._stacks.setdefault(host, _excerpt(line, 0))
 
     def wrong_result(self, text: str) -> None:
-        """A table has wrong results."""
+        """Note that a table has wrong results."""
         self._found.setdefault((None, "wrong_result"), text)
 
     def found(self) -> tuple[NcclFailure, ...]:
-        """All of them, causes before consequences, else in the order printed."""
+        """Return all failures, causes before consequences, else in the order printed."""
         hosts = {host for host, _ in self._found}
         alone = {(host, "nccl_failure"): text for host, text in self._stacks.items() if host not in hosts}
         listed = [NcclFailure(host, kind, text) for (host, kind), text in (self._found | alone).items()]
@@ -161,6 +162,6 @@ def _host(line: str) -> str | None:
 
 
 def _excerpt(line: str, start: int) -> str:
-    """The line, or of a very long one the part that says what happened."""
+    """Return the line, or of a very long line the part that says what happened."""
     text = line.strip()
     return text if len(text) <= _CUT else line[start : start + _CUT].strip()

@@ -1,8 +1,8 @@
 """
 The lines of an nccl-tests table, with the columns that its heading announces, and what they say together.
 
-Together: which collective a table is of, and over how many ranks, where the log does not say; and whether it agrees
-with itself. Bus bandwidth is algorithm bandwidth times a factor (nccl-tests, doc/PERFORMANCE.md): 2(n-1)/n for
+Together they say which collective a table is of, and over how many ranks, where the log does not; and whether the table
+agrees with itself. Bus bandwidth is algorithm bandwidth times a factor (nccl-tests, doc/PERFORMANCE.md): 2(n-1)/n for
 all_reduce, (n-1)/n for all_gather, reduce_scatter, alltoall, gather and scatter, 1 else. So the ratio of the two
 columns, together with which of the redop and root columns are filled, says what was run; where two collectives fit, a
 wrong count printed out of place but not in place tells alltoall and sendrecv (which are not checked in place). What
@@ -19,7 +19,7 @@ from typing import NamedTuple
 from fabric.model.text import size_text, some
 
 GBPS = 8.0
-"""nccl-tests prints decimal GB/s; this is the only place that turns them into Gb/s."""
+"""Gb/s per GB/s: nccl-tests prints decimal GB/s; this is the only place that converts them."""
 
 TYPES = frozenset(
     {
@@ -32,7 +32,7 @@ TYPES = frozenset(
 LARGEST = 1e15
 """Bound of every printed number; larger ones, infinity and NaN are not readable."""
 
-_BLANK_PLACE = r" {32,}"  # what a trace replay prints instead of the out-of-place half
+_BLANK_PLACE = r" {32,}"  # printed by a trace replay instead of the out-of-place half
 _TIME = r"(\d{1,15}(?:\.\d{1,9})?)"
 # Two decimals, below 1000 in every release (%6.2f); one that is shorter lost its last digit. The lab's program: %6.4f.
 _BANDWIDTH = r"(\d{1,12}\.\d\d(?:\d\d)?|\d{4,13}\.\d|\d{6,15})"
@@ -64,24 +64,25 @@ class Columns:
     Where the values of a row are, counted from its end: leading cells may be blank (old alltoall prints no redop).
 
     A place is *width* cells: time, algbw, busbw, others (copy bandwidth, per-iteration times), and the wrong count at
-    *wrong_at*, which *counts_wrong* unless it is the relative error of releases before 2022-08.
+    *wrong_at*. *counts_wrong* is False where that cell is the relative error of releases before 2022-08.
     """
 
     leading: tuple[str, ...]
     width: int
     wrong_at: int
     counts_wrong: bool
-    trailing: int  # cells after the places: a timestamp is two, RCCL's algorithm, protocol and channels are three
+    trailing: int  # cells after the places: a timestamp is two; RCCL's algorithm, protocol and channels are three
 
     @cached_property
     def cells(self) -> int:
-        """How many cells a full row has."""
+        """Return how many cells a full row has."""
         return len(self.leading) + 2 * self.width + self.trailing
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """
-        A row: its size; type, reduction and root; of each place time, algbw, busbw and the wrong count.
+        Return the pattern of a row: its size; type, reduction and root; of each place time, algbw, busbw and the wrong
+        count.
 
         The first place is blank in a trace replay.
         """
@@ -96,7 +97,7 @@ class Columns:
 
 @lru_cache(maxsize=64)
 def columns(*heading: str) -> Columns | None:
-    """The layout that a heading (its words after ``#``) announces, None when it is none that we know."""
+    """Return the layout that a heading (its words after ``#``) announces; None for an unknown one."""
     names = list(heading)
     trailing = 0
     for last, cells in ((("timestamp",), 2), (("algo", "proto", "nchannels"), 3)):
@@ -115,7 +116,7 @@ def columns(*heading: str) -> Columns | None:
 
 
 def row(found: re.Match[str], at: Columns) -> NcclRow:
-    """The row that the *pattern* of its columns found."""
+    """Return the row that the *pattern* of its columns found."""
     size, _, *cells = found.groups()
     return NcclRow(int(size), _place(cells[:4], at) if cells[0] else None, _place(cells[4:], at))
 
@@ -127,7 +128,7 @@ def _place(cells: Sequence[str], at: Columns) -> NcclPlace:
 
 
 def looks_like_row(cells: list[str]) -> bool:
-    """Whether a line that is no readable row begins as one: size, count, type."""
+    """Return whether a line that is not a readable row begins as a row does: size, count, type."""
     return len(cells) > 2 and cells[0].isdigit() and cells[1].isdigit() and cells[2] in TYPES
 
 
@@ -149,19 +150,19 @@ FACTOR = {
     "sendrecv": _ONE,
     "hypercube": _ONE,
 }
-"""How bus bandwidth follows from algorithm bandwidth, by collective."""
+"""The factor from algorithm bandwidth to bus bandwidth, by collective."""
 
 UNCHECKED_IN_PLACE = frozenset({"alltoall", "sendrecv"})
 """Collectives whose in-place results nccl-tests does not check: their wrong count is N/A."""
 
 HALF_STEP = 0.005
-"""Bandwidth has two decimals (GB/s) below 1000, so it may be off by this much."""
+"""Rounding error of bandwidth, which has two decimals (GB/s) below 1000."""
 
-_MOST_RANKS = 1 << 12  # that are looked for where the log does not list them; a choice
+_MOST_RANKS = 1 << 12  # that are tried where the log does not list them; a choice
 
 
 def factor(op: str | None, ranks: int | None) -> float | None:
-    """busbw/algbw of a collective over so many ranks, None when that is not known."""
+    """Return busbw/algbw of a collective over *ranks* ranks, None when that is not known."""
     kind = FACTOR.get(op or "")
     if kind == _ONE:
         return 1.0
@@ -171,7 +172,7 @@ def factor(op: str | None, ranks: int | None) -> float | None:
 
 
 def values(rows: Sequence[NcclRow]) -> list[Value]:
-    """Every place of every row, in the order printed."""
+    """Return every place of every row, in the order printed."""
     return [
         (row.size_bytes, place.algbw_gbps / GBPS, place.busbw_gbps / GBPS)
         for row in rows
@@ -182,12 +183,12 @@ def values(rows: Sequence[NcclRow]) -> list[Value]:
 
 def ratio(seen: Sequence[Value]) -> tuple[float, float] | None:
     """
-    Bounds of busbw/algbw, given that both are rounded; None when no value is large enough to tell.
+    Return bounds of busbw/algbw, given that both are rounded; None when no value is large enough.
 
-    Only the larger half of the values counts, so that a row among the small ones cannot spoil it. The lower bound
-    is above the upper one when no factor fits every row.
+    Only the larger half of the values counts, so that a row among the small ones cannot spoil it. The lower bound is
+    above the upper one when no factor fits every row.
     """
-    pairs = sorted([(alg, bus) for _, alg, bus in seen if 0 < alg < 999 and 0 < bus < 999])  # more: fewer decimals
+    pairs = sorted([(alg, bus) for _, alg, bus in seen if 0 < alg < 999 and 0 < bus < 999])  # more has fewer decimals
     if not pairs:
         return None
     pairs = pairs[len(pairs) // 2 :]
@@ -199,7 +200,7 @@ def ratio(seen: Sequence[Value]) -> tuple[float, float] | None:
 def inferred(
     first: Sequence[str], at: Columns, rows: Sequence[NcclRow], *, op: str | None, ranks: int | None
 ) -> tuple[str | None, int | None]:
-    """Collective and ranks, those given left alone; *first* holds the cells of the first row."""
+    """Return collective and ranks; given ones are kept. *first* holds the cells of the first row."""
     bounds = ratio(values(rows)) if op is None or ranks is None else None
     if bounds is None:
         return op, ranks
@@ -211,7 +212,7 @@ def inferred(
 
 
 def _candidates(first: Sequence[str], at: Columns, rows: Sequence[NcclRow]) -> tuple[str, ...]:
-    """Collectives that print these columns, and check these results."""
+    """Return the collectives that print these columns, and check these results."""
     names = at.leading[3:]
     blank = len(first) < at.cells
     if not at.counts_wrong:  # until 2022-08 each collective had columns of its own
@@ -235,13 +236,13 @@ def _candidates(first: Sequence[str], at: Columns, rows: Sequence[NcclRow]) -> t
 
 
 def disagreements(rows: Sequence[NcclRow], *, op: str | None, ranks: int | None, average: float | None) -> list[str]:
-    """What does not add up, in words; *average* is the printed one, in GB/s."""
+    """Return what does not add up, in words; *average* is the printed one, in GB/s."""
     seen = values(rows)
     return [*_average(seen, len(rows), average), *_ratio(seen, op, ranks)]
 
 
 def wrong_rows(rows: Sequence[NcclRow]) -> str | None:
-    """Which sizes have wrong elements, None when none has."""
+    """Return which sizes have wrong elements, None when none has."""
     sizes = [row.size_bytes for row in rows if row.in_place.wrong or (row.out_of_place and row.out_of_place.wrong)]
     return f"wrong elements at {_sizes(sizes)}" if sizes else None
 
@@ -259,12 +260,12 @@ def _average(seen: Sequence[Value], rows: int, average: float | None) -> list[st
 
 
 def _step(value: float) -> float:
-    """By how much a printed bandwidth may be off: two decimals, one from 1000 and none from 10000 (width 6)."""
+    """Return the rounding error of a printed bandwidth: two decimals, one from 1000 and none from 10000 (width 6)."""
     return HALF_STEP if value < 999.995 else 0.05 if value < 9999.95 else 0.5
 
 
 def _printed_step(average: float) -> float:
-    """By how much the printed average (%g: six digits) may be off."""
+    """Return the rounding error of the printed average (%g: six digits)."""
     return float(0.5 * 10.0 ** (math.floor(math.log10(average)) - 5)) + 1e-9 if average > 0 else 1e-9
 
 
@@ -283,5 +284,5 @@ def _keeps(alg: float, bus: float, expected: float) -> bool:
 
 
 def _sizes(sizes_bytes: Sequence[int]) -> str:
-    """``64M, 128M and 3 more``."""
+    """Return sizes as text: ``64M, 128M and 3 more``."""
     return some([size_text(size) for size in dict.fromkeys(sizes_bytes)], 3)

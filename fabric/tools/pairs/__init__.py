@@ -1,12 +1,12 @@
 """
 Results of tests between pairs of hosts, as other tools write them: which tool wrote a file, and its reader.
 
-A table, or logs of one test between two hosts each: those of nccl-tests, and output of ib_write_bw and its like.
+A file is a table, or logs of tests between two hosts each: those of nccl-tests, and output of ib_write_bw and its like.
 
-nccl-tests: the hosts are those of the ``#  Rank`` lines, the value is the bus bandwidth. Of every test the largest size
-counts, out of place where it was measured (in place in a trace replay). A log may hold several tests; one over any
-other number of hosts than two is refused, because nobody can say whose number it is. Who prints a failure noticed it;
-only of a port or a GPU of its own does NCCL say whose it is.
+nccl-tests: the hosts are those of the ``# Rank`` lines, the value is the bus bandwidth. Of every test the largest size
+counts, out of place where it was measured (in place in a trace replay). A log may hold several tests; a test over any
+other number of hosts than two is refused, because its number belongs to no pair. The host that prints a failure only
+noticed it; NCCL says whose failure it is only for a port or a GPU of that host.
 
 perftest prints LIDs and GIDs but no host names, so the file must say them: ``CLIENT--SERVER.txt``, with the rail after
 another ``--`` if there are several (``gpu001--gpu002--rail3.log``). Else the rail is the RDMA device that is printed.
@@ -27,15 +27,15 @@ from fabric.tools.perftest.failures import complains
 FORMATS = ("csv", "nccl-tests", "perftest")
 
 _MARKS: tuple[tuple[str, Callable[[str], object]], ...] = (
-    ("csv", csv.has_heading),  # first, for a table has no end of lines to look through
+    ("csv", csv.has_heading),  # first, because a table would be searched to its end
     ("perftest", re.compile(r"BW average\[|local address:.*QPN").search),
     ("nccl-tests", re.compile(r"#\s+Rank\s+\d+|nccl-tests version|algbw\s+busbw|Test NCCL failure").search),
-    ("perftest", complains),  # a log that holds nothing but a failure; tables of others may quote its words
+    ("perftest", complains),  # a log that holds only a failure; tables of others may quote its words
 )
 
 
 def detect(text: str) -> str | None:
-    """The format that the text shows itself to be, None when it is none that we read."""
+    """Return the format of a text, None when it is none that we read."""
     return next((name for name, shows in _MARKS if shows(text)), None)
 
 
@@ -53,7 +53,7 @@ def read(text: str, name: str, file_name: str) -> PairTable:
 
 
 def parse_nccl(text: str) -> PairTable:
-    """One row for each test that measured something."""
+    """Return one row for each test that measured something."""
     log = nccl.parse(text)
     rows: list[PairRow] = []
     problems: list[tuple[int, str]] = []
@@ -76,7 +76,7 @@ def parse_nccl(text: str) -> PairTable:
 
 
 def _nccl_failures(log: NcclLog, two: list[NcclTest], unmeasured: list[NcclTest]) -> Iterator[PairFailure]:
-    """Every test without a number; else the one that has wrong results, or was the last before the complaint."""
+    """Yield every test without a number; else the test with wrong results, or the last one before the complaint."""
     bad = next((one for one in log.failures if one.blames_fabric), None)
     why = bad or next(iter(log.failures), None)
     text = "no bandwidth was measured" if why is None else why.text
@@ -103,7 +103,7 @@ _SERVER = "Waiting for client to connect"
 
 
 def parse_perftest(text: str, file_name: str) -> PairTable:
-    """The largest size of the first test of one page; *file_name* is the last part of the file's path."""
+    """Return the largest size of the first test of one page; *file_name* is the last part of the file's path."""
     named = _NAME.fullmatch(file_name)
     if named is None or named["a"] == named["b"]:
         expected = "expected a file name CLIENT--SERVER.txt: perftest does not print who was measured"
@@ -135,7 +135,7 @@ def parse_perftest(text: str, file_name: str) -> PairTable:
 
 
 def _perftest_failure(named: re.Match[str], log: PerftestLog, text: str, *, nothing: bool) -> PairFailure | None:
-    """Why *nothing* was measured, or what the tool says of the fabric although something was."""
+    """Return why *nothing* was measured, or what the tool says against the fabric although something was."""
     bad = next((one for one in log.failures if one.blames_fabric), None)
     if bad is None and not nothing:
         return None
@@ -156,10 +156,10 @@ def _perftest_failure(named: re.Match[str], log: PerftestLog, text: str, *, noth
 
 
 def _ends(named: re.Match[str], title: str) -> tuple[str, str]:
-    """Who sends and who receives; a reader receives."""
+    """Return sender and receiver; in a read test the client receives."""
     return (named["a"], named["b"]) if "Read" not in title else (named["b"], named["a"])
 
 
 def _line(text: str) -> int:
-    """Where the table begins; the first line where there is none."""
+    """Return the line where the table begins; the first line where there is none."""
     return next((n for n, line in enumerate(text.splitlines(), start=1) if "BW average" in line), 1)

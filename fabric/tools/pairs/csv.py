@@ -1,10 +1,10 @@
 """
 Pair results as comma-separated values: ``a,b,value_gbps[,kind,size,rail,via]``.
 
-The first line names the columns, in any order, with a comma, a semicolon or a tab between them. The value's column says
-its unit, ``value_gbps`` or ``value (GB/s)``: bits and bytes differ by a factor of eight and tools differ in which they
-print, so a number without a unit is refused; and so is one with a comma in it, which is a decimal sign to some and sets
-thousands apart to others.
+The first line names the columns, in any order, separated by a comma, a semicolon or a tab. The value's column names its
+unit, ``value_gbps`` or ``value (GB/s)``: bits and bytes differ by a factor of eight and tools differ in which they
+print, so a number without a unit is refused; so is a number with a comma, which is a decimal sign to some and a
+thousands separator to others.
 """
 
 import csv
@@ -21,14 +21,14 @@ COLUMNS = ("a", "b", "value", "kind", "size", "rail", "via")
 UNITS: Mapping[str, float] = {
     "Gb/s": 1.0, "Mb/s": 1e-3, "GB/s": 8.0, "MB/s": 8e-3, "GiB/s": 8 * 2**30 / 1e9, "MiB/s": 8 * 2**20 / 1e9,
 }  # fmt: skip
-"""What a value may be in, and how many Gb/s one is."""
+"""The units of a value, and how many Gb/s one is."""
 
 _EXPECTED = "expected column names a,b,value_gbps[,kind,size,rail,via]"
 _VALUE = re.compile(r"value(?:(?P<gbps>_gbps)|\s*[(\[](?P<unit>[^)\]]*)[)\]])?", re.IGNORECASE)
 _SIZE = re.compile(r"(\d+)\s*([KMGT]?)(?:i?B)?")
 _NO_ROWS = "no rows; expected a line of column names and one line for each result"
 _HOST = re.compile(r"[^\s,/:]{1,253}")
-_LOOKED_AT = 1 << 16  # characters in which the first line is looked for to tell the format; a choice
+_LOOKED_AT = 1 << 16  # characters in which the first line is searched to recognize the format; a choice
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,16 @@ class _Heading:
 
     @cached_property
     def picked(self) -> Callable[[list[str]], tuple[str, ...]]:
-        """The cells of ``COLUMNS`` out of those of a row and an empty one, which is that of a column that is absent."""
+        """
+        Return a function that picks the cells of ``COLUMNS`` from a row with an empty cell at its end.
+
+        That empty cell stands for absent columns.
+        """
         return itemgetter(*(self.columns.get(name, -1) for name in COLUMNS))
 
 
 def _heading(text: str) -> _Heading | None:
-    """What the first line says, with all that is wrong with it; None where there is none."""
+    """Return the heading with all that is wrong with it; None where there is none."""
     lines = enumerate(text.splitlines(), start=1)
     number, line = next(((n, line) for n, line in lines if line.strip() and line.lstrip()[0] != "#"), (0, ""))
     if not number:
@@ -77,13 +81,15 @@ def _heading(text: str) -> _Heading | None:
 
 
 def has_heading(text: str) -> bool:
-    """Whether a text begins as a table of pair results does: a line of cells, of which one is a known name at least."""
+    """
+    Return whether a text begins as a table of pair results: with a line of cells, at least one of them a known name.
+    """
     first = _heading(text.removeprefix("\ufeff")[:_LOOKED_AT])
     return first is not None and len(first.columns) > 1 and not first.columns.keys().isdisjoint(COLUMNS)
 
 
 def parse(text: str) -> PairTable:
-    """Every row, or every problem with its line."""
+    """Return every row, or every problem with its line."""
     text = text.removeprefix("\ufeff")
     first = _heading(text)
     if first is None:
@@ -111,7 +117,7 @@ def parse(text: str) -> PairTable:
 
 
 def _row(first: _Heading, cells: list[str], line: int) -> PairRow:
-    """One result; ValueError says what was expected."""
+    """Return one result; the ValueError says what was expected."""
     if len(cells) != len(first.columns):
         more = len(cells) > len(first.columns)
         hint = "; is one a number with a decimal comma? write it with a point" if more else ""

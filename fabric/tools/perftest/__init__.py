@@ -1,4 +1,4 @@
-"""What perftest's output says: its result tables, read line by line."""
+"""Reads perftest's output line by line: its result tables and its failures."""
 
 import re
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from fabric.tools.perftest.failures import PerftestFailure, complaints
 
 _GBPS: dict[str, float] = {
     "Gb/sec": 1.0,
-    "MB/sec": 8 * (1 << 20) / 1e9,  # so labelled until 2024, and MiB all the same (perftest's format_factor 0x100000)
+    "MB/sec": 8 * (1 << 20) / 1e9,  # labelled so until 2024, and MiB all the same (perftest's format_factor 0x100000)
     "MiB/sec": 8 * (1 << 20) / 1e9,
 }
 
@@ -45,11 +45,11 @@ class PerftestTest:
     """
     One block of output: the server's or the client's.
 
-    *test* is the title without its last word (``RDMA_Write BW``), None when the log starts after it. *problems*
-    says why rows are missing or hold no value; empty when everything was read. *settings* is what it says of itself
-    above the table, by the names printed there (``Number of qps``), the GPU under ``GPU``. *local* and *remote* are the
-    addresses of its queue pairs, new in every run: the two sides of one transfer print the same ones. *closed*: the
-    line under the table was printed. *unit* is None until its header is, and where its rows are not read.
+    *test* is the title without its last word (``RDMA_Write BW``), None when the log starts after it. *problems* says
+    why rows are missing or hold no value; empty when everything was read. *settings* is what the block prints about
+    itself above the table, by the names printed there (``Number of qps``), the GPU under ``GPU``. *local* and *remote*
+    are the addresses of its queue pairs, new in every run: the two sides of one transfer print the same ones. *closed*:
+    the line under the table was printed. *unit* is None until its header is read, and where its rows are not read.
     """
 
     test: str | None = None
@@ -63,7 +63,7 @@ class PerftestTest:
 
     @property
     def device(self) -> str | None:
-        """The RNIC that it ran on."""
+        """Return the RNIC that it ran on."""
         return self.settings.get("Device")
 
     def say(self, problem: str) -> None:
@@ -74,7 +74,7 @@ class PerftestTest:
 
 @dataclass(frozen=True, slots=True)
 class PerftestLog:
-    """All of one output; both are empty when nothing of perftest is in it."""
+    """Everything in one output; both are empty when it has nothing of perftest."""
 
     tests: tuple[PerftestTest, ...]
     failures: tuple[PerftestFailure, ...]
@@ -82,7 +82,7 @@ class PerftestLog:
 
 def parse(text: str) -> PerftestLog:
     """
-    Every table and every failure in the output of one or more perftest programs; never raises.
+    Return every table and every failure in the output of one or more perftest programs; never raises.
 
     Bandwidth is in decimal Gb/s: ``MB/sec`` (before 2024) and ``MiB/sec`` are both MiB/s. A latency table
     (ib_write_lat) is a test without rows whose problem says so.
@@ -109,7 +109,7 @@ class _Reader:
     """
     Gives each line to the table that it belongs to; server and client may share one stream.
 
-    *at_end*: the line that it is given is the last of all.
+    *at_end*: the present line is the last of all.
     """
 
     def __init__(self) -> None:
@@ -117,10 +117,10 @@ class _Reader:
         self.at_end = False
         self._titled: list[PerftestTest] = []  # blocks whose table has not begun
         self._open: list[PerftestTest] = []
-        self._gpu: str | None = None  # that the next block's buffers are on
+        self._gpu: str | None = None  # the GPU that holds the next block's buffers
 
     def title(self, title: str) -> None:
-        """A new block; one that comes after a table began is no neighbour of it: what was open has ended."""
+        """Begin a block; if a table has begun before, the open blocks have ended and do not run beside it."""
         if self._open:
             self._open.clear()
             self._titled.clear()
@@ -131,7 +131,7 @@ class _Reader:
         self._titled = [*self._titled[1 - _SIDES :], table]
 
     def settings(self, values: tuple[tuple[str, str], ...]) -> None:
-        """One line above a table: of the newest block that has not said so yet, or of one about to begin."""
+        """Add one line above a table: to the newest block without this value, or to a block about to begin."""
         if values[0][0] == "GPU":
             self._gpu = values[0][1]
             return
@@ -141,13 +141,13 @@ class _Reader:
                 return
 
     def address(self, side_address: tuple[str, str]) -> None:
-        """A queue pair's address, of this side or of the other."""
+        """Add a queue pair's address, of this side or of the other."""
         side, address = side_address
         if self._titled:
             (self._titled[-1].local if side == "local" else self._titled[-1].remote).append(address)
 
     def header(self, line: str) -> None:
-        """A table begins: that of the newest block without one, else of a block whose title is not in the log."""
+        """Begin a table: that of the newest block without one, else of a block whose title is not in the log."""
         if self._titled:
             table = self._titled.pop()
         else:
@@ -162,21 +162,23 @@ class _Reader:
         self._open = [*self._open[1 - _SIDES :], table]
 
     def rule(self, _: str) -> None:
-        """A line of dashes ends the oldest table that has rows, unless it can belong to a block about to begin."""
+        """
+        End the oldest table that has rows at a line of dashes, unless the line can belong to a block about to begin.
+        """
         ended = None if self._titled else next((table for table in self._open if table.rows), None)
         if ended:
             ended.closed = True
             self._open.remove(ended)
 
     def row(self, found: re.Match[str]) -> None:
-        """A row, if a table is open: sizes ascend within a table, so two interleaved ones can be told apart."""
+        """Add a row, if a table is open: sizes ascend within a table, so two interleaved tables can be told apart."""
         if self._open:
             size_bytes = int(found[1])
             tables = (table for table in self._open if not table.rows or table.rows[-1].size_bytes < size_bytes)
             _add_row(next(tables, self._open[-1]), found)
 
     def number(self, line: str) -> None:
-        """What starts with a number and is no row, or not the whole of one."""
+        """Note a line that starts with a number and is not a row, or not a whole one."""
         if self._open and _is_row_like(line, last=self.at_end):
             self._open[0].say(f"{'the last row is cut' if self.at_end else 'unreadable row'}: {line.strip()[:120]!r}")
 
@@ -198,7 +200,9 @@ _Taker = Callable[[_Reader, Any], None]
 
 @lru_cache(maxsize=4096)  # nearly all lines are the same in every run on every host
 def _meaning(line: str) -> tuple[_Taker | None, Any, bool]:
-    """What of a reader takes a line, what it is given, and whether the line is no part of a block: it may complain."""
+    """
+    Return the reader's method for a line, its argument, and whether the line is outside all blocks: it may complain.
+    """
     text = line.strip()
     if text[:1].isdigit():
         found, is_other = _ROW.match(line), text.lower() != text.upper()
@@ -220,7 +224,7 @@ def _meaning(line: str) -> tuple[_Taker | None, Any, bool]:
 
 
 def _settings(line: str) -> tuple[tuple[str, str], ...]:
-    """The values in a line above a table."""
+    """Return the values in a line above a table."""
     if picked := _PICKED.match(line):
         return (("GPU", picked[1]),)
     first, second = _SAYS.get(line[:4], ("", ""))
@@ -235,7 +239,7 @@ def _settings(line: str) -> tuple[tuple[str, str], ...]:
 
 @lru_cache(maxsize=64)
 def _unit(line: str) -> str:
-    """What bandwidths below a heading are in; UnreadableOutput where what is below it is not read."""
+    """Return the unit of bandwidths below a heading; raises UnreadableOutput where the table is not read."""
     if "usec]" in line:
         raise UnreadableOutput("a latency table: only bandwidth is read")
     found = need(_HEADER.match(line), f"unknown columns: {line[:120]!r}")
@@ -246,7 +250,7 @@ def _unit(line: str) -> str:
 
 
 def _is_row_like(line: str, *, last: bool) -> bool:
-    """Whether a line starts as a row does; a single number is one only where the text ends."""
+    """Return whether a line starts as a row does; a single number does only where the text ends."""
     cells = line.split(None, 3)
     if len(cells) == 1:
         return last and cells[0].isdigit()
@@ -276,7 +280,7 @@ def _add_row(table: PerftestTest, found: re.Match[str]) -> None:
 
 
 def _agrees(size_bytes: int, average_gbps: float, found: re.Match[str]) -> bool:
-    """Average = message rate x size, but for rounding: the rate has 6 decimals (Mpps), the average 2 or 6."""
+    """Check average = message rate x size, but for rounding: the rate has 6 decimals (Mpps), the average 2 or 6."""
     rounding_gbps = 0.5e-6 * size_bytes * 8e-3 + (0.005 if found[4][-3] == "." else 0.5e-6)
     from_rate_gbps = float(found[5]) * size_bytes * 8e-3
     return abs(from_rate_gbps - average_gbps) <= 1.01 * rounding_gbps + 1e-3 * average_gbps

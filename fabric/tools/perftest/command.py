@@ -1,4 +1,6 @@
-"""The command lines of ib_write_bw and ib_write_lat, the table of ib_write_lat, and whether a table answers one."""
+"""
+The command lines of ib_write_bw and ib_write_lat, the table of ib_write_lat, and whether a table answers a command.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,9 +23,9 @@ class CommandSide:
 
     With the platform's GID index packets carry that entry of the port's GID table: RoCE needs it where the tool's own
     choice is not routed. With a flow label all packets of one side have the same UDP source port, so that a hash sends
-    them over the same way each time (perftest 23.10 and later, perftest_resources.c; before, the option is taken and
-    ignored). With its traffic class they are in that class: by the address of each queue pair
-    (``--tclass``), or where the site's own options have them made by rdma_cm, by the type of service (``--tos``).
+    them over the same way each time (perftest 23.10 and later, perftest_resources.c; older releases accept the option
+    and ignore it). With its traffic class they are in that class: by the address of each queue pair (``--tclass``), or
+    by the type of service (``--tos``) where the site's own options make rdma_cm create the queue pairs.
     """
 
     platform: Platform
@@ -38,10 +40,10 @@ class CommandSide:
 
 def write_bw(side: CommandSide, *, duration_s: int, queue_pairs: int) -> tuple[str, ...]:
     """
-    One side of ib_write_bw. Raises ValueError for a value it cannot carry.
+    Return the command of one side of ib_write_bw. Raises ValueError for a value it cannot carry.
 
-    Only spellings that perftest 4.5 and later take. GPU memory is registered by DMA-BUF, where the platform says so,
-    not by nvidia_peermem (an option that perftest takes after ``--use_cuda`` only).
+    Only spellings that perftest 4.5 and later accept. GPU memory is registered by DMA-BUF, where the platform says so,
+    not by nvidia_peermem (an option that perftest accepts after ``--use_cuda`` only).
     """
     measured = (
         f"--duration={whole(duration_s, 'duration', at_least=1, at_most=7 * 86400)}",
@@ -57,9 +59,9 @@ def write_bw(side: CommandSide, *, duration_s: int, queue_pairs: int) -> tuple[s
 
 def write_lat(side: CommandSide, *, iterations: int) -> tuple[str, ...]:
     """
-    One side of ib_write_lat. Raises ValueError for a value it cannot carry.
+    Return the command of one side of ib_write_lat. Raises ValueError for a value it cannot carry.
 
-    By iterations: a run by duration prints no percentiles.
+    It runs by iterations, because a run by duration prints no percentiles.
     """
     measured = (f"--iters={whole(iterations, 'iterations', at_least=5, at_most=1 << 31)}",)
     return _argv("ib_write_lat", side, measured, ["--CPU-freq"])
@@ -89,7 +91,11 @@ _BY_RDMA_CM = frozenset({"-R", "--rdma_cm"})
 
 
 def _class(platform: Platform) -> tuple[str, ...]:
-    """perftest refuses a type of service without rdma_cm, and ignores a class with it (perftest_parameters.c:1908)."""
+    """
+    Return the option for the traffic class.
+
+    perftest refuses a type of service without rdma_cm, and ignores a class with it (perftest_parameters.c:1908).
+    """
     if platform.traffic_class is None:
         return ()
     name = "tclass" if _BY_RDMA_CM.isdisjoint(platform.perftest_options) else "tos"
@@ -97,29 +103,31 @@ def _class(platform: Platform) -> tuple[str, ...]:
 
 
 def _label(flow_label: int | None) -> tuple[str, ...]:
-    """Of 20 bits; 0 is none."""
+    """Return the option for a flow label, which has 20 bits; 0 means none."""
     if flow_label is None:
         return ()
     return (f"--flow_label={whole(flow_label, 'flow label', at_least=1, at_most=(1 << 20) - 1)}",)
 
 
 def given_options(argv: tuple[str, ...]) -> dict[str, str]:
-    """The options of a command line with their values."""
+    """Return the options of a command line with their values."""
     return dict(word[2:].split("=", 1) for word in argv if word.startswith("--") and "=" in word)
 
 
 @dataclass(frozen=True, slots=True)
 class PerftestAsked:
-    """A command line of ``write_bw`` in the words that the tool answers in; *expected* must be there, *unasked* not."""
+    """
+    A command line of ``write_bw`` in the words of the output; *expected* must be printed, *unasked* may be missing.
+    """
 
     expected: Mapping[str, str]
     unasked: Mapping[str, str]
     size_bytes: int
     duration_s: int
-    both_ways: bool = False  # what is printed is the sum; whether iterations are those of one side is not documented
+    both_ways: bool = False  # the sum is printed; whether iterations are those of one side is not documented
 
 
-# What is answered by name to options that are never given; not every release tells all of it.
+# What is printed for options that are never given; not every release prints all of it.
 _UNASKED = {"Dual-port": "OFF", "Transport type": "IB", "Using SRQ": "OFF", "rdma_cm QPs": "OFF"}
 
 
@@ -128,7 +136,7 @@ _ANSWERED = (("GID index", "gid-index"), ("GPU", "use_cuda"), ("GPU", "use_rocm"
 
 @lru_cache(maxsize=4096)
 def asked(argv: tuple[str, ...], link_type: str) -> PerftestAsked:
-    """What a command line of ``write_bw`` asks for on a port whose *link_type* is ``IB`` or ``Ethernet``."""
+    """Return what a command line of ``write_bw`` asks for on a port whose *link_type* is ``IB`` or ``Ethernet``."""
     given = given_options(argv)
     expected = {
         "Device": given["ib-dev"],
@@ -140,13 +148,13 @@ def asked(argv: tuple[str, ...], link_type: str) -> PerftestAsked:
     unasked = _UNASKED if "GPU" in expected else {**_UNASKED, "GPU": "none"}
     if not _BY_RDMA_CM.isdisjoint(argv):
         unasked = {**unasked, "rdma_cm QPs": "ON"}
-    if "cpunodebind" in given:  # since 6.29, which goes to the RNIC's own node where nothing keeps it from that
+    if "cpunodebind" in given:  # since 6.29, which goes to the RNIC's own node where nothing prevents it
         unasked = {**unasked, "NUMA node": given["cpunodebind"]}
     return PerftestAsked(expected, unasked, int(given["size"]), int(given["duration"]), "--bidirectional" in argv)
 
 
 def otherwise(test: PerftestTest, wanted: PerftestAsked) -> Iterator[str]:
-    """Where a table answers another question than *wanted*: ``asked Device mlx5_0, saw mlx5_1``."""
+    """Yield where a table answers another question than *wanted*: ``asked Device mlx5_0, saw mlx5_1``."""
     title = "RDMA_Write Bidirectional BW" if wanted.both_ways else _TITLE
     if test.test is not None and test.test != title:
         yield f"asked {title}, saw {test.test}"
@@ -163,9 +171,10 @@ def otherwise(test: PerftestTest, wanted: PerftestAsked) -> Iterator[str]:
 
 def _lasted(row: PerftestRow, wanted: PerftestAsked) -> Iterator[str]:
     """
-    By duration no peak is measured, and what is counted is sent in the middle half (``-f``: a quarter at each end).
+    Check the duration of a run: by duration no peak is measured, and only the middle half is counted.
 
-    The quarter is in whole seconds, so that a run of three or less is counted as a whole.
+    ``-f`` leaves out a quarter at each end, in whole seconds, so that a run of three seconds or less is counted as a
+    whole.
     """
     asked_for = f"asked for {wanted.duration_s} s"
     if row.bw_peak_gbps is not None:
@@ -179,7 +188,7 @@ def _lasted(row: PerftestRow, wanted: PerftestAsked) -> Iterator[str]:
 
 
 def cut(test: PerftestTest, wanted: PerftestAsked) -> Iterator[str]:
-    """What every release prints and this table lacks."""
+    """Yield what every release prints and this table lacks."""
     if test.test is None:
         yield "no title"
     yield from unanswered(test.settings, wanted.expected)
@@ -207,9 +216,9 @@ _TABLE = re.compile(
 @dataclass(frozen=True, slots=True)
 class Latency:
     """
-    One table: of all messages the most, the median and the 99th percentile, microseconds one way.
+    One table: the maximum, the median and the 99th percentile of all messages, microseconds one way.
 
-    *settings* is what it says of itself, by the names printed there, and ``size`` and ``iterations``.
+    *settings* is what it prints about itself, by the names printed there, and ``size`` and ``iterations``.
     """
 
     settings: Mapping[str, str]
@@ -219,7 +228,9 @@ class Latency:
 
 
 def parse_latency(text: str) -> Latency | None:
-    """The one table in an output; None where there is none, several, one that is cut or one that contradicts itself."""
+    """
+    Return the one table in an output; None where there is none, several, or one that is cut or contradicts itself.
+    """
     tables, device, link = list(_TABLE.finditer(text)), _LATENCY_DEVICE.search(text), _LATENCY_LINK.search(text)
     if len(tables) != 1 or len(_LATENCY_TITLE.findall(text)) != 1 or device is None or link is None:
         return None
@@ -238,7 +249,7 @@ def parse_latency(text: str) -> Latency | None:
 
 
 def latency_otherwise(found: Latency, asked: tuple[str, ...], link_type: str) -> Iterator[str]:
-    """Where a table answers another question than that command line: ``asked Device mlx5_0, saw mlx5_1``."""
+    """Yield where a table answers another question than that command line: ``asked Device mlx5_0, saw mlx5_1``."""
     given = given_options(asked)
     wanted = {"Device": given["ib-dev"], "Link type": link_type, "size": given["size"], "iterations": given["iters"]}
     return differing(found.settings, wanted)

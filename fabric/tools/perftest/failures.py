@@ -10,8 +10,8 @@ from fabric.model.probe import FailureKind
 FABRIC = frozenset({"port_down", "no_device", "completion_error", "wrong_result"})
 """Kinds that point to the fabric and not to us (a ``completion_error`` with status 12 only, see blames_fabric)."""
 
-# First match of a line wins. Texts: perftest 4.5 and 26.x sources, libibverbs, glibc, shells. The last kind are words
-# of any other complaint, of which perftest has a hundred: looked at where there is nothing better.
+# First match of a line wins. Texts: perftest 4.5 and 26.x sources, libibverbs, glibc, shells. The last kind has words
+# of any other complaint, of which perftest has a hundred: it is used where there is nothing better.
 KINDS: Mapping[str, tuple[str, ...]] = {
     "no_rdma": ("Failed to get IB devices list", "Function not implemented"),
     "no_device": ("Did not detect devices", "Unable to find the Infiniband/RoCE device", "No IB devices found"),
@@ -48,7 +48,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "cannot_open": ("Couldn't get context for the device",),
     "complaint": ("Couldn't ", "Failed to ", "Unable to "),
 }  # fmt: skip
-"""What is printed of each kind."""
+"""Texts that are printed for each kind."""
 
 _KIND_OF = {text: kind for kind, texts in KINDS.items() for text in texts}
 
@@ -59,7 +59,7 @@ _ANYBODYS = (
     "Segmentation fault", "No IB devices found", "resolve_addr failed", "resolve_route failed",
 )  # fmt: skip
 _PROGRAM = re.compile(r"\b(?:ib_(?:send|write|read|atomic)_(?:bw|lat)|raw_ethernet_(?:bw|lat|burst_lat))\b")
-_LOOKED_AT = 1 << 20  # characters in which a failure is looked for to tell the tool; a choice: such logs are a page
+_LOOKED_AT = 1 << 20  # characters in which a failure is searched to recognize the tool; a choice: such logs are a page
 
 # CUresult 214 CUDA_ERROR_ECC_UNCORRECTABLE and 220 CUDA_ERROR_NVLINK_UNCORRECTABLE (cuda.h): broken parts.
 _BROKEN_GPU = re.compile(r"\berror[=: ]{1,3}(?:214|220)(?!\d)")
@@ -80,7 +80,7 @@ class PerftestFailure:
     @property
     def blames_fabric(self) -> bool:
         """
-        Whether it says that the fabric is bad, rather than that we could not measure.
+        Return whether the failure says that the fabric is bad, rather than that we could not measure.
 
         Of the completion errors only status 12, transport retries exceeded, does: 4 is local protection, 5 a flush
         after another error, 13 a receiver that was not ready. Of the CUDA errors only those of a GPU that is broken do.
@@ -93,7 +93,7 @@ class PerftestFailure:
 
     @property
     def known(self) -> FailureKind | None:
-        """What decisions know it by; None where nothing follows from it."""
+        """Return the kind of failure that decisions use; None where nothing follows from it."""
         if self.kind == "completion_error":
             return FailureKind.RETRIES_EXCEEDED if _status(self.text) == 12 else None
         if self.kind == "cuda_error":
@@ -102,7 +102,7 @@ class PerftestFailure:
 
 
 def complaints(lines: Sequence[str]) -> tuple[PerftestFailure, ...]:
-    """The first failure of each kind, in the order printed; empty when the tool did not complain."""
+    """Return the first failure of each kind, in the order printed; empty when the tool did not complain."""
     kinds = [_kind(line) for line in lines]
     if not any(kinds):
         return ()
@@ -116,13 +116,13 @@ def complaints(lines: Sequence[str]) -> tuple[PerftestFailure, ...]:
 
 
 def complains(text: str) -> bool:
-    """Whether a text complains in perftest's own words, or of one of its programs by name."""
+    """Return whether a text complains in perftest's own words, or about one of its programs by name."""
     complaints = (line for line in text[:_LOOKED_AT].splitlines() if _kind(line) not in (None, "complaint"))
     return any(_PROGRAM.search(line) or not any(words in line for words in _ANYBODYS) for line in complaints)
 
 
 def _status(text: str) -> int | None:
-    """The work completion status that a text names, None when it names none."""
+    """Return the work completion status that a text names, None when it names none."""
     found = _STATUS.search(text)
     return int(found[1]) if found else None
 
@@ -142,7 +142,7 @@ def _kind(line: str) -> str | None:
 
 
 def _with_status(line: str, following: Sequence[str]) -> str:
-    """``Completion with error at client`` has its status on the next line."""
+    """Append the status from the next line, where ``Completion with error at client`` has it."""
     if _status(line) is None and following and _status(following[0]) is not None:
         return f"{line.strip()}: {following[0].strip()}"
     return line

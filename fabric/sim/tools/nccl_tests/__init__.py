@@ -32,17 +32,17 @@ class Member:
 
 
 def _seen_by_hip(site: Site, env: Mapping[str, str]) -> Mapping[str, str]:
-    """HIP reads a variable of its own."""
+    """Return the environment with HIP's own variable in the place of CUDA's on AMD hosts."""
     hip = env.get("HIP_VISIBLE_DEVICES") if site.layout.platform.amd else None
     return env if hip is None else {**env, "CUDA_VISIBLE_DEVICES": hip}
 
 
 class TooFewGpus(Exception):
-    """A process asked for more GPUs than its host shows it; the message is what is said of that."""
+    """A process asked for more GPUs than its host shows it; the message is what the program prints."""
 
 
 def members(sites: tuple[Site, ...], env: Mapping[str, str], bits: int, *, per_process: int) -> tuple[Member, ...]:
-    """The GPUs of every process, in rank order; *sites* has one entry a process. Raises TooFewGpus."""
+    """Return the GPUs of every process, in rank order; *sites* has one entry a process. Raises TooFewGpus."""
     found = []
     local: dict[Site, int] = {}
     for process, site in enumerate(sites):
@@ -67,7 +67,7 @@ BROKEN_LINK = "unhandled cuda error (run with NCCL_DEBUG=INFO for details)"
 @dataclass(frozen=True, slots=True)
 class CollectiveWay:
     """
-    What a collective runs over, and how fast it is alone; *ring*: between which hosts it crosses leaves.
+    The resources that a collective uses, and how fast it is alone; *ring*: the hosts between which it crosses leaves.
     """
 
     gpus: int
@@ -85,11 +85,11 @@ class CollectiveJob:
         self.algorithm = setting.env.get("NCCL_ALGO", "")
         self.sizes_bytes = options.sizes_bytes()
         variables = {key: value for key, value in setting.env.items() if key.startswith(("NCCL_", "CUDA_", "HIP_"))}
-        variables.pop("NCCL_DEBUG", None)  # it alters what is printed and nothing else
+        variables.pop("NCCL_DEBUG", None)  # it alters only what is printed
         self.hash = text_hash(f"({operation!r}, {options.seed_text}, {sorted(variables.items())!r}, {setting.hosts!r})")
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
-        """Set up; then run, fail or hang as the parts that it needs allow."""
+        """Set up; then run, fail or hang, depending on the parts that the collective needs."""
         names = self.setting.hosts
         sites = tuple(rack.hosts.site(name) for name in names) if names else (process.site,)
         bits = rack.hosts.chance(process.site, self.hash)
@@ -106,7 +106,7 @@ class CollectiveJob:
         ring = None if failure else self._ring(rack, group, used, bits)
         taking_part = [(site, rnic.device) for site, rnic, _ in used]
         taking_part += [(one.site, f"{one.gpu.name}{of}") for one in group for of in ("", ":nvlink")]
-        if any(site.trouble_of(part) == "hanging" for site, part in taking_part):  # that never answers
+        if any(site.trouble_of(part) == "hanging" for site, part in taking_part):  # a hanging part never answers
             process.printed = self.setting.marked(listing, 0)
         elif failure := failure or self._cut(rack, ring, used, group[0].pid):
             status, message = failure
@@ -119,7 +119,9 @@ class CollectiveJob:
             rack.timeline.at(ready_s, running.start)
 
     def _rails(self, group: tuple[Member, ...]) -> list[Rail]:
-        """The RNICs in use; none when NVLink joins all GPUs: in one host, or in a rack of them unless MNNVL is off."""
+        """
+        Return the RNICs in use; none when NVLink joins all GPUs: in one host, or in a rack of them unless MNNVL is off.
+        """
         if self._over_nvlink(group):
             return []
         by_site: dict[Site, list[Gpu]] = {}
@@ -135,13 +137,15 @@ class CollectiveJob:
         return joined_by_nvlink(hosts) and self.setting.env.get("NCCL_MNNVL_ENABLE") != "0"
 
     def _listing(self, first: Site, group: tuple[Member, ...]) -> str:
-        """Down to the list of devices; below it the library's version, where the first rank prints it."""
+        """
+        Return the output down to the list of devices; below it the library's version, where the first rank prints it.
+        """
         words = {"operation": self.operation, "options": self.options, "told": text.tells_version(self.setting.env)}
         words |= {"amd": first.layout.platform.amd, "models": GPU_MODELS, "bus": pci_bus}
         return page("nccl-tests", **words, host=first.host.name, group=group)
 
     def _failure(self, group: tuple[Member, ...], used: list[Rail]) -> tuple[int, str] | None:
-        """Exit status and text when a part is broken, None when all work."""
+        """Return exit status and text when a part is broken, None when all work."""
         for member in group:
             host, pid = member.site.host.name, member.pid
             if member.site.trouble_of(member.gpu.name) == "broken":
@@ -160,14 +164,14 @@ class CollectiveJob:
         return None
 
     def _weight(self, group: tuple[Member, ...], used: list[Rail]) -> float:
-        """Bus bandwidth over what one RNIC carries."""
+        """Return bus bandwidth over what one RNIC carries."""
         hosts = len({member.site for member in group})
         tree = model.is_tree(self.operation, hosts, algorithm=self.algorithm)
         counts = Counter(site for site, _, _ in used)
         return model.rail_weight(self.operation, len(group), hosts, rails=min(counts.values()), tree=tree)
 
     def _ring(self, rack: Rack, group: tuple[Member, ...], used: list[Rail], bits: int) -> Ring | None:
-        """The hosts in rank order on the rails that all of them use; None where all are on the same leaves."""
+        """Return the hosts in rank order on the rails that all of them use; None where all are on the same leaves."""
         if not used:
             return None
         sites = tuple(dict.fromkeys(member.site for member in group))
@@ -183,7 +187,7 @@ class CollectiveJob:
         return rack.above.ring(Ring(hosts, common, ratio, adaptive, level, every=every, draw=bits))
 
     def _cut(self, rack: Rack, ring: Ring | None, used: list[Rail], pid: int) -> tuple[int, str] | None:
-        """Exit status and text when the network has no way for some edge of the ring."""
+        """Return exit status and text when the network has no way for some edge of the ring."""
         network = rack.above.network if ring is not None else None
         if ring is None or network is None or not network.is_cut(ring):
             return None
@@ -192,7 +196,10 @@ class CollectiveJob:
         return 3, text.network_failure(self.setting.env, site.host.name, (pid,), **about)
 
     def _plan(self, group: tuple[Member, ...], used: list[Rail], ring: Ring | None, *, left: float) -> CollectiveWay:
-        """The least of NVLink in every host and, between hosts, of every rail, of which *left* is left."""
+        """
+        Return the way, with the least rate of NVLink in every host and of every rail between hosts, of which *left* is
+        left.
+        """
         gpus, hosts = len(group), len({site for site, _, _ in used}) or 1
         rings = hosts == 1 and "RING" in self.algorithm.upper()
         shares: list[Share] = []
@@ -211,9 +218,10 @@ class CollectiveJob:
 
     def time_us(self, plan: CollectiveWay, size_bytes: int, bus_gbps: float) -> float:
         """
-        One call with this size at a bus bandwidth, without noise.
+        Return the time of one call with this size at a bus bandwidth, without noise.
 
-        What NCCL picks from is modelled on three hosts or more; elsewhere its low-latency protocols for small messages.
+        NCCL's choice of algorithm is modelled on three hosts or more; elsewhere only its low-latency protocols for
+        small messages.
         """
         generation = plan.shares[0][0].layout.generation
         job = model.AllReduce(plan.gpus, plan.hosts, bus_gbps, model.PLATFORMS[generation])
@@ -230,12 +238,12 @@ class CollectiveJob:
 
 
 def _pid(bits: int, number: int) -> int:
-    """The number of a rank's process."""
+    """Return the number of a rank's process."""
     return 2 + word(bits, -2 - number) % 4194300
 
 
 def _merged(shares: list[Share]) -> tuple[Share, ...]:
-    """One share per host and weight."""
+    """Return one share per host and weight."""
     merged: dict[tuple[Site, float], list[int]] = {}
     for site, resources, weight in shares:
         merged.setdefault((site, weight), []).extend(resources)
@@ -245,7 +253,7 @@ def _merged(shares: list[Share]) -> tuple[Share, ...]:
 
 @dataclass(slots=True, eq=False)
 class Outage:
-    """Since when nothing gets through, and the retry that will: None while there is no path."""
+    """A time in which nothing gets through, and the retry that will end it: None while there is no path."""
 
     began_s: float
     retry_s: float | None = None
@@ -255,8 +263,8 @@ class RunningCollective(Flow):
     """
     A collective test from its start-up to its last row.
 
-    When its packets vanish it stands still, goes on at a retry, or NCCL gives up when that takes too long; or goes on
-    over the other of two RNICs that are one to it (*moved*).
+    When its packets vanish it stands still, then goes on at a retry, or NCCL gives up when that takes too long; or it
+    goes on over the other of two RNICs that NCCL has merged into one (*moved*).
     """
 
     def __init__(
@@ -271,7 +279,7 @@ class RunningCollective(Flow):
         self.moved = False
 
     def start(self, at_s: float) -> None:
-        """Set-up is over: the first size begins."""
+        """Begin the first size: set-up is over."""
         if self.gone:
             return
         self.process.printed = self.job.setting.marked(self.listing, 0)
@@ -283,10 +291,10 @@ class RunningCollective(Flow):
 
     def heard(self, rate_gbps: float, at_s: float) -> float:
         """
-        What it really moves, where its paths would carry *rate_gbps*.
+        Return the rate it really moves at, where its paths would carry *rate_gbps*.
 
-        From the first lost packet on it is 0, until a retry meets paths that work: k * T after that, with T the timeout
-        of its queue pairs. A path that works between two retries helps nobody.
+        From the first lost packet on it is 0, until a retry finds paths that work: k * T after that, with T the timeout
+        of its queue pairs. A path that works only between two retries does not help.
         """
         outage, timeline = self.outage, self.rack.timeline
         if self.moved:
@@ -305,17 +313,17 @@ class RunningCollective(Flow):
         if at_s < outage.retry_s:
             return 0.0
         self.outage, self.silent = None, False
-        timeline.sharing.stir(self)  # others have had its share; at this very instant it is shared anew
+        timeline.sharing.stir(self)  # others have used its share; at this instant it is shared anew
         return rate_gbps
 
     def _lose(self, at_s: float) -> None:
-        """The first packets vanish."""
+        """Begin an outage: the first packets vanish."""
         outage = self.outage = Outage(at_s)
         self.silent = True
         self.rack.timeline.sharing.stir(self)
 
         def give_up(now_s: float) -> None:
-            # The last retry still counts: with paths that work again it goes on just now.
+            # The last retry still counts: if paths work again by then, it goes on.
             if not self.live or self.outage is not outage or outage.retry_s is not None:
                 return
             port = self._lost_port()
@@ -329,16 +337,16 @@ class RunningCollective(Flow):
             self.rack.timeline.at(at_s + model.abort_window_s(self.timeout, self.retries), give_up)
 
     def _move(self, at_s: float) -> None:
-        """From now on over the other RNIC; what that means for others on the network is left out."""
+        """Move to the other RNIC; the effect on others in the network is left out."""
         sharing = self.rack.timeline.sharing
         if self.ring is not None and sharing.network is not None:
             sharing.network.end(self, self.carried_gb(at_s))
         self.ring, self.limit_gbps = None, inf
-        self.moved, self.outage, self.silent = True, None, True  # silent: its rate is what it says itself
+        self.moved, self.outage, self.silent = True, None, True  # silent: ``heard`` decides its rate
         sharing.dirty[self.shares[0][0]] = None
 
     def _retry(self, outage: Outage, at_s: float) -> None:
-        """Its rate is worked out anew at this instant."""
+        """Have the rate computed anew at this instant."""
         if self.live and self.outage is outage and outage.retry_s == at_s:
             self.rack.timeline.sharing.dirty[self.shares[0][0]] = None
 
@@ -350,7 +358,7 @@ class RunningCollective(Flow):
         self.rack.timeline.exit(self.process, at_s, status=3, stdout=stdout)
 
     def _lost_port(self) -> tuple[Site, str, str] | None:
-        """A host, its RNIC that is down, and another host's address; None when all ports are up."""
+        """Return a host, its RNIC that is down, and another host's address; None when all ports are up."""
         for site, resources, _ in self.shares:
             for device in sorted(site.down):
                 if site.layout.index[f"{device}:out"] in resources:
@@ -359,7 +367,7 @@ class RunningCollective(Flow):
         return None
 
     def _lost_edge(self) -> tuple[Site, str, str] | None:
-        """The same for an edge of the ring that the network does not carry; the sender finds out."""
+        """Return the same for an edge of the ring that the network does not carry; the sender notices it."""
         edge = self.rack.above.dead_edge(self.ring)
         if edge is None:
             return None
@@ -368,19 +376,19 @@ class RunningCollective(Flow):
         return self.rack.hosts.site(sender), hosts[sender].rnic(rail).device, hosts[receiver].address
 
     def _pid_on(self, site: Site) -> int:
-        """The process of the first rank on a host."""
+        """Return the process of the first rank on a host."""
         names = self.job.setting.hosts
         return _pid(self.bits, names.index(site.host.name) if site.host.name in names else 0)
 
     def lost_gpu(self, site: Site, at_s: float) -> None:
-        """nccl-tests checks every CUDA call: the rank on that GPU says what it was told, and all end."""
+        """End the collective: nccl-tests checks every CUDA call, so the rank on that GPU prints the error."""
         self.abandon(self.process, at_s)
         message = text.cuda_failure(site.host.name, self._pid_on(site))
         stdout = self.job.setting.marked(self.listing + message, 0)
         self.rack.timeline.exit_later(self.process, at_s + NOTICE_S, status=2, stdout=stdout)
 
     def abandon(self, process: Process, at_s: float) -> None:
-        """Killed."""
+        """Stop: the process was killed."""
         del process
         self.gone = True
         if self.live:

@@ -1,4 +1,4 @@
-"""How NCCL runs a collective: what it chooses by its environment, its own tuning, NVLink and rails, its timeouts."""
+"""How NCCL runs a collective: choices by its environment, its own tuning, NVLink and rails, its timeouts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ PROTOCOLS = ("ll", "ll128", "simple")
 """NCCL's wire protocols, in the order of its tables."""
 
 ALGORITHMS = ("ring", "tree")
-"""What is tried when nothing is asked for; "nvls_tree" on request: measured busbw at scale is nearer to trees."""
+"""Algorithms that are tried by default; "nvls_tree" on request: measured busbw at scale is nearer to trees."""
 
-# NCCL's own tuning numbers (nccl 5067397c, src/graph/tuning.cc): microseconds, and GB/s per channel. Every row of three
-# is LL, LL128, Simple for latencies, and one, two, more hosts for bandwidths.
+# NCCL's own tuning numbers (nccl 5067397c, src/graph/tuning.cc): microseconds, and GB/s per channel. The three numbers
+# of a row are LL, LL128, Simple for latencies, and one, two, more hosts for bandwidths.
 _Row = tuple[float, float, float]
 _BASE_US: dict[str, _Row] = {"tree": (6.8, 14.0, 8.4), "ring": (6.6, 14.0, 8.4)}  # baseLatencies
 _NVLINK_US: dict[str, _Row] = {"tree": (0.6, 1.25, 4.0), "ring": (0.6, 1.9, 3.4)}  # hwLatencies, one step
@@ -51,7 +51,7 @@ _NVLS_TREE_GBYTES = {"hopper": 45.5, "blackwell": 80.0}  # perChMaxNVLSTreeBws o
 _LL128_EFFICIENCY = 0.92  # data in what LL128 sends: 120 of 128 bytes, and a little lost
 _TREE_EFFICIENCY = 0.92
 _TREE_PATTERN = 0.85  # trees whose two halves meet on one GPU (NCCL_TOPO_PATTERN_TREE), usual with NVSwitch
-# treeCorrectionFactor: of a tree's bandwidth, by protocol and by the power of two of the size from 64 bytes.
+# treeCorrectionFactor: factor of a tree's bandwidth, by protocol and by the power of two of the size from 64 bytes.
 _TREE_CORRECTION = (
     (1, 1, 1, 1, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1, 1, 1),
     (1, 1, 1, 1, 1, 0.9, 0.8, 0.8, 0.8, 0.7, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.8, 0.9, 0.9, 0.9, 0.9, 1, 1),
@@ -60,21 +60,21 @@ _TREE_CORRECTION = (
 _SIMPLE = PROTOCOLS.index("simple")
 
 OPERATIONS = ("alltoall", "all_reduce")
-"""Those that probes start."""
+"""The operations that probes start."""
 
 
 def bus_factor(operation: str, gpus: int) -> float:
-    """Bus bandwidth over algorithm bandwidth (nccl-tests doc/PERFORMANCE.md)."""
+    """Return bus bandwidth over algorithm bandwidth (nccl-tests doc/PERFORMANCE.md)."""
     return (2 if operation == "all_reduce" else 1) * (gpus - 1) / gpus
 
 
 def is_tree(operation: str, hosts: int, *, algorithm: str) -> bool:
-    """Between hosts NCCL takes a tree for all-reduce unless told to take rings."""
+    """Return whether a tree is used: between hosts NCCL takes one for all-reduce unless told to take rings."""
     return operation == "all_reduce" and hosts > 1 and "RING" not in algorithm.upper()
 
 
 def nvlink_ratio(operation: str, generation: str, *, rings: bool) -> float:
-    """Bus bandwidth inside a host over one GPU's NVLink rate."""
+    """Return bus bandwidth inside a host over one GPU's NVLink rate."""
     gpus = PLATFORMS[generation]
     of_all_reduce_gbps = gpus.ring_gbps if rings else gpus.all_reduce_gbps
     return (gpus.all_to_all_gbps if operation == "alltoall" else of_all_reduce_gbps) / gpus.nvlink_gbps
@@ -82,11 +82,11 @@ def nvlink_ratio(operation: str, generation: str, *, rings: bool) -> float:
 
 def rail_weight(operation: str, gpus: int, hosts: int, *, rails: int, tree: bool) -> float:
     """
-    Bus bandwidth over what one RNIC carries, when all *rails* carry the same.
+    Return bus bandwidth over what one RNIC carries, when all *rails* carry the same.
 
     Rings cross a host's edge once over all rails together. With a tree on two hosts each byte crosses once each way
-    while the bus bandwidth counts it nearly twice, so a slow rail hides. In an all-to-all a GPU sends only the part
-    for other hosts over its RNIC (16 GPUs on 2 hosts: 91.8 GB/s recorded, this gives 90).
+    while the bus bandwidth counts it nearly twice, so a slow rail hides. In an all-to-all a GPU sends only the part for
+    other hosts over its RNIC (16 GPUs on 2 hosts: 91.8 GB/s recorded, this gives 90).
     """
     if operation == "alltoall":
         per_host = -(-gpus // hosts)  # the most, when hosts differ
@@ -96,7 +96,7 @@ def rail_weight(operation: str, gpus: int, hosts: int, *, rails: int, tree: bool
 
 
 def latency_us(operation: str, gpus: int, hosts: int, *, tree: bool) -> float:
-    """What a collective takes however small it is, by the numbers of NCCL's plain protocol."""
+    """Return the time of a collective of any small size, by the numbers of NCCL's Simple protocol."""
     if operation == "all_reduce":
         plateau = 1.0 if tree or hosts == 1 else _PLATEAU
         return _latency_us(gpus, hosts, "tree" if tree else "ring", _SIMPLE) * plateau
@@ -116,7 +116,7 @@ NCCL_RETRY = 7
 
 def rc_timeout_s(t: int) -> float:
     """
-    How long one try waits for its ack, T = 4.096 us * 2^t: t = 14 is 67 ms, 18 1.07 s, 20 4.29 s, 22 17.2 s.
+    Return how long one try waits for its ack, T = 4.096 us * 2^t: t = 14 is 67 ms, 18 1.07 s, 20 4.29 s, 22 17.2 s.
 
     0 means for ever. The specification lets an RNIC take up to four times as long; this is the shortest.
     """
@@ -124,53 +124,58 @@ def rc_timeout_s(t: int) -> float:
 
 
 def abort_window_s(t: int, retry: int) -> float:
-    """How long packets may vanish before the queue pair fails, W = T * (retry + 1): 34.4 s by NCCL's defaults."""
+    """
+    Return how long packets may vanish before the queue pair fails, W = T * (retry + 1): 34.4 s by NCCL's defaults.
+    """
     return rc_timeout_s(t) * (retry + 1)
 
 
 def stall_s(down_s: float, t: int) -> float:
     """
-    How long a flow stands still when its packets vanish for *down_s*, if it survives.
+    Return how long a flow stands still when its packets vanish for *down_s*, if it survives.
 
-    Quantised: it moves on only when a retry meets a working path, ceil(d/T)*T; 0.1 s costs 4.3 s at t = 20, 5 s cost
-    8.6 s. With t = 0 there is no retry, and so no end.
+    The time is quantised: it moves on only when a retry finds a working path, ceil(d/T)*T; 0.1 s costs 4.3 s at t = 20,
+    5 s cost 8.6 s. With t = 0 there is no retry, and so no end.
     """
     return max(1, ceil(down_s / rc_timeout_s(t))) * rc_timeout_s(t) if down_s else 0.0
 
 
 LEAST_TIMEOUT = 17
 """
-No RoCE RNIC goes below it by itself: at 14 with 7 retries a queue pair failed after 3.5 to 3.8 s, seven times 0.54 s
-(ConnectX-6, NCCL 2.32.3, a public test of its resilience). That this is the firmware's least is inferred from it.
+The least timeout that a RoCE RNIC uses by itself.
+
+At 14 with 7 retries a queue pair failed after 3.5 to 3.8 s, seven times 0.54 s (ConnectX-6, NCCL 2.32.3, a public test
+of its resilience). That this is the firmware's least is inferred from it.
 """
 
 
 def patience_of(env: Mapping[str, str], *, least: int = 0) -> tuple[int, int]:
     """
-    How a reliable connection waits: NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT; what is no such number is not set.
+    Return the timeout and retries of a reliable connection: NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT, else the defaults.
 
-    No timeout but 0, which is for ever, is shorter than *least*.
+    No timeout is shorter than *least*, except 0, which means for ever.
     """
     timeout = number_of(env, "NCCL_IB_TIMEOUT", NCCL_TIMEOUT, most=31)
     return max(timeout, least) if timeout else 0, number_of(env, "NCCL_IB_RETRY_CNT", NCCL_RETRY, most=7)
 
 
 def number_of(env: Mapping[str, str], name: str, default: int = 0, *, most: int) -> int:
-    """The number that a variable holds; *default* where it is not set, is no number, or is above *most*."""
+    """Return the number that a variable holds; *default* where it is not set, is no number, or is above *most*."""
     text = env.get(name, "")
     number = int(text[:9]) if text.isascii() and text.isdigit() else default
     return number if number <= most else default
 
 
 OF_TWO = 0.5
-"""What is left of two RNICs that NCCL has made one, while it uses one of them."""
+"""The fraction left of two RNICs that NCCL has merged into one, while it uses one of them."""
 
 
 def fails_over(env: Mapping[str, str], device: str) -> bool:
     """
-    Whether NCCL (2.29.7 and later) goes on without this RNIC: failover is on, and the RNIC is made one with another.
+    Return whether NCCL (2.29.7 and later) goes on without this RNIC: failover is on, and it is merged with another
+    RNIC.
 
-    Of what makes RNICs one only NCCL_NET_FORCE_MERGE is known here: ``mlx5_0,mlx5_1;mlx5_2,mlx5_3``.
+    Of the ways to merge RNICs only NCCL_NET_FORCE_MERGE is known here: ``mlx5_0,mlx5_1;mlx5_2,mlx5_3``.
     """
     groups = [group.split(",") for group in env.get("NCCL_NET_FORCE_MERGE", "").split(";")]
     fused = any(device in group and len(group) > 1 for group in groups)
@@ -178,7 +183,7 @@ def fails_over(env: Mapping[str, str], device: str) -> bool:
 
 
 def comes_back(env: Mapping[str, str]) -> bool:
-    """Whether it uses that RNIC again once its port is up (2.30.3 and later)."""
+    """Return whether NCCL uses that RNIC again once its port is up (2.30.3 and later)."""
     return env.get("NCCL_IB_RESILIENCY_PORT_RECOVERY") == "1"
 
 
@@ -187,8 +192,8 @@ class Gpus:
     """
     What the GPUs of a host give NCCL; rates of one GPU and direction, decimal Gb/s.
 
-    *nvlink_gbps* is the wire rate; the others are bus bandwidths measured on one host: of an all-reduce with rings, and
-    of one that is told nothing, with *nvls* where the GPUs have it; of an all-to-all.
+    *nvlink_gbps* is the wire rate; the others are bus bandwidths measured on one host: of an all-reduce with rings, of
+    an all-reduce by default (with *nvls* where the GPUs have it), and of an all-to-all.
     """
 
     generation: str
@@ -206,6 +211,8 @@ PLATFORMS = {
     "mi300x": Gpus("hopper", GENERATIONS["mi300x"], 2496.0, 3120.0, 2496.0),
 }
 """
+Rates by GPU generation, with their sources.
+
 A100: 300 GB/s of NVLink, 230 with rings (Azure NHC accepts 228), 231 in an all-to-all. H100: 450 GB/s; 465 with NVLS
 (Azure NHC accepts 460), 367 with rings, 340 in an all-to-all (a recorded 4-GPU run, sizes from 8 GiB). B200: choice,
 the shares of NVLink that H100 reaches. MI300X: 312 of 448 GB/s (choice: AMD's acceptance script wants 304), and enough
@@ -225,19 +232,22 @@ class AllReduce:
 
     @property
     def column(self) -> int:
-        """Which column of NCCL's bandwidth tables: one, two, or more hosts."""
+        """Return the column of NCCL's bandwidth tables: one, two, or more hosts."""
         return min(self.hosts, 3) - 1
 
     @property
     def network_gbps(self) -> float:
-        """What a ring or tree gets between hosts: the RNICs, and never more than NVLink brings to them."""
+        """Return what a ring or tree gets between hosts: the RNICs' rate, and never more than NVLink brings to them."""
         return min(self.rate_gbps, self.gpus.nvlink_gbps)
 
 
 def all_reduce_us(
     size_bytes: int, job: AllReduce, algorithms: Sequence[str] = ALGORITHMS, protocols: Sequence[str] = PROTOCOLS
 ) -> float:
-    """What NCCL's tuner takes: the least of latency + size / bandwidth over every algorithm and protocol that can."""
+    """
+    Return the time that NCCL's tuner picks: the least latency + size / bandwidth over all usable algorithms and
+    protocols.
+    """
     return min(
         _time_us(size_bytes, job, algorithm, row)
         for algorithm in algorithms
@@ -247,7 +257,7 @@ def all_reduce_us(
 
 
 def _time_us(size_bytes: int, job: AllReduce, algorithm: str, row: int) -> float:
-    """ncclTopoGetAlgoTime; *row* is the protocol's."""
+    """Compute NCCL's ncclTopoGetAlgoTime; *row* is the protocol's."""
     latency_us = _latency_us(job.ranks, job.hosts, algorithm, row)
     bandwidth_gbps = _bus_gbps(job, algorithm, row)
     if algorithm == "tree":
@@ -261,7 +271,7 @@ def _time_us(size_bytes: int, job: AllReduce, algorithm: str, row: int) -> float
 
 
 def _bus_gbps(job: AllReduce, algorithm: str, row: int) -> float:
-    """Bus bandwidth of a large collective, before the latency."""
+    """Return the bus bandwidth of a large collective, before the latency."""
     gpus, column, generation, channels_gbps = job.gpus, job.column, job.gpus.generation, _CHANNELS * 8.0
     if algorithm == "nvls_tree":
         return min(gpus.all_reduce_gbps, job.network_gbps, channels_gbps * _NVLS_TREE_GBYTES[generation])
@@ -279,7 +289,7 @@ def _bus_gbps(job: AllReduce, algorithm: str, row: int) -> float:
 
 
 def _latency_us(ranks: int, hosts: int, algorithm: str, row: int) -> float:
-    """ncclTopoTuneModel: what the operation takes however small it is."""
+    """Compute NCCL's ncclTopoTuneModel: the time of an operation of any small size."""
     levels = hosts.bit_length() - 1  # log2i
     if algorithm == "nvls_tree":
         return _NVLS_US + 2 * levels * _NVLS_TREE_NET_US
@@ -296,10 +306,10 @@ _NAMES = {"RING": "ring", "TREE": "tree", "NVLS": "nvls_tree", "NVLSTREE": "nvls
 
 def algorithms_of(operation: str, hosts: int, *, generation: str, algorithm: str) -> tuple[str, ...]:
     """
-    What NCCL chooses from; nothing for anything but an all-reduce over more than two hosts.
+    Return the algorithms that NCCL chooses from; none for anything but an all-reduce over more than two hosts.
 
     One or two hosts stay with ``latency_us``, which was fitted to recorded runs of those. *algorithm* is NCCL_ALGO;
-    what needs switches that reduce (CollNet) is as if it were not there.
+    algorithms that need switches that reduce (CollNet) are ignored.
     """
     if operation != "all_reduce" or hosts < 3:
         return ()
@@ -310,7 +320,10 @@ def algorithms_of(operation: str, hosts: int, *, generation: str, algorithm: str
 
 
 def rails(site: Site, gpus: list[Gpu], env: Mapping[str, str]) -> list[tuple[Rnic, Gpu]]:
-    """The RNICs of a host that NCCL uses for these GPUs, each with the GPU that it serves; absent ones are not seen."""
+    """
+    Return the RNICs of a host that NCCL uses for these GPUs, each with the GPU that it serves; absent ones are left
+    out.
+    """
     platform = site.layout.platform
     usable = [rnic for rnic in _allowed(platform, env) if site.trouble_of(rnic.device) != "absent"]
     used = {gpu.index: gpu for gpu in gpus}
@@ -323,7 +336,7 @@ def rails(site: Site, gpus: list[Gpu], env: Mapping[str, str]) -> list[tuple[Rni
 
 
 def _by_numa(rnics: list[Rnic], gpus: list[Gpu]) -> list[tuple[Rnic, Gpu]]:
-    """Each RNIC with a GPU on its memory node, in turn; with any where that node has none."""
+    """Pair each RNIC with a GPU on its memory node, in turn; with any GPU where that node has none."""
     found = []
     turns: dict[int, int] = {}
     for rnic in rnics:
@@ -334,7 +347,10 @@ def _by_numa(rnics: list[Rnic], gpus: list[Gpu]) -> list[tuple[Rnic, Gpu]]:
 
 
 def _allowed(platform: Platform, env: Mapping[str, str]) -> list[Rnic]:
-    """NCCL_IB_HCA: names by prefix, exact with "=", all but these with "^" (NCCL's documentation)."""
+    """
+    Return the RNICs that NCCL_IB_HCA allows: names by prefix, exact with "=", all but these with "^" (NCCL's
+    documentation).
+    """
     text = env.get("NCCL_IB_HCA", "")
     if not text:
         return list(platform.rnics)
@@ -358,10 +374,10 @@ FORCED = "adaptive_routing_forced_en"
 
 def may_adapt(rack: Rack, hosts: tuple[str, ...], env: Mapping[str, str]) -> bool:
     """
-    Whether a job that starts now lets the fabric route it adaptively, if the fabric does that.
+    Return whether a job that starts now lets the fabric route it adaptively, if the fabric does that.
 
     InfiniBand: unless NCCL_IB_ADAPTIVE_ROUTING is 0; the job is then taken to use a service level without adaptive
-    routing. RoCE: when every RNIC of every host of the job is told to force it.
+    routing. RoCE: when every RNIC of every host of the job is set to force it.
     """
     platforms = [rack.topology.hosts[name].platform for name in hosts]
     if platforms[0].link_layer != "ethernet":
@@ -372,7 +388,7 @@ def may_adapt(rack: Rack, hosts: tuple[str, ...], env: Mapping[str, str]) -> boo
 
 
 def is_set_everywhere(rack: Rack, hosts: tuple[str, ...], field: str) -> bool:
-    """Whether this field of the register ROCE_ACCL is 1 at every RNIC of these hosts."""
+    """Return whether this field of the register ROCE_ACCL is 1 at every RNIC of these hosts."""
     return all(
         rack.ports.of_adapter(name, rnic.device).registers.get(field, 0)
         for name in hosts
@@ -381,6 +397,6 @@ def is_set_everywhere(rack: Rack, hosts: tuple[str, ...], field: str) -> bool:
 
 
 def least_timeout(rack: Rack, hosts: tuple[str, ...]) -> int:
-    """The shortest timeout that the RNICs of a job keep to: none on InfiniBand, or where the limit is lifted."""
+    """Return the shortest timeout that the RNICs of a job use: none on InfiniBand, or where the limit is lifted."""
     ethernet = rack.topology.hosts[hosts[0]].platform.link_layer == "ethernet"
     return LEAST_TIMEOUT if ethernet and not is_set_everywhere(rack, hosts, SHORT_TIMEOUTS) else 0

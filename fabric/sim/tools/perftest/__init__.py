@@ -1,4 +1,6 @@
-"""``ib_write_bw``, one way or both, and ``ib_write_lat``: a server that waits, a client, and what is between them."""
+"""
+``ib_write_bw``, one way or both, and ``ib_write_lat``: a server that waits, a client, and the transfer between them.
+"""
 
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -25,8 +27,8 @@ class Side:
     """
     One end on one platform: *refusal* says why it cannot run there.
 
-    *lead* is what is said before anything else, *picked* what is said when it has picked its GPU. Of that and of the
-    whole *page* the fields are left open that each transfer fills in.
+    *lead* is printed before anything else, *picked* once it has picked its GPU. In *picked* and in the whole *page*
+    some fields are left open, which each transfer fills in.
     """
 
     device: str
@@ -42,7 +44,7 @@ class PairEnd:
     """
     One process of a pair; *bits* decide its addresses.
 
-    A server is what its process works on until a client comes: it listens, or is about to.
+    A server is the work of its process until a client comes: it listens, or is about to.
     """
 
     options: WriteBwOptions
@@ -53,28 +55,28 @@ class PairEnd:
 
     @property
     def site(self) -> Site:
-        """Its host."""
+        """Return its host."""
         return self.process.site
 
     @property
     def draw(self) -> int:
-        """What a hash tells its packets from others by: the flow label where it has one (rdma_cm sets none)."""
+        """Return what a hash tells its packets from others by: the flow label where it has one (rdma_cm sets none)."""
         label = 0 if self.options.rdma_cm else self.options.flow_label
         return mix64(label) if label else self.bits
 
     @property
     def rnic(self) -> Rnic:
-        """What it sends by, or receives."""
+        """Return the RNIC that it sends or receives with."""
         return self.site.layout.platform.rnic_by_device[self.side.device]
 
     def listen(self, rack: Rack, at_s: float) -> None:
-        """The set-up is over."""
+        """Begin to listen: the set-up is over."""
         if self.process.work is self:
             self.listens = True
             rack.timeline.happened.append(Listening(self.process.pid, self.options.port, at_s))
 
     def abandon(self, process: Process, at_s: float) -> None:
-        """Killed while waiting: the port is free again."""
+        """Free the port: the process was killed while it waited."""
         del at_s
         del process.site.servers[self.options.port]
 
@@ -94,7 +96,7 @@ class Transfer(Flow):
         self.stuck = False
 
     def connected(self, at_s: float) -> None:
-        """Both sides have exchanged their addresses: bytes move now, or never."""
+        """Start the transfer: both sides have exchanged their addresses, and bytes move now, or never."""
         if self.gone or self._gpu_fails(at_s):
             return
         trouble = self._route()
@@ -117,13 +119,13 @@ class Transfer(Flow):
             sharing.begin(self, at_s, need_gb=need_gb)
 
     def _left(self, at_s: float) -> float:
-        """The share that an RNIC or a cable whose faults each transfer feels by itself leaves to it."""
+        """Return the share that faults that each transfer feels by itself leave to it."""
         ends = [(end.site.host.name, end.side.device) for end in (self.client, self.server)]
         inside = self.client.site is self.server.site
         return self.rack.passing.left(ends, self.client.bits, at_s, inside=inside)
 
     def _route(self) -> str | None:
-        """Find the shares and the ceiling; returns what is wrong on the way."""
+        """Find the shares and the ceiling; return what is wrong on the way."""
         here, there = self.client.site, self.server.site
         source, sink = self.client.side, self.server.side
         ring = self._beyond_leaf()
@@ -141,7 +143,9 @@ class Transfer(Flow):
         return "hanging" if "hanging" in troubles else "broken" if lost or "broken" in troubles else None
 
     def _beyond_leaf(self) -> Ring | None:
-        """Its way over the uplinks; None where both RNICs are on one leaf without queues, or nothing is modelled."""
+        """
+        Return its way over the uplinks; None where both RNICs are on one leaf without queues, or nothing is modelled.
+        """
         client, server = self.client, self.server
         leaves = [end.site.host.leaf(end.rnic.rail) for end in (client, server)]
         waits = self.rack.above.queued and client.site is not server.site  # in the queue of a leaf, too
@@ -159,12 +163,12 @@ class Transfer(Flow):
         return self.rack.above.ring(ring)
 
     def _answers(self, ring: Ring) -> Ring:
-        """The way back of what says that a packet came: a hash draws it for itself, and without it nothing goes on."""
+        """Return the way back of the acknowledgements: a hash draws it separately, and without it nothing goes on."""
         here, there = ring.hosts
         return replace(ring, hosts=(there, here), rails=ring.to_rails, to_rails=ring.rails, draw=self.server.draw)
 
     def _gpu_fails(self, at_s: float) -> bool:
-        """A side whose GPU does not work ends with CUDA's complaint, and the other side loses its peer."""
+        """End both sides if the GPU of one does not work: that side prints CUDA's error, the other loses its peer."""
         for end, other in ((self.client, self.server), (self.server, self.client)):
             stdout, why = "", "bad GPU"
             if end.options.cuda is not None and not end.side.endpoint:
@@ -179,7 +183,7 @@ class Transfer(Flow):
         return False
 
     def _give_up(self, at_s: float) -> None:
-        """The client's retries have run out."""
+        """Fail both sides: the client's retries have run out."""
         self._fail(self.client, at_s, "retries exceeded")
         self._fail(self.server, at_s, "peer gone")
 
@@ -188,7 +192,7 @@ class Transfer(Flow):
         self.rack.timeline.exit_later(end.process, at_s, status=1, stdout=end.side.lead, stderr=stderr)
 
     def abandon(self, process: Process, at_s: float) -> None:
-        """One side was killed: the other fails soon, unless it hangs for a reason of its own."""
+        """End the transfer after one side was killed: the other fails soon, unless it hangs for a reason of its own."""
         if self.gone:
             return
         self.gone = True
@@ -204,18 +208,18 @@ class Transfer(Flow):
             self._fail(other, at_s + REFUSE_S, "peer gone")
 
     def lost(self, site: Site, at_s: float) -> None:
-        """A port on its way went down: its queue pairs give up and never come back."""
+        """End the transfer: a port on its way went down, and its queue pairs give up for good."""
         del site
         if not self.gone:
             self.abandon(self.server.process, at_s)
             self._fail(self.server, at_s + RETRY_S, "peer gone")
 
     def row(self, noise: float) -> str:
-        """What both sides print of it."""
+        """Return the row that both sides print."""
         return text.row(self.client.options, self.average_gbps() * noise)
 
     def finish(self, at_s: float) -> None:
-        """The last byte is there: both sides print the same row and end, unless packets were lost for good."""
+        """End the transfer: both sides print the same row, unless packets were lost for good."""
         self.gone = True
         client, server = self.client, self.server
         leaves = client.side.device != server.side.device or client.site is not server.site
@@ -224,7 +228,7 @@ class Transfer(Flow):
             self._give_up(at_s)
             return
         row = self.row(self.rack.noise.factor(client.bits, 0, [client.site.host.name, server.site.host.name]))
-        # The server first: once the client's answer is there, all that the pair needed has ended.
+        # The server ends first: once the client's answer is there, everything that the pair needed has ended.
         for end, other in ((server, client), (client, server)):
             known = "".join(
                 text.addresses(whose, one.site, one.side.device, one.bits, queue_pairs=client.options.queue_pairs)
@@ -234,7 +238,7 @@ class Transfer(Flow):
 
 
 def _page(end: PairEnd, known: str, row: str) -> str:
-    """All that one side prints when it went well; *known*: the addresses."""
+    """Return all that one side prints when it went well; *known*: the addresses."""
     offset = end.bits & 0xFFFFF000 if end.options.use_rocm is not None else (end.bits >> 20 & 0xFFFFF) << 21
     return end.side.page.format(known=known, row=row, pid=_pid(end), place=0x7F0000000000 + offset)
 
@@ -249,19 +253,20 @@ SET_UP_S = 1.0
 
 
 class WriteBw:
-    """One command line; *transfer* is what happens between its two sides."""
+    """One command line; *transfer* is the class of the transfer between its two sides."""
 
     def __init__(self, options: WriteBwOptions, setting: Surroundings, transfer: type[Transfer] = Transfer) -> None:
         self.options, self.transfer = options, transfer
         self.visible = setting.env.get("CUDA_VISIBLE_DEVICES")
         self.numa, self.cpus_bound = setting.numa, setting.cpus_bound
-        # With the TCP port: it alone tells clients apart whose servers use different RNICs, whatever starts first.
+        # The hash has the TCP port: it alone tells clients apart whose servers use different RNICs, in whatever order
+        # they start.
         asked = (options.device, options.peer is None, options.size_bytes, options.duration_s, options.iterations)
         self.hash = text_hash(repr((asked, options.port, options.queue_pairs, options.cuda, self.visible, self.numa)))
         self._side = cache(self._found_side)
 
     def _found_side(self, layout: Layout, there: tuple[Gpu, ...]) -> Side:
-        """What this command line means on a host of this platform, with the GPUs that are there."""
+        """Return the side of this command line on a host of this platform, with the GPUs that are there."""
         platform, options = layout.platform, self.options
         first = platform.rnics[0].device if platform.rnics else "mlx5_0"
         device = first if options.device is None else options.device
@@ -290,8 +295,10 @@ class WriteBw:
 
     def _node(self, rnic: Rnic | None) -> int | None:
         """
-        The node it runs on, and has its buffers on: since 26.04.17 it goes to the RNIC's own, whatever its memory was
-        bound to, unless it may not run on all CPUs (perftest 26.04.17, perftest_parameters.c:4087, _resources.c:1205).
+        Return the node that it runs on and has its buffers on.
+
+        Since 26.04.17 it goes to the RNIC's own node, whatever its memory was bound to, unless it may not run on all
+        CPUs (perftest 26.04.17, perftest_parameters.c:4087, _resources.c:1205).
         """
         if self.numa is not None and self.cpus_bound:
             return self.numa
@@ -306,7 +313,7 @@ class WriteBw:
             fails(stderr=text.failure("usage", reason=reason))
             return  # options are read one by one
         if options.version:
-            fails(stdout="Version: 6.29\n")  # it ends with 1 all the same (recorded of 6.06, and of 6.29)
+            fails(stdout="Version: 6.29\n")  # exits 1 all the same (recorded of 6.06, and of 6.29)
             return
         side = self._side(site.layout, site.present_gpus())
         refusal = side.refusal
@@ -345,7 +352,7 @@ class WriteBw:
             stderr = text.failure("no server", peer=options.peer, number=options.port)
             rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout=side.lead, stderr=stderr)
             return
-        del server.site.servers[options.port]  # perftest accepts one client and closes the socket it listened on
+        del server.site.servers[options.port]  # perftest accepts one client and closes the listening socket
         transfer = self.transfer(rack, PairEnd(self.options, process, side, bits), server)
         process.work = server.process.work = transfer
         rack.timeline.at(at_s + SET_UP_S, transfer.connected)
@@ -376,7 +383,9 @@ class PingPong(Transfer):
         return UNDER_A_LEAF_US if self.ring is None else ACROSS_LEAVES_US
 
     def row(self, noise: float) -> str:
-        """Typical, and round it what a quiet fabric shows: a long tail that is a few times the median."""
+        """
+        Return a row around the typical time with the spread of a quiet fabric: a tail that is a few times the median.
+        """
         line_gbps = min(self.client.rnic.line_rate_gbps, self.server.rnic.line_rate_gbps)
         slower = max(1.0, line_gbps * RNIC_EFFICIENCY / max(self.average_gbps(), 1e-3))
         typical = self._usual_us() * slower * noise
@@ -390,7 +399,7 @@ class BothWays(Transfer):
     """Two sides that write to each other (``ib_write_bw -b``); the sum is printed."""
 
     title: ClassVar[str] = "RDMA_Write Bidirectional BW"
-    _back: Flow | None = None  # the other direction, of which the first one tells
+    _back: Flow | None = None  # the other direction, which this one includes in its row
 
     def _move(self, at_s: float) -> None:
         other = Transfer(self.rack, self.server, self.client)
@@ -403,12 +412,12 @@ class BothWays(Transfer):
         self.rack.timeline.sharing.begin(self._back, at_s, seconds=float(seconds))
 
     def abandon(self, process: Process, at_s: float) -> None:
-        """Neither direction goes on."""
+        """Stop both directions."""
         if self._back is not None and self._back.live:
             self.rack.timeline.sharing.end(self._back, at_s)
         super().abandon(process, at_s)
 
     def row(self, noise: float) -> str:
-        """The sum; iterations are those of one side."""
+        """Return the row of the sum; iterations are those of one side."""
         back_gbps = 0.0 if self._back is None else self._back.average_gbps()
         return text.row(self.client.options, (self.average_gbps() + back_gbps) * noise)

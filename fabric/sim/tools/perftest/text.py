@@ -1,4 +1,4 @@
-"""What ``ib_write_bw`` is told and what it prints: perftest 6.29 on mlx5, GPU lines as with a CUDA build."""
+"""The options of ``ib_write_bw`` and what it prints: perftest 6.29 on mlx5, GPU lines as with a CUDA build."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ _IGNORED = options("""
 @dataclass(frozen=True, slots=True)
 class WriteBwOptions:
     """
-    What one ``ib_write_bw`` was asked to do, results always in Gb/s.
+    The options of one ``ib_write_bw``; results are always in Gb/s.
 
     *peer* is None for a server, *duration_s* for a run by iterations.
     """
@@ -43,17 +43,17 @@ class WriteBwOptions:
 
     @property
     def cuda(self) -> int | None:
-        """The GPU that it uses, of either maker."""
+        """Return the GPU that it uses, of either maker."""
         return self.use_rocm if self.use_cuda is None else self.use_cuda
 
     @property
     def buffer_bytes(self) -> int:
-        """What it takes of that GPU's memory."""
+        """Return how much of that GPU's memory it uses."""
         return max(2 * self.size_bytes * self.queue_pairs, 1 << 21)
 
     @property
     def traffic_class(self) -> int:
-        """That of its packets."""
+        """Return the traffic class of its packets."""
         return (self.tos or 0) if self.rdma_cm else self.tclass
 
 
@@ -70,13 +70,13 @@ COLUMNS = f"{RULE} #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/se
 
 
 def failure(why: str, **words: object) -> str:
-    """What is printed on stderr when it fails."""
+    """Return what is printed on stderr when it fails."""
     return page("ib_write_bw-failure", why=why, **words)
 
 
 @lru_cache(maxsize=1 << 15)
 def address_end(name_hash: int, device: str, *, ethernet: bool) -> tuple[str, str]:
-    """The LID of an RNIC of a host, and the GID line under its address (Ethernet only)."""
+    """Return the LID of an RNIC of a host, and the GID line under its address (Ethernet only)."""
     bits = mix64(name_hash ^ text_hash(device))
     if not ethernet:
         return f"0x{bits % 0xBFFF + 1:02x}", ""
@@ -85,7 +85,7 @@ def address_end(name_hash: int, device: str, *, ethernet: bool) -> tuple[str, st
 
 
 def addresses(whose: str, site: Site, device: str, bits: int, *, queue_pairs: int) -> str:
-    """The addresses of all queue pairs of one side; the same *bits* give the same."""
+    """Return the addresses of all queue pairs of one side; the same *bits* give the same."""
     lid, gid = address_end(site.name_hash, device, ethernet=site.layout.platform.link_layer == "ethernet")
     return "".join(
         f" {whose} address: LID {lid} QPN 0x{one & 0x3FFF:04x} PSN 0x{one >> 14 & 0xFFFFFF:06x}"
@@ -95,7 +95,7 @@ def addresses(whose: str, site: Site, device: str, bits: int, *, queue_pairs: in
 
 
 def row(options: WriteBwOptions, gbps: float) -> str:
-    """The row under the column names: six decimals below 0.1, as the tool does it."""
+    """Return the row under the column names: six decimals below 0.1, as in the tool."""
     mpps = gbps * 125.0 / options.size_bytes
     if options.duration_s is None:
         count = options.iterations * options.queue_pairs
