@@ -1,5 +1,4 @@
-"""
-Every error this package raises on purpose.
+"""Every error this package raises on purpose.
 
 * FabricError                     (exit 3: the run could not be trusted)
   x ConfigError                   (exit 2: the operator's file or command line is wrong)

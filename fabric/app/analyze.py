@@ -1,5 +1,4 @@
-"""
-Judge a run from its run directory, and write what is derived from it: verdict.json, tables, reports.
+"""Judge a run from its run directory, and write what is derived from it: verdict.json, tables, reports.
 
 report.html, junit.xml, metrics.prom, summary.md and tickets/ need nothing but the run directory: they can be made again
 at any time.

@@ -1,5 +1,4 @@
-"""
-Tables of what a judged run measured (``runs.columns``): samples, the parts each probe passed through, links, suspects.
+"""Tables of a judged run (``runs.columns``): samples, the parts each probe passed through, links, suspects.
 
 The normal value of a sample is the median over all hosts of the same measurement in this run (with the same values of a
 matrix). Each host counts once, with the median of its repetitions and rounds; otherwise a bad host that is measured

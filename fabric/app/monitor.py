@@ -1,5 +1,4 @@
-"""
-Watch the ports of a fleet while others use it (``fabric monitor``): errors, flaps, and traffic that declines or stops.
+"""Watch the ports of a fleet while others use it (``fabric monitor``): errors, flaps, falling traffic.
 
 The agents read counters once a second, as they do beside a run, and the rules of ``judge/ports`` say what is bad; there
 is no second set of thresholds. Nothing is altered, and memory does not grow with time: courses reach back one day, and

@@ -1,5 +1,4 @@
-"""
-Run a plan: measure, judge, report; and call the ``--on-fail`` command when the fabric is bad.
+"""Run a plan: measure, judge, report; and call the ``--on-fail`` command when the fabric is bad.
 
 That command never delays or fails a run.
 """

@@ -1,5 +1,4 @@
-"""
-Drain bad hosts (Slurm) or cordon them (Kubernetes), give repaired ones back, and reserve a run's hosts (Slurm).
+"""Drain bad hosts (Slurm) or cordon them (Kubernetes), give repaired ones back, and reserve a run's hosts (Slurm).
 
 What the newest runs say of a host (``standing``) also decides whether a job may begin there.
 

@@ -1,5 +1,4 @@
-"""
-Judge as one several runs that measured parts of a fleet (an array of jobs, one rack each).
+"""Judge as one several runs that measured parts of a fleet (an array of jobs, one rack each).
 
 Their samples, counters and cables become those of one run, on one clock, and go through the same judge. A leaf or an
 uplink that two runs cross is named once, by what both saw of it. Nothing is written.

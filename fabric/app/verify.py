@@ -1,5 +1,4 @@
-"""
-Make, sign and verify certificates of runs: a certificate is made again and compared with what it says.
+"""Make, sign and verify certificates of runs: a certificate is made again and compared with what it says.
 
 ``ssh-keygen -Y`` of OpenSSH 8.2 or newer makes and checks the signatures. Anybody can check one without this tool:
 ``ssh-keygen -Y verify -n fabric-certificate -f allowed -I who -s FILE.sig < FILE``.

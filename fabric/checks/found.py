@@ -1,5 +1,4 @@
-"""
-What is really there: RNICs and GPUs of each host, their serial numbers, and every cable.
+"""What is really there: RNICs and GPUs of each host, their serial numbers, and every cable.
 
 Hosts are asked in two rounds, then the subnets are walked. On InfiniBand one port of each subnet lists all cables
 (``iblinkinfo``); on Ethernet each host hears by LLDP which port of which switch it is plugged into. What no host or

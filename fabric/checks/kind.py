@@ -1,5 +1,4 @@
-"""
-What a check is, how hosts are asked, how a check reports findings, and what a scenario needs of its hosts.
+"""What a check is, how hosts are asked, how a check reports findings, and what a scenario needs of its hosts.
 
 Other packages add checks by entry points.
 """

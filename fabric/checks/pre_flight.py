@@ -1,5 +1,4 @@
-"""
-The whole pre-flight: asks all hosts, runs every check, and looks at the machine that runs fabric.
+"""The whole pre-flight: asks all hosts, runs every check, and looks at the machine that runs fabric.
 
 The checks run on hosts that answer, and print nothing else. Checks of this file: whether two names are one machine,
 and whether clocks agree.

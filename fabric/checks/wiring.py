@@ -1,5 +1,4 @@
-"""
-Compare the cables that were found with those of the inventory, and with a blueprint, port by port.
+"""Compare the cables that were found with those of the inventory, and with a blueprint, port by port.
 
 Findings: cables that are exchanged, in the wrong leaf, missing, too slow, or extra.
 """

@@ -1,5 +1,4 @@
-"""
-``fabric``: click parses, the app does.
+"""``fabric``: click parses, the app does.
 
 Exit 0 good, 1 the fabric failed, 2 your input is wrong, 3 not measured, 4 a change may still be live.
 """

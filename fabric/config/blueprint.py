@@ -1,5 +1,4 @@
-"""
-Read a plan of point-to-point cables: our own CSV, NetBox's (its exports and imports), or a topology file.
+"""Read a plan of point-to-point cables: our own CSV, NetBox's (its exports and imports), or a topology file.
 
 Topology files (``.topo``: ``ibdiagnet -w`` writes them and UFM compares with them; man ibdm-topo-file) have a section
 for each system, ``TYPE NAME``, and in it a line for each cable, ``P1 -4x-100G-> TYPE NAME P7``; most cables are in both

@@ -1,5 +1,4 @@
-"""
-Read one YAML file as a plain tree in which every scalar is text, and remember the line of each value.
+"""Read one YAML file as a plain tree in which every scalar is text, and remember the line of each value.
 
 PyYAML would read ``on`` as true, ``22:22`` as 1342, ``010`` as 8 and ``1e-6`` as text. So nothing is converted here;
 the field's type does that. The parser's events are checked first: an alias is refused and never expanded, and depth and

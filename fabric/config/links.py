@@ -1,5 +1,4 @@
-"""
-Names of links and faults, checked against the topology.
+"""Names of links and faults, checked against the topology.
 
 Links of a scenario are given by name or drawn; faults of the simulated rack come from the file or from ``--fault``.
 """

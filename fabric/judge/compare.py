@@ -1,5 +1,4 @@
-"""
-Comparing two runs of the same probes: before and after a repair, a firmware, a setting.
+"""Comparing two runs of the same probes: before and after a repair, a firmware, a setting.
 
 Each probe is compared with itself. A probe that carried bytes in the first run and failed in the second is a loss
 without a number; a component is WORSE for it if most of its probes are like that. The part that changed is the one that

@@ -1,5 +1,4 @@
-"""
-How a hall scales: collectives over 2, 4, 8 ... hosts, and the most that its lines and cables could carry.
+"""How a hall scales: collectives over 2, 4, 8 ... hosts, and the most that its lines and cables could carry.
 
 The bound follows from the inventory alone, whatever the routing: the least ratio of line rate to load over all RNICs'
 lines and, taken together, the cables between switches (headers and NCCL's own overhead are not subtracted). The bus

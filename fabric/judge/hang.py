@@ -1,5 +1,4 @@
-"""
-Finding whom a hung job waits for: the first collective of each group that not all ranks called alike and finished.
+"""Finding whom a hung job waits for: the first collective of each group that not all ranks called alike and finished.
 
 A rank that did not call a collective in which others wait is the one they wait for, unless it waits itself in another
 group: then it is a consequence. A rank that called something else than most ranks is a suspect, a certain one if the

@@ -1,5 +1,4 @@
-"""
-What the failures of a fleet mean for a training job: mean time to failure, effective training time, longer steps.
+"""What the failures of a fleet mean for a training job: mean time to failure, effective training time, longer steps.
 
 The formulas are those of Kokolis et al., "Revisiting Reliability in Large-Scale Machine Learning Research Clusters"
 (arXiv 2410.21680, HPCA 2025). They claim to be within 5 % of a Monte Carlo simulation up to about 8,000 GPUs.

@@ -1,5 +1,4 @@
-"""
-Makes a box on this machine, breaks it, takes it away: the only file of this room that touches anything.
+"""Makes a box on this machine, breaks it, takes it away: the only file of this room that touches anything.
 
 Every interface is made inside a namespace of the box; every process runs in a namespace, with a ``/run`` and
 ``/etc/hosts`` of its own; all files are in one folder. Everything is recorded before it is made, so that ``down`` finds

@@ -1,5 +1,4 @@
-"""
-The faults of a box, in the words of the mock's faults: ``h5/mlx5_0:tx:slow=0.3``, ``s1:grey``; no input or output.
+"""The faults of a box, in the words of the mock's faults: ``h5/mlx5_0:tx:slow=0.3``, ``s1:grey``; no input or output.
 
 A fault is commands in the namespaces of nodes, and commands that take them back.
 """

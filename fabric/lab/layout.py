@@ -1,5 +1,4 @@
-"""
-The layout of a box: hosts, leaves and spines, their ports, cables and addresses; and all texts that follow from it.
+"""The layout of a box: hosts, leaves and spines, their ports, cables and addresses; and all texts that follow from it.
 
 The texts are the configuration of each node (``templates/``), and the inventory. Nothing is touched here.
 """

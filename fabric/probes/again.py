@@ -1,5 +1,4 @@
-"""
-Repeat probes of an earlier run: the evidence against a host before its repair, measured exactly as it was then.
+"""Repeat probes of an earlier run: the evidence against a host before its repair, measured exactly as it was then.
 
 Each probe keeps its own kind, so it is run, read and judged as before; only the phase, the server's port and the
 repetitions are new.

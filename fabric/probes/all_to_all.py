@@ -1,5 +1,4 @@
-"""
-All-to-all among the GPUs of one host (MegaScale 4.3), as a whole and in halves.
+"""All-to-all among the GPUs of one host (MegaScale 4.3), as a whole and in halves.
 
 A collective yields one number for all its GPUs. Splitting the GPUs by each bit of their number gives complementary
 halves that run at the same time; one slow GPU is in the slow half of every split, and can so be named.

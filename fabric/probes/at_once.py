@@ -1,5 +1,4 @@
-"""
-Several flows at once, each an ib_write_bw between two hosts of a rail, and the congestion counters of their ports.
+"""Several flows at once, each an ib_write_bw between two hosts of a rail, and the congestion counters of their ports.
 
 The sum at the receivers is judged, and how evenly the senders share it (``judge/normal/kinds.py``). Congestion counters
 are read before and after: marks, CNPs and pauses are normal on a good fabric; lost packets are not.

@@ -1,5 +1,4 @@
-"""
-Common parts of the nccl-tests probes: command, expected time, reading of the output.
+"""Common parts of the nccl-tests probes: command, expected time, reading of the output.
 
 For several hosts also: which hosts fit together, what they claim, and how the program is launched.
 """

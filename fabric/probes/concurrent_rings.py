@@ -1,5 +1,4 @@
-"""
-All-reduce in disjoint groups of hosts, all at once: what the rings of several jobs leave to each other.
+"""All-reduce in disjoint groups of hosts, all at once: what the rings of several jobs leave to each other.
 
 Groups have no claim in common, so their first measurements start together. Repetitions follow one another within each
 group, so a fast group finishes before a slow one.

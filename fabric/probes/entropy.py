@@ -1,5 +1,4 @@
-"""
-Measure how hashes spread many queue pairs over the uplinks of a switch, by the counters of both ends of each cable.
+"""Measure how hashes spread many queue pairs over the uplinks of a switch, by the counters of both ends of each cable.
 
 Each queue pair has a UDP source port of its own (RoCE v2), and everything else that a switch hashes is the same for two
 hosts. So every queue pair draws a cable, and each repetition draws anew. All hosts send at once to hosts of another

@@ -1,5 +1,4 @@
-"""
-One all-reduce over many hosts, as a training job runs it, and one all-to-all.
+"""One all-reduce over many hosts, as a training job runs it, and one all-to-all.
 
 The all-reduce shows how much of the network a job gets; the all-to-all loads every link between leaves at once, as a
 bisection does.

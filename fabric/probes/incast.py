@@ -1,5 +1,4 @@
-"""
-Several hosts send to one RNIC at once (one ib_write_bw and server port per sender): does it get its line rate?
+"""Several hosts send to one RNIC at once (one ib_write_bw and server port per sender): does it get its line rate?
 
 Each sender alone would fill the line, so each must be slowed down to its share.
 """

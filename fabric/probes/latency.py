@@ -1,5 +1,4 @@
-"""
-One-way latency of a small message from RNIC to RNIC of another host (ib_write_lat), in the rounds of ``pairwise``.
+"""One-way latency of a small message from RNIC to RNIC of another host (ib_write_lat), in the rounds of ``pairwise``.
 
 Lower is better; one place of the judge turns this round (``judge/normal/kinds.py``). A pair has its RNICs and the
 uplinks of its leaves to itself, so the path is measured and not its load.

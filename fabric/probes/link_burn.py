@@ -1,5 +1,4 @@
-"""
-Many RNIC-to-RNIC flows at once, in stages that load every link (ib_write_bw): a burn-in of cables and switch ports.
+"""Many RNIC-to-RNIC flows at once, in stages that load every link (ib_write_bw): a burn-in of cables and switch ports.
 
 Each flow is a probe. Within a stage no RNIC sends twice or receives twice, so that a whole stage can start together;
 sending and receiving are claimed separately, because an RNIC does both. The stages are worked out when the phase is

@@ -1,5 +1,4 @@
-"""
-RNIC loopback: each RNIC to every memory node and every GPU of its own host.
+"""RNIC loopback: each RNIC to every memory node and every GPU of its own host.
 
 MegaScale (arXiv 2402.15627, 4.3): a full mesh inside the host, from which slow PCIe links are inferred. Both ends are
 the same RNIC, and both buffers are on the endpoint, so the path between the two is used in both directions.

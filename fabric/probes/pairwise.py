@@ -1,5 +1,4 @@
-"""
-RNIC to RNIC of another host on the same rail, one way (ib_write_bw), for ``judge.locate.pairs`` to judge.
+"""RNIC to RNIC of another host on the same rail, one way (ib_write_bw), for ``judge.locate.pairs`` to judge.
 
 One rail and one direction at a time tell most: a two-host all-reduce uses all rails and both directions, and is as slow
 as the slowest of them. Buffers are in host memory next to the RNIC, as in the published limit (oci-hpc

@@ -1,5 +1,4 @@
-"""
-Every host sends to one other host and receives from one, all at once: what the network carries if nobody shares an end.
+"""Every host sends to one other and receives from one, all at once: what the network carries if nobody shares an end.
 
 No receiver is asked for more than its line, so any loss is between the leaves: hashes put several flows on one uplink,
 or there are fewer uplinks than hosts. Healthy fabrics differ here by how they route. With 512 hosts, random pairs under

@@ -1,5 +1,4 @@
-"""
-RNIC to RNIC inside one host: every ordered pair, out to the ToR and back.
+"""RNIC to RNIC inside one host: every ordered pair, out to the ToR and back.
 
 MegaScale (arXiv 2402.15627, 4.3): do the RNICs meet their specification, and is the routing right?
 

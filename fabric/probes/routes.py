@@ -1,5 +1,4 @@
-"""
-Read the static routes of an InfiniBand fabric from its switches: all ports (iblinkinfo), then one switch's table.
+"""Read the static routes of an InfiniBand fabric from its switches: all ports (iblinkinfo), then one switch's table.
 
 No scenario asks for these probes: a phase that localises does, if it is told that paths are static. They alter nothing.
 The numbers they read are kept as measurements: LIDs of RNICs and switches, switches above their ports, ports by LID.

@@ -1,5 +1,4 @@
-"""
-All-reduce between neighbours under one ToR (MegaScale 4.3), for hosts whose intra-node phase passed.
+"""All-reduce between neighbours under one ToR (MegaScale 4.3), for hosts whose intra-node phase passed.
 
 Neighbours form a ring: each host is measured with two different partners, so a bad host fails twice and its good
 neighbours once each (two hosts alone cannot be told apart). RING is the default: see AllReduceSpec.

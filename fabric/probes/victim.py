@@ -1,5 +1,4 @@
-"""
-One flow alone, and beside an incast to another RNIC: does it keep its bandwidth?
+"""One flow alone, and beside an incast to another RNIC: does it keep its bandwidth?
 
 The victim's sender is under the leaf of the incast's first senders, its receiver under the leaf of the incast's
 receiver, so both cross the same switches. If they share a port, which the routes decide, and the fabric pauses that

@@ -1,5 +1,4 @@
-"""
-The certificate of a run: what was tested, how long, against which limits, what was found, and from which files.
+"""The certificate of a run: what was tested, how long, against which limits, what was found, and from which files.
 
 It says PASSED, FAILED or INCONCLUSIVE, and never claims more than the run: a rack that was only partly measured has not
 passed. For a post-repair validation the decision counts.

@@ -1,5 +1,4 @@
-"""
-The simulated rack: answers a command line in the real tool's own words.
+"""The simulated rack: answers a command line in the real tool's own words.
 
 The pages that tools print are templates in this room: a real tool's text with placeholders for its values.
 """

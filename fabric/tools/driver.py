@@ -1,6 +1,4 @@
-"""
-Helpers for every tool driver: values that are safe in a command line, and reading and quoting what a tool printed.
-"""
+"""Helpers for every tool driver: safe values in a command line, and reading and quoting what a tool printed."""
 
 import json
 import re

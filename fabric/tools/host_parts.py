@@ -1,5 +1,4 @@
-"""
-The parts of a host: their serial numbers, and how far GPUs and RNICs are from each other.
+"""The parts of a host: their serial numbers, and how far GPUs and RNICs are from each other.
 
 RNICs are read with ``lspci`` (VPD, PCI Local Bus 3.0, appendix I), GPUs with ``nvidia-smi``, as the driver sees them.
 """

@@ -1,5 +1,4 @@
-"""
-infiniband-diags: every port of a fabric, one by LID, its counters, routes, the subnet manager, a host's own ports.
+"""infiniband-diags: every port of a fabric, one by LID, its counters, routes, the subnet manager, a host's own ports.
 
 Also the links of a fabric as UFM lists them. Every command takes the words of ``through``: without them libibumad takes
 the first adapter with an active port (umad.c resolve_ca_name), which may be that of another fabric.

@@ -1,6 +1,4 @@
-"""
-A host's network interfaces: their state and switch (``ip link``), neighbours (``lldpctl``), modules (``ethtool -m``).
-"""
+"""A host's interfaces: their state and switch (``ip link``), neighbours (``lldpctl``), modules (``ethtool -m``)."""
 
 import json
 import re

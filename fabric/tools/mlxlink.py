@@ -1,5 +1,4 @@
-"""
-``mlxlink``: state, errors and module of a port, closing and opening it; ``mlxconfig``: whether a closed port keeps
+"""``mlxlink``: state, errors and module of a port, closing and opening it; ``mlxconfig``: whether a closed port keeps
 light.
 """
 

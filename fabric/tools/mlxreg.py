@@ -1,5 +1,4 @@
-"""
-``mlxreg`` and ``mstreg``: registers of a port, read and written.
+"""``mlxreg`` and ``mstreg``: registers of a port, read and written.
 
 An INDEX that is not given silently stays 0, and the default SET reads, overlays and writes: so every INDEX of a
 register is always given, and every writable field that matters. ``--yes`` is always given: a SET whose question nobody

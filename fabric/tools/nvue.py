@@ -1,5 +1,4 @@
-"""
-``nv``, the command line of NVUE (Cumulus Linux 5): adaptive routing, commits that must be confirmed, a switch's ports.
+"""``nv``, the command line of NVUE (Cumulus Linux 5): adaptive routing, confirmed commits, a switch's ports.
 
 Sources: NVIDIA's "NVUE Command Reference" (Config Commands; Show Commands, Adaptive Routing; Set and Unset Commands,
 Adaptive Routing) and "Cumulus Linux 5.12 User Guide, NVUE CLI". Up to 5.14 the key is ``enable`` (``on``, ``off``),

@@ -1,5 +1,4 @@
-"""
-What other systems recorded about hosts, links, switches and batches of modules; no I/O.
+"""What other systems recorded about hosts, links, switches and batches of modules; no I/O.
 
 Jobs (``sacct``), nodes that were taken out (``sacctmgr``), tickets (CSV), kernel messages (``journalctl``, ``dmesg``).
 The first line of a text tells which of them it is.

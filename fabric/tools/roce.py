@@ -1,5 +1,4 @@
-"""
-The RoCE settings of a host's ports, and their congestion counters; each is asked by one shell text.
+"""The RoCE settings of a host's ports, and their congestion counters; each is asked by one shell text.
 
 Settings: trust, PFC and buffers (mlnx_qos), ECN, DCQCN, GID types, MTU.
 """

@@ -1,5 +1,4 @@
-"""
-The RoCE settings of an NVUE switch's ports: those of all (``nv show qos roce``), and of ports configured otherwise.
+"""The RoCE settings of an NVUE switch's ports: those of all (``nv show qos roce``), and of ports configured otherwise.
 
 ``nv show qos roce`` is read as text: NVIDIA's "Cumulus Linux 5.15 User Guide, RDMA over Converged Ethernet" prints it
 whole, and nothing public shows its tables as JSON. Its columns are those of its head; where a release leaves

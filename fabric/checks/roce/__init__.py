@@ -1,5 +1,4 @@
-"""
-Whether RoCE packets of probes and collectives share one lossless queue, set alike on all hosts and switches.
+"""Whether RoCE packets of probes and collectives share one lossless queue, set alike on all hosts and switches.
 
 The reported settings of both ends of every cable are joined: host ports from one shell text, switch ports from NVUE.
 ``rules.py`` lists the settings to compare and the rules for what is wrong; this file finds who differs from most, and

@@ -1,5 +1,4 @@
-"""
-The settings of RoCE (how each is read, named and set right), and the rules that say what is wrong.
+"""The settings of RoCE (how each is read, named and set right), and the rules that say what is wrong.
 
 A rule looks at one end of a cable, or at both, whatever other ports are set to: one rule a row.
 """

@@ -1,5 +1,4 @@
-"""
-What each change did to bandwidth, whether or not anything was expected of it.
+"""What each change did to bandwidth, whether or not anything was expected of it.
 
 The course of a phase is its probes as levels over time, each relative to the median of its own key before any change.
 A probe is one level for its whole duration: it averages what happens within it, so the spacing of the probes is the

@@ -1,5 +1,4 @@
-"""
-Judging expectations of a fabric that is changed on purpose, and how the probes of altered phases count.
+"""Judging expectations of a fabric that is changed on purpose, and how the probes of altered phases count.
 
 ``ratio.py`` judges ratios. This file judges whether bandwidth came back in time after each change of a phase, and
 whether a phase completed.

@@ -1,5 +1,4 @@
-"""
-Judging a statistic of one phase, or the ratio of two phases' statistics, with a 95 % confidence interval.
+"""Judging a statistic of one phase, or the ratio of two phases' statistics, with a 95 % confidence interval.
 
 **The number** for bandwidth is the ratio of geometric means: half and double cancel out, the order of keys does not
 matter, and 1/ratio is the ratio the other way round.

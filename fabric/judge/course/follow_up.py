@@ -1,5 +1,4 @@
-"""
-The follow-up ``dips``: an RNIC that dipped without an explanation is measured again right after the round, many times.
+"""The follow-up ``dips``: an RNIC that dipped without an explanation is measured again after the round.
 
 A part that dips in one of fifty probes dips once in the rounds of a burn-in, and a single dip may be chance. So the
 part gets pair tests of its own, as long as those of the plan (a shorter test may see a dip less often). Their partners

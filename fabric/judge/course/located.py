@@ -1,5 +1,4 @@
-"""
-Finding parts that became slower over the hours of a run, dip now and then, suffer from warmth, or failed and came back.
+"""Find parts that became slower over a run, dip now and then, suffer from warmth, or failed and came back.
 
 Every probe of the repeated phases is a row of one matrix, which ``locate.search`` searches for the few parts that
 explain low rows: always, now and then, from some time on, or for a while. The rows that only one part explains then

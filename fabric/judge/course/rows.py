@@ -1,5 +1,4 @@
-"""
-The measurements of repeated phases as rows: each as a share of what peers reached in the same round.
+"""The measurements of repeated phases as rows: each as a share of what peers reached in the same round.
 
 What all peers of a round have in common (the hall was warm, a switch was busy) cancels out. Normal is the upper mode of
 a round's numbers (``locate.levels``), not the median: if three hosts in ten are slow, half of all pairs are slow, and

@@ -1,5 +1,4 @@
-"""
-Samples, the parts that they pass through, and how likely the samples are, given faulty parts.
+"""Samples, the parts that they pass through, and how likely the samples are, given faulty parts.
 
 A *cell* is a part and a class of samples. Probes of one class share capacity alike, so they lose alike where the part
 is faulty. Pairs of hosts are all of one class here: what is normal for each pair comes from their structure

@@ -1,5 +1,4 @@
-"""
-Congestion: probes that are slow only beside others on ways that may share a cable, so that no part is bad.
+"""Congestion: probes that are slow only beside others on ways that may share a cable, so that no part is bad.
 
 A switch that chooses a way by a hash (ECMP) may lay two connections on one cable while other cables are idle. Each then
 gets its share, as long as both send, and every part on their ways is well. Unlike a bad part, this takes two: the

@@ -1,5 +1,4 @@
-"""
-The shortest description of what pairs of hosts measured, given a structure of what is normal.
+"""The shortest description of what pairs of hosts measured, given a structure of what is normal.
 
 Samples are logarithms of bandwidth. A healthy sample is a mixture of levels with Student t noise (4 degrees of freedom:
 heavy tails; 30 where the samples show light ones) or, at the background rate, a dip that belongs to no part, as deep as

@@ -1,5 +1,4 @@
-"""
-Bad GPUs that a tool's words alone do not prove: a GPU that is not there, or one that fails with its peers.
+"""Bad GPUs that a tool's words alone do not prove: a GPU that is not there, or one that fails with its peers.
 
 The words of one probe may mean the driver, the tool or us. What the other GPUs of the same host do with the very same
 command tells: if they work, the part is bad. So an ERROR becomes a FAIL, with that evidence, where

@@ -1,5 +1,4 @@
-"""
-What was measured inside hosts and in collectives, as the matrix that ``search.py`` searches.
+"""What was measured inside hosts and in collectives, as the matrix that ``search.py`` searches.
 
 A class is the probes that should reach the same number. Its normal is the upper mode of its numbers, so half of a rack
 may be slow. Where that is below the limit or the record, the whole class is slow: then it is judged against these, and

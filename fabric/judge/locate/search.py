@@ -1,5 +1,4 @@
-"""
-The search for the shortest description of what was measured: the few parts that are faulty, and what they do.
+"""The search for the shortest description of what was measured: the few parts that are faulty, and what they do.
 
 A hypothesis says which parts hold samples down. Its score is the log likelihood of all samples minus what it costs to
 say the hypothesis, in nats; the best score wins (minimum description length). What a part adds to the score is the

@@ -1,5 +1,4 @@
-"""
-What a baseline says of a key: the limit that it has to meet, and what good runs recorded for it.
+"""What a baseline says of a key: the limit that it has to meet, and what good runs recorded for it.
 
 Acceptance is a claim of non-inferiority: "not significantly slower" is no proof of health, because too few or too noisy
 samples are never significant. So PASS needs at least three samples whose ratio to the recorded median has the lower end

@@ -1,5 +1,4 @@
-"""
-Judging how switches hash many queue pairs to cables: each on its own, evenly, and anew in each tier.
+"""Judging how switches hash many queue pairs to cables: each on its own, evenly, and anew in each tier.
 
 Every queue pair is a ball, every uplink of a switch a bin. All repetitions (draws) together answer three questions, the
 first two by a chi-square of each cable's share of the bytes that go up a switch:

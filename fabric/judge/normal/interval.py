@@ -1,5 +1,4 @@
-"""
-Medians and robust spreads, and confidence intervals of ratios and spreads that are right as often as they claim.
+"""Medians and robust spreads, and confidence intervals of ratios and spreads that are right as often as they claim.
 
 Normal among like numbers of one run is their median, with the spread by the MAD (Iglewicz and Hoaglin 1993): slow
 numbers must not set the scale by which they are measured.

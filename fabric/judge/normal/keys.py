@@ -1,5 +1,4 @@
-"""
-The keys of measurements: what two must share to be compared, within one run or across runs.
+"""The keys of measurements: what two must share to be compared, within one run or across runs.
 
 Samples of planned probes can be compared across phases: those with the same name, participants and size share one key.
 """

@@ -1,5 +1,4 @@
-"""
-Judging kinds of probes with rules of their own: incasts and their victims, all hosts at once, and latencies.
+"""Judging kinds of probes with rules of their own: incasts and their victims, all hosts at once, and latencies.
 
 **Incasts**: slow because congested, or slow because bad? The sum at the receiver is judged against its line rate
 (``at_least``). If it is reached, each sender still has only a share, and that is no fault: the fabric told senders to

@@ -1,5 +1,4 @@
-"""
-Finding a cable between switches that carries less than its line, because its ports wait longer than their siblings.
+"""Finding a cable between switches that carries less than its line, because its ports wait longer than their siblings.
 
 Adaptive routing sends traffic around a cable at half its rate: no flow is much slower, and no error is counted. But a
 port that has data and cannot send it counts the time (PortXmitWait). The siblings are the other cables that go up from

@@ -1,5 +1,4 @@
-"""
-Telling congestion from a bad part by what RNICs and switches counted while a pair of hosts was slow (RoCE).
+"""Telling congestion from a bad part by what RNICs and switches counted while a pair of hosts was slow (RoCE).
 
 Switches mark packets where a queue fills, the receiver answers marks with CNPs, and CNPs slow the sender down; or the
 sender is paused. A slow flow that was not told to slow down is slow because of a part. A flow that was *held back* may

@@ -1,5 +1,4 @@
-"""
-Judging a port by its counters during a run: when which counter grew, what our own changes explain, how bad it is.
+"""Judging a port by its counters during a run: when which counter grew, what our own changes explain, how bad it is.
 
 - link_downed: FAIL on InfiniBand, MARGINAL on Ethernet (gcm's check-ib: ib* flaps are critical, eth* flaps a warning).
 - link_error_recovery: MARGINAL from 1 on (Azure: investigate).

@@ -1,5 +1,4 @@
-"""
-Judging both ends of every cable that a run's traffic may cross, by counters of the switches, link state and optics.
+"""Judging both ends of every cable that a run's traffic may cross, by counters of the switches, link state and optics.
 
 Each end is judged like a port of a host (``health.py``). A cable that was not seen, is down, or has fewer or slower
 lanes than its line FAILs: routes go around it, so no probe shows it. If the scenario accepts links (zero growth of

@@ -1,5 +1,4 @@
-"""
-Detecting traffic that declines or stops, on every port and in both directions, compared with what it carried before.
+"""Detecting traffic that declines or stops, on every port and in both directions, compared with what it carried before.
 
 MegaScale (arXiv 2402.15627, section 4.2) watches RDMA traffic like this: training is periodic, so a significant decline
 is worth a look, and traffic that ceases altogether means that the job stands still. It publishes no numbers; those

@@ -1,5 +1,4 @@
-"""
-Adding the counters of ports and links to a verdict: bandwidth alone does not show that a link is well.
+"""Adding the counters of ports and links to a verdict: bandwidth alone does not show that a link is well.
 
 A probe whose bandwidth is good is no PASS if a counter of a port that its bytes crossed grew beyond what is allowed
 while it ran. When a counter grew is known only to the spacing of the samples, so growth between two samples counts for

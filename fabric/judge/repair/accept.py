@@ -1,5 +1,4 @@
-"""
-Deciding whether a repaired host or link may go back into service, by measuring again what accused it.
+"""Deciding whether a repaired host or link may go back into service, by measuring again what accused it.
 
 Four things count:
 

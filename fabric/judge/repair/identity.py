@@ -1,5 +1,4 @@
-"""
-Finding what was replaced in a host between two runs, by serial numbers: the right part, a wrong one, the whole host.
+"""Finding what was replaced in a host between two runs, by serial numbers: the right part, a wrong one, the whole host.
 
 Without serial numbers, only the inventory's description of a host can tell.
 

@@ -1,5 +1,4 @@
-"""
-What a repaired part has to show, from how it failed: so many good tests, so long under load, as warm as then.
+"""What a repaired part has to show, from how it failed: so many good tests, so long under load, as warm as then.
 
 If a part was bad in every test through it, a few good tests show that it is well again. If it was bad in one test of
 thirty, it may still be bad when thirty more are good. So the rate at which it was bad sets how many tests have to be

@@ -1,5 +1,4 @@
-"""
-Judging during a run: which hosts may go on to a phase that needs an earlier one, and what is measured again.
+"""Judging during a run: which hosts may go on to a phase that needs an earlier one, and what is measured again.
 
 - A host is left out if something accuses it: a bad probe inside it, a bad probe that no part elsewhere explains, or
   an error. A bad probe that a leaf, its uplinks or another host explains does not accuse the hosts it ran between.

@@ -1,5 +1,4 @@
-"""
-Judging each probe against its limit and its recorded baseline: the worse of both counts, and having neither is no PASS.
+"""Judge each probe against its limit and its recorded baseline: the worse counts, and neither is no PASS.
 
 - The absolute limit, with a source: a number below it is a FAIL. Only this finds a rack that is slow as a whole. A
   limit that asks for more than the line carries is for other hardware, and judges nothing (``model/verdict.py``).

@@ -1,5 +1,4 @@
-"""
-``ib_write_bw`` for hosts without RDMA: the same options, handshake and table, but its queue pairs are TCP connections.
+"""``ib_write_bw`` for hosts without RDMA: the same options, handshake and table over TCP connections.
 
 The two sides meet by the server's name (management network) and exchange their data addresses, as perftest does with
 GIDs. A connection that gets nowhere for RETRY_S ends as a queue pair does: status 12. It uses the standard library

@@ -1,5 +1,4 @@
-"""
-Types of single values in files, each read from text.
+"""Types of single values in files, each read from text.
 
 Whole numbers, decimals, true/false, words, lines of text, and values with a unit: sizes in powers of two (``8M``),
 durations (``5s``), number ranges (``0-3``).

@@ -1,5 +1,4 @@
-"""
-Figures of a run: each is a function of frames (``fabric.load``) that returns a ``matplotlib.figure.Figure``.
+"""Figures of a run: each is a function of frames (``fabric.load``) that returns a ``matplotlib.figure.Figure``.
 
 ``fabric.figures.course(run, "gpu002/mlx5_1").savefig("course.png")``; docs/report.md lists them.
 """

@@ -1,5 +1,4 @@
-"""
-How much each part of a host carries, and which parts a transfer runs through.
+"""How much each part of a host carries, and which parts a transfer runs through.
 
 Every number has its source beside it; "choice" means that no number was published.
 """

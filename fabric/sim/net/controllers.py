@@ -1,5 +1,4 @@
-"""
-The managers of a fabric besides its subnet manager: switches with a command line of their own (NVUE), and UFM.
+"""The managers of a fabric besides its subnet manager: switches with a command line of their own (NVUE), and UFM.
 
 UFM isolates switch ports with many bit errors, and keeps them isolated until it is told to release them.
 """

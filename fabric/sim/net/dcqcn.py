@@ -1,5 +1,4 @@
-"""
-A fluid model, in time steps, of the queues of a RoCE fabric with ECN marks, PFC pauses and DCQCN senders.
+"""A fluid model, in time steps, of the queues of a RoCE fabric with ECN marks, PFC pauses and DCQCN senders.
 
 Each directed link has a queue before it, and each flow a share of each queue on its way. A queue serves its content in
 proportion (FIFO, well mixed). A switch that holds more than *xoff* of what came in over one link pauses that link, and

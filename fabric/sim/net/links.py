@@ -1,6 +1,4 @@
-"""
-The links above the leaves: their capacity after faults and port states, which are down, and what they have carried.
-"""
+"""The links above the leaves: their capacity after faults and port states, which are down, what they have carried."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

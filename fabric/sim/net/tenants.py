@@ -1,5 +1,4 @@
-"""
-Flows of others on links between switches: another tenant's hosts, which no inventory names and no probe uses.
+"""Flows of others on links between switches: another tenant's hosts, which no inventory names and no probe uses.
 
 The tenant's flows and the links are healthy. The flows always want the same rate, get their fair share where that is
 too much, slow down for marks as our RNICs do, and are counted where they pass: a port of a switch cannot tell whose

@@ -1,5 +1,4 @@
-"""
-The effects of a link's bit errors: what the FEC leaves, lost bandwidth with retry, lost packets without.
+"""The effects of a link's bit errors: what the FEC leaves, lost bandwidth with retry, lost packets without.
 
 Then the lines of each generation: their healthy errors, injected errors, wear, and when they give up.
 """

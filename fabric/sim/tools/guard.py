@@ -1,5 +1,4 @@
-"""
-The guard of a change in the simulated rack: answers in the words of the real one, in simulated time.
+"""The guard of a change in the simulated rack: answers in the words of the real one, in simulated time.
 
 ``sh -c TEXT fabric-guard DIRECTORY VERB ARGS...``: the text is not read, only the words after it. Guards are kept per
 host and directory.

@@ -1,5 +1,4 @@
-"""
-What a hung job leaves behind: finds out which kind of file it is and calls its reader; also the reader of logs.
+"""What a hung job leaves behind: finds out which kind of file it is and calls its reader; also the reader of logs.
 
 Logs hold what NCCL (NCCL_DEBUG=WARN or INFO) and PyTorch's watchdog print about ranks, hosts and RNICs. A rank that
 prints a timeout waited; the rank that it waited for often prints nothing. ``[rank3]:`` before a line is the rank in the

@@ -1,5 +1,4 @@
-"""
-Answers of NCCL RAS (``ncclras``, ``ncclras -f json``): which ranks are missing, and how many operations each launched.
+"""Answers of NCCL RAS (``ncclras``, ``ncclras -f json``): missing ranks, and how many operations each launched.
 
 One answer proves little, because ranks of a working job are apart, too. JSON has the time of day, so two equal answers
 show a job that stands still. NCCL 2.28.7 to 2.28.9 leave out a comma before the status of a missing rank.

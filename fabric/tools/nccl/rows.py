@@ -1,5 +1,4 @@
-"""
-The lines of an nccl-tests table, with the columns that its heading announces, and what they say together.
+"""The lines of an nccl-tests table, with the columns that its heading announces, and what they say together.
 
 Together they say which collective a table is of, and over how many ranks, where the log does not; and whether the table
 agrees with itself. Bus bandwidth is algorithm bandwidth times a factor (nccl-tests, doc/PERFORMANCE.md): 2(n-1)/n for

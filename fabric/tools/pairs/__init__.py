@@ -1,5 +1,4 @@
-"""
-Results of tests between pairs of hosts, as other tools write them: which tool wrote a file, and its reader.
+"""Results of tests between pairs of hosts, as other tools write them: which tool wrote a file, and its reader.
 
 A file is a table, or logs of tests between two hosts each: those of nccl-tests, and output of ib_write_bw and its like.
 

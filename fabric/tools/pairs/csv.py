@@ -1,5 +1,4 @@
-"""
-Pair results as comma-separated values: ``a,b,value_gbps[,kind,size,rail,via]``.
+"""Pair results as comma-separated values: ``a,b,value_gbps[,kind,size,rail,via]``.
 
 The first line names the columns, in any order, separated by a comma, a semicolon or a tab. The value's column names its
 unit, ``value_gbps`` or ``value (GB/s)``: bits and bytes differ by a factor of eight and tools differ in which they

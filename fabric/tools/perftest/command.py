@@ -1,6 +1,4 @@
-"""
-The command lines of ib_write_bw and ib_write_lat, the table of ib_write_lat, and whether a table answers a command.
-"""
+"""Command lines of ib_write_bw and ib_write_lat, the table of ib_write_lat, and whether a table answers a command."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

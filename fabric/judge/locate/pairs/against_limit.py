@@ -1,5 +1,4 @@
-"""
-Pair samples against absolute limits: a fabric that is slow as a whole has no outlier, and must fail all the same.
+"""Pair samples against absolute limits: a fabric that is slow as a whole has no outlier, and must fail all the same.
 
 Classes of pairs are judged first, then hosts that are near their peers but below the limit, then single pairs. A sample
 that was low once, and that nothing explains, is measured again before anybody is blamed.

@@ -1,5 +1,4 @@
-"""
-The components that every pair sample passes through.
+"""The components that every pair sample passes through.
 
 A sample passes both host sides (PCIe path, RNIC, cable and leaf port are one component to a pair test; loopback and
 port counters tell them apart) and their leaves. If these are two, it also passes either the two uplinks and the spine

@@ -1,5 +1,4 @@
-"""
-Failed pair tests: who is to blame, by what the tools say and by who else could be measured.
+"""Failed pair tests: who is to blame, by what the tools say and by who else could be measured.
 
 A failed test is not a bandwidth of 0, so failed tests are no samples of the decoder. A host is named when the tool
 itself says that a part of it is bad, or when no test with it gave a result while at least two of its partners were

@@ -1,5 +1,4 @@
-"""
-Planes of pair measurements with their best description: what is normal, and which parts are bad.
+"""Planes of pair measurements with their best description: what is normal, and which parts are bad.
 
 The structures of what is normal (``levels``) are tried side by side; the one whose description is the shortest wins.
 """

@@ -1,5 +1,4 @@
-"""
-Several planes of pair samples joined: one numbering of hosts and parts, so that evidence adds up over rails.
+"""Several planes of pair samples joined: one numbering of hosts and parts, so that evidence adds up over rails.
 
 A host as a whole is one part, and so is a spine that several planes share; every other part belongs to one plane.
 """

@@ -1,5 +1,4 @@
-"""
-Which pairs to measure next, round by round, until the bad part is named or no more can be learnt.
+"""Which pairs to measure next, round by round, until the bad part is named or no more can be learnt.
 
 ``further_round`` is a pure function: whoever measures (an engine, a person, the benchmark) runs the tests that it
 returns, and asks again with all that was measured. When it returns no tests, the search is over.

@@ -1,5 +1,4 @@
-"""
-Uplinks of the inventory that no pair can tell of: those that are not up, and those that no route uses.
+"""Uplinks of the inventory that no pair can tell of: those that are not up, and those that no route uses.
 
 Routes go around what is dead, so every pair is as fast as before: only a look at the cables themselves shows it.
 """

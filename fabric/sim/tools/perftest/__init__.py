@@ -1,6 +1,4 @@
-"""
-``ib_write_bw``, one way or both, and ``ib_write_lat``: a server that waits, a client, and the transfer between them.
-"""
+"""``ib_write_bw``, one way or both, and ``ib_write_lat``: a waiting server, a client, and the transfer between them."""
 
 from dataclasses import dataclass, replace
 from functools import cache, partial
