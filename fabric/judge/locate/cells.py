@@ -60,7 +60,7 @@ _EVEN = 0.1  # nats: the parts of connections that share a cable differ by less
 _MOST_SHARED = 0.9  # largest share of the samples beside slow ones that were on the same cable
 _DEPTH = 0.1  # nats: dips whose depths differ by less are equally deep
 _FAILURE = 1e-4  # how much rarer than a dip it is that a healthy probe measures nothing
-_LOST = 1 / 300  # share of healthy tests that end without a number, and nobody finds out why: one in a few hundred
+LOST = 1 / 300  # share of healthy tests that end without a number, and nobody finds out why: one in a few hundred
 _LEAST_BACKGROUND = 0.003
 _TOUCHED = 0.6  # share of a part's samples that are slow from which they are no background
 _WHOLE_BUNDLE = 2.3  # nats: all things of a bundle are faulty at once ten times more seldom than one of them
@@ -150,7 +150,7 @@ class Entries:
         return found
 
 
-def cost_of(things: Ints | Floats, extra: Floats) -> Floats:
+def cost_of(things: Ints | Floats | int, extra: Floats | float) -> Floats:
     """Return the nats that it costs to say which of so many *things* is faulty, with *extra* nats for a rarer kind."""
     found: Floats = np.log(things) + 1 + extra
     return found
@@ -301,7 +301,7 @@ class Likelihood:
             self._share(found, explained)
         if matrix.lost is not None:
             of_class = matrix.of_class[matrix.lost]
-            found[matrix.lost] = _LOST * matrix.normal.density(np.zeros(len(of_class)), of_class)
+            found[matrix.lost] = LOST * matrix.normal.density(np.zeros(len(of_class)), of_class)
         return found
 
     @cached_property

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from math import exp, inf
+from math import comb, exp, inf, log, log1p
 
 import numpy as np
 
 from fabric.judge.locate.candidates import Component
+from fabric.judge.locate.cells import LOST, cost_of
 from fabric.judge.locate.fit import DEAD
 from fabric.judge.locate.levels import FIFTH
-from fabric.judge.locate.matrix import LEAST_ALIKE, ProbeSamples, Written
+from fabric.judge.locate.matrix import EXTRA, LEAST_ALIKE, ProbeSamples, Written
 from fabric.judge.locate.search import (
     CERTAIN,
     LEAST_GAIN,
@@ -202,7 +203,7 @@ class _FaultReport(NamedParts):
             component="+".join(hosts) if len(hosts) < 3 else f"{hosts[0]}+{len(hosts) - 1}-more",
             kind=kind,
             outcome=self._outcome,
-            confidence=round((len(bad) + 1) / (len(telling) + 2), 2),
+            confidence=self._confidence_of_lone(kind, len(bad), len(telling)),
             evidence=(
                 f"{' or '.join(hosts)}" + (", or what is between them" if len(hosts) > 1 else ""),
                 f"{len(bad)} of {len(telling)} probes that could show it {self._verb}",
@@ -212,6 +213,20 @@ class _FaultReport(NamedParts):
             hosts=hosts,
             probes=tuple(self._made.rows[i].probe.probe_id for i in bad[:MOST_NAMED]),
         )
+
+    def _confidence_of_lone(self, kind: str, bad: int, tests: int) -> float:
+        """
+        Return how likely a part is bad that *bad* of *tests* blame and no fault explains.
+
+        A failed test is the fabric's own word: Laplace's rule of succession. An error may be a stray one: the odds are
+        those of a bad part, of which any share of errors is as likely, against strays at the rate ``LOST`` (Bayes).
+        """
+        if self._outcome is Outcome.FAIL:
+            return round((bad + 1) / (tests + 2), 2)
+        hosts = len({host for row in self._made.rows for host in row.probe.hosts})
+        of_part = -float(cost_of(hosts, EXTRA.get(kind, 0.0))) - log(tests + 1) - log(comb(tests, bad))
+        of_strays = bad * log(LOST) + (tests - bad) * log1p(-LOST)
+        return min(SURE, round(1 / (1 + exp(of_strays - of_part)), 2))
 
     def _alike(self, fault: FaultyPart, faults: Sequence[FaultyPart]) -> Hashable:
         """Return a key that is equal for faults of the same part of enough hosts that lose about as much."""

@@ -23,7 +23,7 @@ from fabric.judge.normal.kinds import congestion_lines, of_nobody
 from fabric.judge.ports.congested import relieved
 from fabric.judge.ports.verdict import SeenCounters, port_findings
 from fabric.judge.training import impact_of
-from fabric.judge.verdict.probes import Judge, as_confirmed, confirmed
+from fabric.judge.verdict.probes import Judge, as_confirmed, confirmed, measured_again
 from fabric.model.change import Changes
 from fabric.model.outcome import Outcome, Reason, ReasonKind, note
 from fabric.model.part import PORT, Part
@@ -201,7 +201,7 @@ def _explained(
     written: dict[str, Hashable] = {phase.name: phase.repeated for phase in phases}
     refined = {probe.probe_id: verdicts[probe.probe_id] for probe in probes}
     locating = partial(locate, results=results, topology=topology, written=written)
-    errors = merged(locating(probes, refined, outcome=Outcome.ERROR).suspects)
+    errors = _still_errors(merged(locating(probes, refined, outcome=Outcome.ERROR).suspects), probes, refined, results)
     course = over_time(probes, results, phases, topology, seen.samples)
     over_rounds = course.located()
     refined = as_confirmed(refined, over_rounds)
@@ -238,6 +238,18 @@ def _explained(
     freed = relieved(probes, refined, named, results, seen.samples, seen.links, topology)
     shared = [*sharing_lines(beside, probes, refined), *freed.lines]
     return _Explained(freed.verdicts, freed.suspects, course, pairs, shared)
+
+
+def _still_errors(
+    suspects: Sequence[Suspect], probes: Sequence[Probe], verdicts: Verdicts, results: Results
+) -> list[Suspect]:
+    """Drop suspects that are likelier well than bad if all their probes were measured when they were run again."""
+    again = measured_again(probes, verdicts, results)
+    return [
+        one
+        for one in suspects
+        if one.confidence > 1 / 2 or any(again[name].outcome is Outcome.ERROR for name in one.probes)
+    ]
 
 
 def old_loopbacks(probes: Sequence[Probe], verdicts: Verdicts, results: Results) -> set[str]:

@@ -208,7 +208,7 @@ def confirmed(
     """Return the confirmed verdicts by probe id, and the faulty parts that explain them; *known*: already named."""
     from fabric.judge.locate.suspects import locate  # loads numpy: only if something was measured
 
-    verdicts = _run_again(probes, verdicts, results)
+    verdicts = measured_again(probes, verdicts, results)
     found = locate(probes, verdicts, results, topology=topology, outcome=Outcome.FAIL, written=written, known=known)
     pairs = {probe.probe_id for probe in probes if probe.kind == pairwise.KIND}  # judged elsewhere, plane by plane
     return as_confirmed(verdicts, found, but=pairs), found
@@ -227,7 +227,7 @@ def as_confirmed(verdicts: Verdicts, found: Located, *, but: AbstractSet[str] = 
     return {**verdicts, **{name: one for name, one in anew.items() if name not in but}}
 
 
-def _run_again(probes: Sequence[Probe], verdicts: Verdicts, results: Results) -> dict[str, ProbeVerdict]:
+def measured_again(probes: Sequence[Probe], verdicts: Verdicts, results: Results) -> dict[str, ProbeVerdict]:
     """Turn an ERROR into MARGINAL if the probe was measured when it was run again; the reason says so."""
     found = dict(verdicts)
     errors = [probe for probe in probes if verdicts[probe.probe_id].outcome is Outcome.ERROR]

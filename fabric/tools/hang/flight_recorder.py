@@ -1,4 +1,4 @@
-"""Dumps of PyTorch's flight recorder (schema 2.x, pickle or JSON): what collectives a rank called, and how far they are.
+"""Dumps of PyTorch's flight recorder (schema 2.x, pickle or JSON): which collectives a rank called, how far they are.
 
 A dump does not say which rank wrote it: the rank is the number at the end of the file's name (``nccl_trace_rank_3``).
 gloo never reports a collective as completed, only as over (``retired``), possibly by an error; and its ``pg_config`` is

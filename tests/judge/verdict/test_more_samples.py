@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.measured_rack import LOW_LIMITS, judge_of, one_number_a_host, phase_of, rack_topology, result_of
+from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.during_run import MoreSamples
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
@@ -91,3 +92,16 @@ def test_what_could_not_be_measured_once_is_run_again(wide: Topology) -> None:
         verdicts, _ = plain.confirmed([*probes, *more], whole)
         found = {verdicts[name].outcome for name in failed}
         assert found == ({Outcome.MARGINAL} if wanted else {Outcome.ERROR})
+        named = conclude([*probes, *more], whole, topology=wide, judge=plain).suspects
+        assert [one.component for one in named] == ([] if wanted else ["gpu002"])
+
+
+def test_one_error_of_many_probes_is_hardly_a_bad_host(wide: Topology) -> None:
+    """It was never measured, so that its host stays a suspect: with the odds of a bad host against a stray error."""
+    probes = expand_phase(Phase("x", (LoopbackSpec(),)), wide, tuple(wide.hosts))
+    lost = next(probe for probe in probes if probe.hosts == ("gpu002",))
+    error = ProbeResult(lost.probe_id, 1, (), Outcome.ERROR, "lost", 0.0, 1.0)
+    results = {probe.probe_id: result_of(probe, 390.0) for probe in probes} | {lost.probe_id: error}
+    (one,) = conclude(probes, results, topology=wide, judge=judge_of(wide)).suspects
+    assert (one.component, one.outcome) == ("gpu002", Outcome.ERROR)
+    assert one.confidence <= 0.05

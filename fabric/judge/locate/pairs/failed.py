@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fabric.judge.locate.pairs.findings import pair_suspect, some
-from fabric.judge.locate.pairs.fitted import DOUBTFUL
 from fabric.judge.locate.pairs.samples import rail_name
 from fabric.judge.locate.search import MOST_NAMED, SURE
 from fabric.judge.normal.keys import grouped
@@ -142,7 +141,7 @@ def _host(
         kind="rnic" if part != host else "host",
         outcome=Outcome.FAIL if bad else Outcome.INCONCLUSIVE,
         # Named by the tool; else Laplace, as none of n tests gave a result; or its set-up may be to blame.
-        confidence=SURE if named else round(min((len(mine) + 1) / (len(mine) + 2), SURE), 2) if bad else DOUBTFUL,
+        confidence=SURE if named else round(min((len(mine) + 1) / (len(mine) + 2), SURE), 2) if bad else 1 / 2,
         evidence=(f"{text}: with {some(partners)}", *_texts(mine)),
         next_step=_NEXT if bad else _NEXT_UNSURE,
         hosts=(host,),

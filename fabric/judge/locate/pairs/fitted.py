@@ -45,8 +45,12 @@ from fabric.judge.locate.structure import (
 )
 from fabric.model.diagnosis import LinkClass
 
-DOUBTFUL = 0.5
-"""The highest confidence of a part that may be no fault at all."""
+DOUBTFUL = 0.2
+"""
+The highest confidence of a part that may be no fault at all.
+
+So often such a part was bad: 12 of 59 on real pairs (`benchmarks/calibration.py --seeds 121:124 --parts 4`).
+"""
 
 ELSEWHERE = "hosts that stand elsewhere are as much slower on real clusters"
 """Why slightly slower hosts may be no fault, or, where one rail was measured, the leaf of a fifth of the hosts."""

@@ -29,11 +29,11 @@ def down(measured: Measured, topology: Topology) -> tuple[list[str], list[Suspec
     """
     Return uplinks with fewer cables up, by iblinkinfo, than the inventory lists: in words, and as suspects.
 
-    Only leaves that iblinkinfo shows by their inventory name are looked at, and only where any cable to a switch above
-    them is shown so, too: if switches have other names, nothing can be said. The suspect is the switch above if all its
-    uplinks (two at least) lack cables, else the cable. It is INCONCLUSIVE, as no byte was lost, and the inventory may
-    list what was never there. Where a leaf shows a switch above it that the inventory does not know, one may have been
-    renamed, and nobody is suspected.
+    Only leaves that iblinkinfo shows by their inventory name are looked at, and only where any cable to a switch
+    above them is shown so, too: if switches have other names, nothing can be said. The suspect is the switch above
+    if none of its uplinks (two at least) has a cable up, else the cable. It is INCONCLUSIVE, as no byte was lost,
+    and the inventory may list what was never there. Where a leaf shows a switch above it that the inventory does
+    not know, one may have been renamed, and nobody is suspected.
     """
     planes = dict.fromkeys(str(probe.params["plane"]) for probe, _ in measured if probe.kind == routes.KIND)
     leaves = {name for plane in planes for name in lids_of(measured, plane) if "/" not in name}
@@ -50,7 +50,7 @@ def down(measured: Measured, topology: Topology) -> tuple[list[str], list[Suspec
     known = {upper for _, upper in listed} | set(topology.switches)
     if any(peer not in known for _, peer in up):
         return [text], []
-    whole = _whole(missing, listed)
+    whole = _whole([uplink for uplink in missing if not up[uplink]], listed)
     found = [_suspect(upper, "spine", f"none of its {count} uplinks is up") for upper, count in whole.items()]
     found += [
         _suspect(f"{lower}--{upper}", "link", f"fewer than its {listed[lower, upper]} cables are up")

@@ -36,8 +36,11 @@ def test_a_spine_without_any_cable_that_is_up_is_named_as_one() -> None:
 def test_one_of_two_parallel_cables_is_missed() -> None:
     found = ran(World(POD))
     wide = POD.__class__(POD.hosts, POD.switches, (Uplinks(LEAVES, ("spine0", "spine1"), 2, 400.0),))
-    (text,), _ = down(measured_in("p", found.probes, found.results), wide)
+    (text,), suspects = down(measured_in("p", found.probes, found.results), wide)
     assert "16 of 16 uplinks" in text
+    assert {(one.kind, one.evidence[0]) for one in suspects} == {
+        ("link", "fewer than its 2 cables are up, as iblinkinfo shows it")
+    }
 
 
 def test_all_cables_up_are_no_trouble() -> None:
