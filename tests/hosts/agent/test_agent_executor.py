@@ -27,6 +27,7 @@ _TOOLS = ("sh", "cat", "env", "grep", "sed", "setsid", "sleep", "timeout", "echo
 def make() -> Iterator[Make]:
     """Makes executors behind a prefix; they and their threads end with the test."""
     made: list[ProcessExecutor] = []
+    before = set(threading.enumerate())
 
     def _make(*prefix: str) -> ProcessExecutor:
         made.append(ProcessExecutor(prefix))
@@ -35,7 +36,7 @@ def make() -> Iterator[Make]:
     yield _make
     for executor in made:
         executor.close()
-    assert until(lambda: not [one for one in threading.enumerate() if one.name.startswith("fabric ")])
+    assert until(lambda: before.issuperset(threading.enumerate()))
 
 
 @pytest.fixture
