@@ -101,10 +101,10 @@ def _by_ip(end: AdapterEnd, context: Context) -> _Way:
     seen = interfaces.read(*(yield from plainly(end.host, show)))[0]
     apply, undo = (interfaces.switch(name, up=up) for up in (False, True))
     back, checks = [undo], [Check(show, (interfaces.switched_on(name),))]
-    for what in interfaces.FORGOTTEN:
-        asked = interfaces.forgotten(name, what)
-        there = interfaces.read_forgotten(what, *(yield from plainly(end.host, asked)))
-        back += [interfaces.given_back(name, what, words) for words in there]
+    for what in interfaces.LOST_WHEN_OFF:
+        asked = interfaces.show_lost(name, what)
+        there = interfaces.read_lost(what, *(yield from plainly(end.host, asked)))
+        back += [interfaces.restore_lost(name, what, words) for words in there]
         checks += [Check(asked, tuple(map(interfaces.printed_pattern, there)))] if there else []
     return seen, apply, tuple(back), tuple(checks)
 

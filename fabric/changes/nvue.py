@@ -177,13 +177,13 @@ def _alteration(name: str, others: list[SwitchKey], change_id: str) -> Alteratio
     message = f"fabric {sha256(change_id.encode()).hexdigest()[:12]}"
     path = others[0].setting.path
     wanted = [one.setting.turned(on=not one.setting.on) for one in others]
-    back = [nvue.put(one.setting) if one.explicit else nvue.drop(one.setting) for one in others]
+    back = [nvue.stage_set(one.setting) if one.explicit else nvue.stage_unset(one.setting) for one in others]
     settings = ", ".join(f"{one.setting}" + ("" if one.explicit else " by default") for one in others)
     return Alteration(
         host=name,
         apply=(
             shell("clean", path),
-            *map(nvue.put, wanted),
+            *map(nvue.stage_set, wanted),
             nvue.apply(message, confirm_min=CONFIRM_MIN),
             *(shell("seen", path, one.key, one.value, "set") for one in wanted),
             nvue.CONFIRM,

@@ -25,14 +25,14 @@ class Planned:
     A plan of cables in the names of an inventory: *ends* maps each end of a cable to its other end.
 
     The end of a host is its RNIC (``gpu001/mlx5_0``, without a port). *foreign*: cables of which only one end is known
-    here. *unlike*: switches whose ports have other names in the plan than here. *twice*: RNICs with two cables in the
-    plan, one by device and one by interface; neither is believed.
+    here. *relabelled_switches*: those whose ports have other names in the plan than here. *double_rnics*: RNICs with
+    two cables in the plan, one by device and one by interface; neither is believed.
     """
 
     ends: Mapping[FoundEnd, FoundEnd]
     foreign: tuple[FoundCable, ...]
-    unlike: tuple[str, ...]
-    twice: tuple[str, ...] = ()
+    relabelled_switches: tuple[str, ...]
+    double_rnics: tuple[str, ...] = ()
 
     @property
     def rnics(self) -> Mapping[str, FoundEnd]:
@@ -69,20 +69,20 @@ def planned(cables: Sequence[FoundCable], found: FoundFabric, topology: Topology
         ports[end.node].add(end.port)
     for end in (end for cable in found.cables for end in (cable.a, cable.b)):
         seen[end.node].add(end.port)
-    unlike = {name for name in switches & ports.keys() & seen.keys() if seen[name].isdisjoint(ports[name])}
+    relabelled = {name for name in switches & ports.keys() & seen.keys() if seen[name].isdisjoint(ports[name])}
     ends: dict[FoundEnd, FoundEnd] = {}
     foreign: list[FoundCable] = []
     both = [(cable, known(cable.a), known(cable.b)) for cable in cables]
     often = Counter(end for _, *two in both for end in two if end is not None)
     for cable, a, b in both:
-        if a is not None and b is not None and unlike.isdisjoint((a.node, b.node)):
+        if a is not None and b is not None and relabelled.isdisjoint((a.node, b.node)):
             ends |= {a: b, b: a} if often[a] == often[b] == 1 else {}
         elif (a is None) != (b is None):
             other = (cable.a if a is None else cable.b).node
             # A host that was not asked, or reported nothing, is not compared with the plan.
             foreign += [cable] if other in reporting or other not in topology.hosts else []
-    twice = sorted(end.node for end, times in often.items() if times > 1)
-    return Planned(ends, tuple(foreign), tuple(sorted(unlike)), tuple(twice))
+    double = sorted(end.node for end, times in often.items() if times > 1)
+    return Planned(ends, tuple(foreign), tuple(sorted(relabelled)), tuple(double))
 
 
 def against_plan(plan: Planned, found: FoundFabric, topology: Topology) -> Iterator[Finding]:
@@ -157,15 +157,15 @@ def _about(*ends: FoundEnd) -> Iterator[str]:
 
 def _not_compared(plan: Planned, *, listed: bool) -> Iterator[Finding]:
     """Report the parts of the plan that could not be compared."""
-    if not plan.ends and not plan.unlike and not plan.twice:
+    if not plan.ends and not plan.relabelled_switches and not plan.double_rnics:
         yield unknown(
             "no cable of the blueprint is between hosts and switches of the inventory", _WHY_PLAN, "use its names"
         )
-    if plan.unlike:
-        names = f"{', '.join(plan.unlike[:_MOST])}{', ...' if plan.unlike[_MOST:] else ''}"
+    if plan.relabelled_switches:
+        names = f"{', '.join(plan.relabelled_switches[:_MOST])}{', ...' if plan.relabelled_switches[_MOST:] else ''}"
         what = f"no port of {names} is called in the blueprint as here: its cables are compared with the inventory only"
         yield unknown(what, _WHY_PLAN, "call ports there as iblinkinfo or LLDP does")
-    for name in plan.twice:
+    for name in plan.double_rnics:
         what = (
             f"{name} has two cables in the blueprint, one by its device and one by its interface: neither is compared"
         )

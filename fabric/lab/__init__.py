@@ -272,7 +272,7 @@ def _dress(box: Box, node: str) -> None:
     queues = (layout.queue_line(port) + layout.shaped(port, box.rate_mbit) for port in box.ports(node))
     _batch(box, node, "tc", "".join(queues))
     if node in box.switches:
-        _act(box, [Act(node, ("nft", "-f", "-"), layout.control())])
+        _act(box, [Act(node, ("nft", "-f", "-"), layout.control_rules())])
 
 
 def _batch(box: Box, node: str, program: str, lines: str) -> None:

@@ -22,7 +22,7 @@ DEVICE = "mlx5_0"
 HOST_PORT = "eth1"
 MANAGEMENT_PORT = "eth0"
 
-OF_PAIRS, OF_RINGS, OF_GROUPS = 0.85, 0.75, 0.35
+PAIR_SHARE, RING_SHARE, GROUP_SHARE = 0.85, 0.75, 0.35
 """
 Shares of a port's rate that a pair, an all-reduce of two hosts and one of many have to reach.
 
@@ -203,7 +203,7 @@ def addresses(box: Box, node: str) -> str:
     return _text("addresses.ip.j2", box=box, node=node)
 
 
-def control() -> str:
+def control_rules() -> str:
     """
     Return rules that send BFD and BGP past the queue of data, as in every switch: in it they starve when a port is
     full.
@@ -228,7 +228,7 @@ def inventory_text(box: Box, *, with_mpi: bool) -> str:
 
 def baseline_text(box: Box) -> str:
     """Return the baseline of a box: its ports are shaped, so what is normal is known."""
-    pair, ring, group = (f"{share * box.rate_mbit / 1000:g}" for share in (OF_PAIRS, OF_RINGS, OF_GROUPS))
+    pair, ring, group = (f"{share * box.rate_mbit / 1000:g}" for share in (PAIR_SHARE, RING_SHARE, GROUP_SHARE))
     return _text("baseline.yaml.j2", box=box, pair=pair, ring=ring, group=group)
 
 

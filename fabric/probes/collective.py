@@ -145,8 +145,8 @@ def environment(probe: Probe, platform: Platform, **chosen: str) -> dict[str, st
 
 def _measured(probe: Probe, test: nccl.NcclTest, host: str, names: Mapping[str, str], asked: Collective) -> Reading:
     wanted, ranks = sizes(probe), int_param(probe, "ranks")
-    unusable = [*test.problems, *asked.cut(test)]
-    other = list(asked.otherwise(test))
+    unusable = [*test.problems, *asked.missing_lines(test)]
+    other = list(asked.mismatches(test))
     if tuple(row.size_bytes for row in test.rows) != wanted:
         other.append(f"asked sizes {wanted}, saw {tuple(row.size_bytes for row in test.rows)}")
     if test.ranks is not None and test.ranks != ranks:

@@ -18,7 +18,7 @@ from fabric.model.topology import Platform, Topology
 from fabric.probes.pairwise import PairSpec
 from fabric.probes.perftest_pair import LINK_TYPES, AnsweredSide
 from fabric.probes.shapes import Name, int_param
-from fabric.tools.perftest.command import CommandSide, latency_otherwise, parse_latency, write_lat
+from fabric.tools.perftest.command import CommandSide, latency_mismatches, parse_latency, write_lat
 
 TYPICAL, P99, LARGEST = "latency_typical", "latency_p99", "latency_max"
 UNIT = "us"
@@ -80,7 +80,7 @@ class LatencySpec(PairSpec):
         if found is None:
             return Reading((), Outcome.ERROR, f"{command.host}: {cls.tool} output not usable: {stdout[-120:]!r}")
         link_type = LINK_TYPES[topology.hosts[command.host].platform.link_layer]
-        other = "; ".join(latency_otherwise(found, command.argv, link_type))
+        other = "; ".join(latency_mismatches(found, command.argv, link_type))
         if other:
             return Reading((), Outcome.ERROR, f"{command.host}: {cls.tool} answered for another test: {other}")
         numbers = ((TYPICAL, found.typical_us), (P99, found.p99_us), (LARGEST, found.most_us))

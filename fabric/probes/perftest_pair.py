@@ -12,7 +12,7 @@ from fabric.model.scenario import LimitKey, ProbeSpec, Uses
 from fabric.model.topology import Host, Platform, Rnic, Topology
 from fabric.probes.shapes import InHost, Label, MessageSize, QueuePairs, Seconds, int_param, last_line
 from fabric.tools import perftest
-from fabric.tools.perftest.command import CommandSide, asked, cut, otherwise, write_bw
+from fabric.tools.perftest.command import CommandSide, asked, mismatches, missing_lines, write_bw
 
 SETUP_S = 2.0
 """Expected time around the transfer itself: start, connection, registration, exit (seconds; for the plan only)."""
@@ -220,10 +220,10 @@ def _wrong(side: AnsweredSide, topology: Topology) -> Iterator[str]:
         yield f"{who} output not usable: expected one table, saw {len(tests)}: {side.result.stdout[-120:]!r}"
         return
     wanted = asked(command.argv, LINK_TYPES[topology.hosts[command.host].platform.link_layer])
-    other = "; ".join(otherwise(tests[0], wanted))
+    other = "; ".join(mismatches(tests[0], wanted))
     if other:
         yield f"{who} answered for another test: {other}"
-    unusable = "; ".join([*tests[0].problems, *cut(tests[0], wanted)])
+    unusable = "; ".join([*tests[0].problems, *missing_lines(tests[0], wanted)])
     if unusable:
         yield f"{who} output not usable: {unusable}"
 

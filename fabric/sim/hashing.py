@@ -52,7 +52,7 @@ MISSING = 0.003
 REORDERED = 1 / 32
 """Fraction of a collective's rows that adaptive routing makes slow (see ``reordered``)."""
 
-MOST = 1.006
+MOST_OVER_LEVEL = 1.006
 """Upper bound of a bandwidth over its level: a healthy RNIC carries 99.2 % of its line, and no line carries 101 %."""
 
 _DIPS, _DEPTH, _CROWD, _LOST = range(1 << 20, (1 << 20) + 4)  # numbers that no row of a tool's table has
@@ -102,7 +102,7 @@ class RealNoise:
 
     def factor(self, bits: int, number: int, hosts: Collection[str]) -> float:
         """Return the factor of a measurement; for a tool inside one host it is the spread alone."""
-        own = min(MOST, exp(self.spread * student_t4(uniform(word(bits, number)))))
+        own = min(MOST_OVER_LEVEL, exp(self.spread * student_t4(uniform(word(bits, number)))))
         among = {host in self.lower for host in hosts}
         if len(set(hosts)) < 2:
             return own

@@ -158,22 +158,22 @@ def _bad_part(topology: Topology, component: str, seed: int) -> str:
 
 
 ONE_IN = 50
-ERRS = (0.5, 0.75)
+ERRATIC_SHARE = (0.5, 0.75)
 """The fraction of its tests in which a bad host of a real cluster was slow (11 of 15, 4 of 8)."""
 
-LEAST = 0.05  # what is left of a link that has faded for long
+FADED_SHARE = 0.05  # what is left of a link that has faded for long
 
 
 def _left(timed_fault: TimedFault, bits: int, at_s: float) -> float:
     """Return the fraction of its bandwidth that a transfer has which begins now."""
     fault, lost = timed_fault.fault, 1.0 - timed_fault.fault.factor
     if fault.kind == "fading":
-        return max(LEAST, 1.0 - lost * (at_s - timed_fault.at_s) / DAY_S)
+        return max(FADED_SHARE, 1.0 - lost * (at_s - timed_fault.at_s) / DAY_S)
     if fault.kind == "heat_sick":
         return 1.0 - lost * swung_c(timed_fault.at_s, at_s) / SWING_C
     name = text_hash(fault.component)
     chance = word(bits ^ name, 0)
-    comes = chance % ONE_IN == 0 if fault.kind == "dipping" else uniform(chance) < between(*ERRS, name)
+    comes = chance % ONE_IN == 0 if fault.kind == "dipping" else uniform(chance) < between(*ERRATIC_SHARE, name)
     return fault.factor if comes else 1.0
 
 
@@ -301,7 +301,7 @@ class Passing:
         if comes:
             cable.add("", fault.kind, factor=fault.factor)
         for end in ends_named(self._ports.cabling, fault.component):
-            self._ports.befall(end, at_s, broken=cable.gone(""), wear=_worn(cable, ""))
+            self._ports.set_cable_fault(end, at_s, broken=cable.gone(""), wear=_worn(cable, ""))
 
     def _turn(self, name: str, at_s: float) -> None:
         """Compute the faults of a host anew, and inform everything that depends on them."""
@@ -314,15 +314,17 @@ class Passing:
             for faults in (always, [several[-1].fault for several in self._here.values()])
         )
         kind_before, sick_before = hosts.kind(name), self._sick(name, hosts.faults.get(name, WELL))
-        after = faults_by_host(self._topology, [*given, *(one for one in here if not _bends(one))]).get(name, WELL)
+        others = [*given, *(one for one in here if not _lowers_capacity(one))]
+        after = faults_by_host(self._topology, others).get(name, WELL)
         hosts.faults[name] = after
-        bent = [*(one for one in here if _bends(one)), *_throttled(name, after)]
+        slow = [*(one for one in here if _lowers_capacity(one)), *_throttled(name, after)]
         site = hosts.site(name)
-        site.turn(after, faults_by_host(self._topology, bent).get(name, WELL))
+        site.set_faults(after, faults_by_host(self._topology, slow).get(name, WELL))
         warm(site, after.felt["hot"].keys(), at_s)
         for device, state in self._sick(name, after).items():
             if state != sick_before[device]:
-                self._ports.befall(self._ports.cabling.adapter_end(name, device), at_s, broken=state[0], wear=state[1])
+                end = self._ports.cabling.adapter_end(name, device)
+                self._ports.set_cable_fault(end, at_s, broken=state[0], wear=state[1])
         parts = (part for gpu in host.platform.gpus for part in (gpu.name, f"{gpu.name}:nvlink"))
         lost = {part.partition(":")[0] for part in parts if site.trouble_of(part) in GONE}
         gone = {place for part, place in site.layout.index.items() if part.partition(":")[0] in lost}
@@ -345,7 +347,7 @@ def _worn(faults: HostFaults, component: str) -> Wear:
     return Wear(raw, effective, symbol) if raw or effective or symbol else UNWORN
 
 
-def _bends(fault: Fault) -> bool:
+def _lowers_capacity(fault: Fault) -> bool:
     """
     Return whether a fault lowers capacities, so that running flows feel it too; a slow path has no capacity of its own.
     """

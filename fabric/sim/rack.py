@@ -115,9 +115,9 @@ class Rack:
         self.ports = Ports(self.hosts, self.timeline, mock)
         self.above = Rerouting(topology, self.timeline, self.ports, mock, seed=seed)
         there = tuple(one for one in subnet_managers if self.hosts.unreachable(one.host) is None)
-        self.managers = SubnetManagers(there, mock, timeline=self.timeline, program=self.above.program)
+        self.managers = SubnetManagers(there, mock, timeline=self.timeline, on_sweep=self.above.begin_sweep)
         self.above.sweeps = lambda: self.managers.sweeps
-        self.nvue = NvueSwitches(topology, self.timeline, self.above.turn, adaptive=mock.routing == "ar")
+        self.nvue = NvueSwitches(topology, self.timeline, self.above.set_adaptive, adaptive=mock.routing == "ar")
         self.above.switched = lambda: self.nvue.lossless((mock.lossless_class or 0) >> 5)
         self.ufm = Ufm(self.ports, self.timeline, there=ufm, isolates=mock.ufm_isolates)
         self.passing = Passing(self.hosts, self.ports, self.timeline, mock, seed=seed)

@@ -62,20 +62,20 @@ def switched_on(interface: str) -> str:
     return f"^[0-9]+: {escaped}(@[^ ]+)?: <([A-Z0-9_-]+,)*UP[,>]"
 
 
-FORGOTTEN = (("-6", "address"), ("-4", "route"), ("-6", "route"))
+LOST_WHEN_OFF = (("-6", "address"), ("-4", "route"), ("-6", "route"))
 """What the kernel forgets about an interface that is switched off, in the order in which it can be restored."""
 
 _STATE = frozenset({"linkdown", "dead", "offload", "rt_offload", "trap", "rt_trap", "offload_failed"})
 """Words that ``ip`` prints about a route's state, and does not accept."""
 
 
-def forgotten(interface: str, what: tuple[str, str]) -> tuple[str, ...]:
-    """Ask for one kind of FORGOTTEN."""
+def show_lost(interface: str, what: tuple[str, str]) -> tuple[str, ...]:
+    """Ask for one kind of LOST_WHEN_OFF."""
     every = ("table", "all") if what[1] == "route" else ("scope", "global")
     return ("ip", "-o", *what, "show", "dev", word(interface, "interface"), *every)
 
 
-def read_forgotten(
+def read_lost(
     what: tuple[str, str], stdout: str, stderr: str = "", exit_status: int = 0
 ) -> tuple[tuple[str, ...], ...]:
     """
@@ -102,13 +102,13 @@ def read_forgotten(
     return found
 
 
-def given_back(interface: str, what: tuple[str, str], words: tuple[str, ...]) -> tuple[str, ...]:
-    """Restore on an interface what ``read_forgotten`` found; it may be there already."""
+def restore_lost(interface: str, what: tuple[str, str], words: tuple[str, ...]) -> tuple[str, ...]:
+    """Restore on an interface what ``read_lost`` found; it may be there already."""
     return ("ip", *what, "replace", *words, "dev", word(interface, "interface"))
 
 
 def printed_pattern(words: tuple[str, ...]) -> str:
-    """Return a pattern (grep -E) for how ``forgotten`` prints it: the address, or a route's destination and gateway."""
+    """Return a pattern (grep -E) for how ``show_lost`` prints it: the address, or a route's destination and gateway."""
     by = words.index("via") if "via" in words else 0
     shown = [re.sub(r"([.])", r"[\1]", one) for one in (words[0], *words[by + 1 : by + 2])]
     return rf"(^| ){shown[0]} .*via {shown[1]}( |$)" if by else rf"(^| ){shown[0]}( |$)"

@@ -167,12 +167,12 @@ def read_pending(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[s
     return tuple(line for line in plain(stdout).splitlines() if line.strip())
 
 
-def put(setting: Setting) -> tuple[str, ...]:
+def stage_set(setting: Setting) -> tuple[str, ...]:
     """Set a key for the whole switch; it is in force only when applied."""
     return ("nv", "set", *setting.path, setting.key, setting.value)
 
 
-def drop(setting: Setting) -> tuple[str, ...]:
+def stage_unset(setting: Setting) -> tuple[str, ...]:
     """Reset its key to the default; in force only when applied."""
     return ("nv", "unset", *setting.path, setting.key)
 

@@ -16,7 +16,7 @@ from fabric.changes.guard import GUARD
 from fabric.changes.subnet_manager import conf_call
 from fabric.model.change import Argv
 from fabric.tools import management
-from fabric.tools.nvue import AR, Setting, drop, put
+from fabric.tools.nvue import AR, Setting, stage_set, stage_unset
 
 TEXT = "# a comment\nrouting_engine updn\n\nar_sl_mask\t0xFFFF\n  shield_mode   1\n#routing_engine (null)\n"
 
@@ -314,7 +314,7 @@ def log(switch: Path) -> list[str]:
 
 def test_nothing_pending_is_clean_and_anything_is_not(switch: Path, off: Setting) -> None:
     assert run_on_switch(switch, nvue.shell("clean", off.path))[0] == 0
-    run_on_switch(switch, put(off))
+    run_on_switch(switch, stage_set(off))
     status, said = run_on_switch(switch, nvue.shell("clean", off.path))
     assert (status, "edits that were not applied" in said) == (1, True)
 
@@ -334,7 +334,7 @@ def test_an_undo_stages_what_was_seen_and_applies_it(switch: Path, off: Setting,
         assert run_on_switch(switch, nvue.shell("commit", off.path, "fabric 01 undone"))[0] == 0
         assert (switch / "applied").read_text() == (f"{off.value}\n" if explicit else "-\n")
     first, confirm, last = log(switch)
-    assert first == " ".join((put if explicit else drop)(off)[1:])
+    assert first == " ".join((stage_set if explicit else stage_unset)(off)[1:])
     assert (confirm, last) == ("config apply --confirm-yes", "config apply -m fabric 01 undone -y")
 
 
@@ -344,7 +344,7 @@ def test_where_nothing_was_altered_nothing_is_undone(switch: Path, on: Setting) 
 
 
 def test_what_was_only_staged_is_staged_back(switch: Path, on: Setting, off: Setting) -> None:
-    run_on_switch(switch, put(off))
+    run_on_switch(switch, stage_set(off))
     assert run_on_switch(switch, told("stage", on))[0] == 0
     assert run_on_switch(switch, nvue.shell("commit", on.path, "fabric 01 undone")) == (0, "committed\n")
     assert not (switch / "staged").exists()
@@ -352,7 +352,7 @@ def test_what_was_only_staged_is_staged_back(switch: Path, on: Setting, off: Set
 
 @pytest.mark.parametrize("verb", ["stage", "commit"])
 def test_edits_of_somebody_else_are_not_carried_along(switch: Path, on: Setting, off: Setting, verb: str) -> None:
-    run_on_switch(switch, put(off))
+    run_on_switch(switch, stage_set(off))
     ours = (switch / "staged").read_text()
     (switch / "staged").write_text(f"- set:\n    system:\n      hostname: half-done\n    router:\n      bgp:\n{ours}")
     (switch / "log").unlink()

@@ -206,11 +206,11 @@ def test_the_kernels_word_is_not_enough_for_an_adapter_of_nvidia():
 
 
 @pytest.mark.parametrize("line", ["10.0.0.0/8 via $(reboot)", "3: eth1 ether $(reboot)", "-f x", "a;b"])
-@pytest.mark.parametrize("what", interfaces.FORGOTTEN)
+@pytest.mark.parametrize("what", interfaces.LOST_WHEN_OFF)
 def test_what_is_no_route_never_reaches_an_undo(what, line):
     """The guard runs it as root."""
     with pytest.raises(UnreadableOutput):
-        interfaces.read_forgotten(what, f"{line}\n")
+        interfaces.read_lost(what, f"{line}\n")
 
 
 def test_a_port_that_was_never_closed_is_not_in_force():

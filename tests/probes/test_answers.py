@@ -26,7 +26,7 @@ from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
 from fabric.tools import nccl, perftest
 from fabric.tools.nccl.collective import Collective
-from fabric.tools.perftest.command import CommandSide, asked, cut, otherwise, write_bw
+from fabric.tools.perftest.command import CommandSide, asked, mismatches, missing_lines, write_bw
 from tests.places import CAPTURES
 
 BLAMED = ("status 12", "wrong elements", "out of bounds")
@@ -143,9 +143,9 @@ def test_real_outputs_of_ib_write_bw_answer_their_own_command(
     argv = write_bw(side, duration_s=duration_s, queue_pairs=queue_pairs)
     (test,) = perftest.parse((CAPTURES / f"{name}.txt").read_text()).tests
     wanted = asked(argv, "Ethernet")
-    assert list(otherwise(test, wanted)) == reasons
+    assert list(mismatches(test, wanted)) == reasons
     missing = ["1 local addresses of 3 queue pairs", "1 remote addresses of 3 queue pairs"]  # left out by the poster
-    assert list(cut(test, wanted)) == (missing if "bnxt" in name else [])
+    assert list(missing_lines(test, wanted)) == (missing if "bnxt" in name else [])
 
 
 @pytest.mark.parametrize(
@@ -168,9 +168,9 @@ def test_real_outputs_of_nccl_tests_answer_their_own_command(
     op, least, most, gpus = asked
     test = nccl.parse((CAPTURES / "nccl-tests" / f"{name}.txt").read_text()).tests[number]
     wanted = Collective(op, tuple(1 << power for power in range(least, most + 1)), gpus, 20)
-    assert [word for word in reasons if any(word in found for found in wanted.otherwise(test))] == reasons
-    assert len(list(wanted.otherwise(test))) == len(reasons)
-    assert list(wanted.cut(test)) == []
+    assert [word for word in reasons if any(word in found for found in wanted.mismatches(test))] == reasons
+    assert len(list(wanted.mismatches(test))) == len(reasons)
+    assert list(wanted.missing_lines(test)) == []
     assert len(test.listed) == len({(one.host, one.device) for one in test.listed}) == test.ranks
 
 

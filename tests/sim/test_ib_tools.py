@@ -13,8 +13,8 @@ from fabric.sim.phy.quality import (
     CODES,
     NO_FEC,
     SYMBOL_BITS,
-    any_of,
     ber_text,
+    chance_of_any,
     link_quality,
     post_fec,
 )
@@ -246,7 +246,7 @@ def test_ieee_frame_loss():
     """RS(544,514), two-way interleaved, at BER 2.4e-4 loses 1.7e-12 of 64-octet frames (IEEE 802.3cm 138.1.1)."""
     beyond = post_fec(2.4e-4, fec="kp4").codeword_error
     touched = 84 * 8 / (CODES["kp4"][1] * SYMBOL_BITS) + 2  # codewords: a frame lies in two however short it is
-    assert any_of(beyond, touched) == pytest.approx(1.7e-12, rel=0.05)
+    assert chance_of_any(beyond, touched) == pytest.approx(1.7e-12, rel=0.05)
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,7 @@ class Storm:
         elif kind == "route":
             adaptive = ENGINES[number % len(ENGINES)] == "ar"
             engine = "updn" if adaptive else ENGINES[number % len(ENGINES)] or "ftree"
-            self.rack.above.program(Forwarding(engine, adaptive=adaptive), self.now_s)
+            self.rack.above.begin_sweep(Forwarding(engine, adaptive=adaptive), self.now_s)
 
 
 def test_the_pod_has_a_network_that_rings_cross() -> None:

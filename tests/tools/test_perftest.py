@@ -179,7 +179,7 @@ def test_where_it_ran_is_read_back(said: str, reasons: list[str]) -> None:
     """From 6.29 on it says its node, and might have left the one it was bound to: then it measured another memory."""
     asked = command.asked(write_bw(numa_node=1), "IB")
     (test,) = perftest.parse(f"{' ' * 20}RDMA_Write BW Test\n{said}").tests
-    assert list(command.otherwise(test, asked)) == reasons
+    assert list(command.mismatches(test, asked)) == reasons
 
 
 @pytest.mark.parametrize(("duration_s", "counted_s"), [(1, 1), (3, 3), (4, 2), (8, 4), (10, 6), (60, 30)])
@@ -190,7 +190,7 @@ def test_a_run_by_duration_counts_its_middle(duration_s: int, counted_s: int) ->
     def said(seconds: float) -> list[str]:
         row = perftest.PerftestRow(65536, round(400e9 / 8 / 65536 * seconds), None, 400.0)
         test = perftest.PerftestTest("RDMA_Write BW", {**asked.expected}, "Gb/sec", rows=[row])
-        return list(command.otherwise(test, asked))
+        return list(command.mismatches(test, asked))
 
     assert said(counted_s) == []
     assert len(said(0.0065)) == len(said(10 * duration_s)) == 1
@@ -209,14 +209,14 @@ def test_a_real_table_is_read() -> None:
         typical_us=8005.14,
         p99_us=38984.24,
     )
-    assert list(command.latency_otherwise(found, ASKED, "Ethernet")) == []
+    assert list(command.latency_mismatches(found, ASKED, "Ethernet")) == []
 
 
 def test_an_answer_to_another_question_is_told() -> None:
     found = command.parse_latency(REAL.read_text())
     assert found is not None
     other = write_lat(100, device="mlx5_1", peer=None, size_bytes=8)
-    assert list(command.latency_otherwise(found, other, "IB")) == [
+    assert list(command.latency_mismatches(found, other, "IB")) == [
         "asked Device mlx5_1, saw mlx5_0",
         "asked Link type IB, saw Ethernet",
         "asked size 8, saw 2",

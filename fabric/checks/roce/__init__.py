@@ -188,10 +188,10 @@ def _compare_ends(hosts: Mapping[str, Looked], switches: Mapping[str, Answers]) 
     found = ends(hosts, switches, unread)
     for switch, reason in unread:
         yield _unread(reason, "nv show qos roce there", switch)
-    yield from _rows(_findings(found))
+    yield from _merged(_findings(found))
 
 
-def _rows(findings: Iterable[tuple[RoceEnd, Finding]]) -> Iterator[Finding]:
+def _merged(findings: Iterable[tuple[RoceEnd, Finding]]) -> Iterator[Finding]:
     """
     Merge equal findings of many ends: first the ports of one node, then nodes that have the finding on the same ports.
     """

@@ -156,7 +156,7 @@ class Flow:
         """Return what a running flow has carried until now."""
         return self.sent_gb + self.rate_gbps * (at_s - self.since_s)
 
-    def heard(self, rate_gbps: float, at_s: float) -> float:
+    def real_rate_gbps(self, rate_gbps: float, at_s: float) -> float:
         """Return the real rate where the path carries nothing or the flow is *silent*."""
         del at_s
         return rate_gbps
@@ -172,7 +172,7 @@ class Flow:
         """React to the end of the flow, which has let go of its capacities."""
 
 
-class Above(Protocol):
+class UpperNetwork(Protocol):
     """The network above the leaves, as ``Sharing`` uses it."""
 
     @property
@@ -195,7 +195,7 @@ class Sharing:
     def __init__(self, schedule: Callable[[float, Act], None]) -> None:
         self._schedule = schedule
         self.dirty: dict[Site, None] = {}  # hosts whose shares must be computed anew before time passes
-        self.network: Above | None = None  # set before the first flow that has a ring
+        self.network: UpperNetwork | None = None  # set before the first flow that has a ring
         self._network_dirty = False
 
     def begin(self, flow: Flow, at_s: float, *, seconds: float | None = None, need_gb: float | None = None) -> None:
@@ -206,12 +206,12 @@ class Sharing:
             for index in resources:
                 users[index] += 1
             site.flows.append(flow)
-            if site.dents or any(users[index] > 1 for index in resources):
+            if site.capacity_limits or any(users[index] > 1 for index in resources):
                 shared = True
                 self.dirty[site] = None
         if flow.ring is not None and self.network is not None:
             self.network.begin(flow, flow.ring)
-            self.stir(flow)
+            self.mark_network_dirty(flow)
             shared = True
         flow.live = True
         flow.began_s = flow.since_s = at_s
@@ -242,14 +242,14 @@ class Sharing:
             site.flows.remove(flow)
         if flow.ring is not None and self.network is not None:
             self.network.end(flow, carried_gb)
-            self.stir(flow)
+            self.mark_network_dirty(flow)
 
     def network_changed(self) -> None:
         """Give every flow over the network a new rate: its routes or links have changed."""
         for flow in () if self.network is None else self.network.running:
-            self.stir(flow)
+            self.mark_network_dirty(flow)
 
-    def stir(self, flow: Flow) -> None:
+    def mark_network_dirty(self, flow: Flow) -> None:
         """Mark the network's shares as changed with this flow; one of its hosts represents it among the dirty ones."""
         self._network_dirty = True
         self.dirty[flow.shares[0][0]] = None
@@ -268,7 +268,7 @@ class Sharing:
             for flow in site.flows:
                 rate_gbps = _rate(flow)
                 if rate_gbps <= 0.0 or flow.silent:
-                    rate_gbps = flow.heard(rate_gbps, at_s)
+                    rate_gbps = flow.real_rate_gbps(rate_gbps, at_s)
                 if rate_gbps != flow.rate_gbps:
                     self._change(flow, rate_gbps, at_s)
                 if flow.need_gb is not None:
@@ -308,7 +308,7 @@ def _rate(flow: Flow) -> float:
         for index in resources:
             if users[index] > 1 and not (flow.queued and users[index] == users[resources[-1]]):
                 rate_gbps = min(rate_gbps, capacities[index] * weight / users[index])
-        for index in site.dents:
+        for index in site.capacity_limits:
             if index in resources:
                 rate_gbps = min(rate_gbps, site.left_gbps(index) * weight / users[index])
     return rate_gbps
@@ -327,7 +327,8 @@ class Site:
         self.flows: list[Flow] = []
         self.carried = defaultdict[tuple[int, ...], CarriedLoad](CarriedLoad)  # load of ended flows, by capacities
         self.down: set[str] = set()  # RNICs whose port was taken down since the start
-        self.dents: dict[int, dict[str, float]] = {}  # what a port or a passing fault leaves of a capacity now
+        # What a port or a passing fault leaves of a capacity now.
+        self.capacity_limits: dict[int, dict[str, float]] = {}
         self.swings: dict[str, float] = {}  # modules that warm and cool by turns, and since when
         self.heat: dict[str, Drift] = {}  # parts that run or ran hot: degrees beyond their load
         self.servers: dict[int, object] = {}  # TCP port to its listener, present or future
@@ -354,18 +355,18 @@ class Site:
             if flow.live and any(where is self and not indexes.isdisjoint(used) for where, used, _ in flow.shares):
                 yield flow
 
-    def dent(self, by: str, index: int, left_gbps: float | None) -> None:
+    def limit_capacity(self, by: str, index: int, left_gbps: float | None) -> None:
         """Limit a capacity to *left_gbps* from now on, on behalf of *by*; None ends that limit."""
-        others = {who: left for who, left in self.dents.pop(index, {}).items() if who != by}
+        others = {who: left for who, left in self.capacity_limits.pop(index, {}).items() if who != by}
         held = others if left_gbps is None else {**others, by: left_gbps}
         if held:
-            self.dents[index] = held
+            self.capacity_limits[index] = held
 
     def left_gbps(self, index: int) -> float:
         """Return how much of a capacity is left now."""
-        return min(self.dents[index].values()) if index in self.dents else self.capacities[index]
+        return min(self.capacity_limits[index].values()) if index in self.capacity_limits else self.capacities[index]
 
-    def turn(self, faults: HostFaults, slow: HostFaults) -> None:
+    def set_faults(self, faults: HostFaults, slow: HostFaults) -> None:
         """Set other faults from now on; *slow* holds those that also slow flows that already run."""
         self.faults = faults
         self.capacities = _degraded(self.layout, faults.factors)
@@ -373,7 +374,7 @@ class Site:
         for name, index in self.layout.index.items():
             gone = name in faults.troubles or name.partition(":")[0] in faults.troubles
             left_gbps = 0.0 if gone else left[index] if left[index] < self.capacities[index] else None
-            self.dent("fault", index, left_gbps)
+            self.limit_capacity("fault", index, left_gbps)
 
     def ceiling_gbps(self, path: Path) -> float:
         """Return what a transfer alone on this path gets in this host, with its faults."""

@@ -109,7 +109,7 @@ def settle(
     steps = round(time_s / step_s)
     fluid = Fluid(links.T.astype(np.intp), capacity_gbps, line_gbps, queues, step_s)
     if slows is not None:
-        fluid.let_run(~slows)
+        fluid.never_slow(~slows)
     if begin_gbps is not None:
         fluid.begin(begin_gbps)
     for _ in range(steps // 2):
@@ -160,7 +160,7 @@ class Fluid:
         self._target, self._alpha = self.rate.copy(), np.zeros_like(self.rate)
         self._r_late[:] = self.rate
 
-    def let_run(self, free: Bools) -> None:
+    def never_slow(self, free: Bools) -> None:
         """Never cut the rates of the flows *free*."""
         self._least = np.where(free, self._line, self._least)
 
@@ -185,7 +185,7 @@ class Fluid:
         self._at += 1
         if self._queues.ecn:
             self._marked += marked * self._out[-1]
-            self._turn(p, late_rate)
+            self._update_rates(p, late_rate)
 
     def _move(self) -> Floats:
         """Move waiting packets on by one hop where they may; return how likely each flow's packets are marked."""
@@ -231,7 +231,7 @@ class Fluid:
         self._waits -= lost
         return q * keeps
 
-    def _turn(self, p: Floats, late: Floats) -> None:
+    def _update_rates(self, p: Floats, late: Floats) -> None:
         """Apply DCQCN's three equations; *p* and *late* (rates) are of one tau ago."""
         rate, target, alpha, step_s = self.rate, self._target, self._alpha, self._step_s
         none = p < 1e-12

@@ -150,12 +150,12 @@ OnSweep = Callable[[Forwarding, float], None]
 
 @dataclass(slots=True, eq=False)
 class _Manager:
-    """One manager: whether it runs, and the settings it has loaded; *turn* counts its starts and stops."""
+    """One manager: whether it runs, and the settings it has loaded; *epoch* counts its starts and stops."""
 
     about: SubnetManager
     loaded: dict[str, str]
     alive: bool = True
-    turn: int = 0
+    epoch: int = 0
     log: list[tuple[float, str, bool]] = field(default_factory=list)  # when, what, whether this line flushes the buffer
 
     def says(self, at_s: float, text: str, level: int) -> None:
@@ -197,10 +197,10 @@ class SubnetManagers:
         mock: MockSettings,
         *,
         timeline: Timeline,
-        program: OnSweep,
+        on_sweep: OnSweep,
     ) -> None:
         self._mock, self._public = mock, "public_opensm" in mock.site
-        self._timeline, self._program = timeline, program
+        self._timeline, self._on_sweep = timeline, on_sweep
         text = conf_text(mock)
         self.files = {(one.host, one.config): text for one in managers}
         self._managers = {one.host: _Manager(one, settings_of(text)) for one in managers}
@@ -241,7 +241,7 @@ class SubnetManagers:
         if not one.alive:
             return
         one.alive = False
-        one.turn += 1
+        one.epoch += 1
         one.log = [line for line in one.log if line[0] <= at_s]  # drops lines of the future that it will not write
         one.says(at_s, "Exiting SM", _SYS)
         if one is self._master:
@@ -252,10 +252,10 @@ class SubnetManagers:
         one = self._managers[host]
         if one.alive:
             return
-        one.turn = turn = one.turn + 1
+        one.epoch = epoch = one.epoch + 1
 
         def up(now_s: float) -> None:
-            if one.turn == turn:
+            if one.epoch == epoch:
                 one.alive = True
                 one.loaded = settings_of(self._file(one))
                 self._begun(one, now_s)
@@ -288,7 +288,7 @@ class SubnetManagers:
             if before is not one:
                 one.says(at_s, "Entering MASTER state", _SYS)
             self._configured(one, at_s + self._mock.sm_reroute_s)
-            self._program(forwarding_of(one.loaded, self._mock.routing, public=self._public), at_s)
+            self._on_sweep(forwarding_of(one.loaded, self._mock.routing, public=self._public), at_s)
 
     def _begun(self, one: _Manager, at_s: float, *, swept_s: float | None = None) -> None:
         """Log the start of a manager; *swept_s*: it has run for long, so all of its buffer is written."""

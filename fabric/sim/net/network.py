@@ -24,7 +24,7 @@ from fabric.sim.phy.port import Port, Traffic
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownDown:
     """
     The links whose failure the static routes know.
 
@@ -78,7 +78,7 @@ class Network:
     ) -> None:
         self.net, self._mock, self._link_layer = net, mock, link_layer
         self._is_one = len(np.unique(net.part)) == 1
-        self._of_ports: tuple[LinkFault, ...] = ()
+        self._port_faults: tuple[LinkFault, ...] = ()
         self._paths: dict[_PathKey, Paths] = {}
         self._running: dict[Flow, Ring] = {}
         self._traffic, self._counted_s = LinkTraffic(net.clos, seed=seed), 0.0
@@ -91,7 +91,7 @@ class Network:
 
     def set_ports(self, cabling: Cabling, ports: Iterable[Port], at_s: float) -> None:
         """Set the state of ports between switches; routes stay as they are."""
-        self._of_ports = tuple(port_faults(cabling, self.net, ports))
+        self._port_faults = tuple(port_faults(cabling, self.net, ports))
         self._count(at_s)
         self._traffic.deal_out(self._health.capacity_gbps, at_s)
         self._health = self._links()
@@ -100,7 +100,7 @@ class Network:
 
     def _links(self) -> LinkState:
         """Return the links with the inventory's faults and with the present state of their ports."""
-        return link_state(self.net, (*self._faults, *self._of_ports), link_layer=self._link_layer)
+        return link_state(self.net, (*self._faults, *self._port_faults), link_layer=self._link_layer)
 
     def traffic(self, cabling: Cabling, ends: tuple[End, End], at_s: float) -> Traffic:
         """Return what a port between switches (the first of *ends*, then its partner) has sent and received."""
@@ -115,7 +115,7 @@ class Network:
         self._count(at_s)
         self.forwarding = forwarding
         shielded = self._health.down - routed if forwarding.shield else frozenset()
-        self.known = Known(routed, shielded)
+        self.known = KnownDown(routed, shielded)
         self._paths.clear()
 
     def shield(self, gone: frozenset[int], at_s: float) -> None:
@@ -123,7 +123,7 @@ class Network:
         moved = gone & self._health.down - self.known.routed
         if self.forwarding.shield and moved - self.known.shielded:
             self._count(at_s)
-            self.known = Known(self.known.routed, self.known.shielded | moved)
+            self.known = KnownDown(self.known.routed, self.known.shielded | moved)
             self._paths.clear()
 
     @property
@@ -137,7 +137,7 @@ class Network:
             return True
         if self.forwarding.adapts(ring):
             return bool((np.append(self._trunks(), inf)[self._found(ring).links] <= 0).any())
-        best = Known(self._health.down)
+        best = KnownDown(self._health.down)
         found = self.static_paths(*ends_of(self.net, ring), best, draw=ring.draw, qps=ring.qps)
         return bool((np.append(self._health.capacity_gbps, inf)[found.links] <= 0).any())
 
@@ -178,7 +178,7 @@ class Network:
             if ring.one_way or self.forwarding.engine == DRAWN:
                 self._paths.pop(self._key(ring, adaptive=self.forwarding.adapts(ring)), None)
 
-    def static_paths(self, src: Ints, dst: Ints, known: Known, *, draw: int = 0, qps: int = 0) -> Paths:
+    def static_paths(self, src: Ints, dst: Ints, known: KnownDown, *, draw: int = 0, qps: int = 0) -> Paths:
         """
         Return the static routes in force: those of the subnet manager, with SHIELD's changes over them.
 
@@ -217,7 +217,7 @@ class Network:
         loud = {flow: ring for flow, ring in self._running.items() if not flow.silent}
         yield from self._silent()
         if not loud:
-            self.tenants.get(self.tenants.wants, at_s)
+            self.tenants.set_rates(self.tenants.wants, at_s)
             return
         rings = list(loud.values())
         links, capacity = self._loads(rings)
@@ -232,7 +232,7 @@ class Network:
             limit_gbps=np.concatenate([wanted[job], self.tenants.wants]),
             job=np.concatenate([job, len(rings) + np.arange(len(others))]),
         )
-        self.tenants.get(rates[len(rings) :], at_s)
+        self.tenants.set_rates(rates[len(rings) :], at_s)
         for (flow, ring), rate_gbps, most_gbps in zip(loud.items(), rates[: len(rings)], wanted, strict=True):
             free = rate_gbps >= most_gbps * (1 - _SAME)
             yield flow, inf if free else float(rate_gbps) * ring.bus_ratio

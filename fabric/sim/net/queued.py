@@ -113,7 +113,7 @@ class QueuedNetwork(Network):
         wanted = np.array([flow.ceiling_gbps for flow in loud])[owner] * weight / RNIC_EFFICIENCY
         capacity = self._received(loud, links, owner, capacity.copy())
         got = self._shared(*self._with_others(rings, links, capacity, wanted))
-        self.tenants.get(got[len(owner) :], at_s)
+        self.tenants.set_rates(got[len(owner) :], at_s)
         self._begun = False
         total = np.bincount(owner, got[: len(owner)], len(loud)) * RNIC_EFFICIENCY
         for flow, rate_gbps in zip(loud, total.tolist(), strict=True):

@@ -49,7 +49,7 @@ class Rerouting:
         self.queued = topology.ethernet and mock.congestion == "dcqcn"
         """Whether pairs of hosts share the network by its queues."""
         self.pauses = mock.pfc or not self.queued
-        self._programs = 0
+        self._sweeps_begun = 0
         self._looks = False
         self._made: Network | None = None
         self.sweeps: Callable[[], bool] = lambda: True  # whether a subnet manager sweeps
@@ -136,15 +136,15 @@ class Rerouting:
         elif self.sweeps():
             self._later(self._mock.sm_reroute_s, at_s, lambda now_s: network.program(self.forwarding, gone, now_s))
 
-    def program(self, forwarding: Forwarding, at_s: float) -> None:
+    def begin_sweep(self, forwarding: Forwarding, at_s: float) -> None:
         """Begin a sweep of a subnet manager with these settings; an earlier sweep that is not done is given up."""
-        self._programs += 1
-        number = self._programs
+        self._sweeps_begun += 1
+        number = self._sweeps_begun
         network = self._made
         gone = frozenset() if network is None else network.down
 
         def done(now_s: float) -> None:
-            if number != self._programs:
+            if number != self._sweeps_begun:
                 return
             self.forwarding = forwarding
             if self._made is not None:
@@ -154,7 +154,7 @@ class Rerouting:
 
         self._timeline.at(at_s + self._mock.sm_reroute_s, done)
 
-    def turn(self, adaptive: bool, at_s: float) -> None:
+    def set_adaptive(self, adaptive: bool, at_s: float) -> None:
         """Make the switches of an Ethernet fabric route adaptively from now on, or stop that; no manager, no sweep."""
         if adaptive == self.forwarding.adaptive:
             return

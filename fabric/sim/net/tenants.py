@@ -52,7 +52,7 @@ class Tenants:
         self.wants: Floats = np.array(wants)
         self._gbps = self.wants
 
-    def get(self, gbps: Floats, at_s: float) -> None:
+    def set_rates(self, gbps: Floats, at_s: float) -> None:
         """Set the rates of the tenants' flows from now on."""
         self._count(at_s)
         self._gbps = gbps

@@ -147,18 +147,18 @@ class Ports:
     def set_interface(self, port: Port, at_s: float, *, up: bool) -> None:
         """Switch the host's interface on or off: nothing passes while it is off, though the cable stays lit."""
         port.interface_up = up
-        self._tell(port, at_s)
+        self._update_both_ends(port, at_s)
 
     def write(self, port: Port, registers: Mapping[str, int], at_s: float) -> None:
         """Set registers of a port; running transfers feel it at once."""
         port.registers |= registers
-        self._tell(port, at_s)
+        self._update_both_ends(port, at_s)
         self._timeline.sharing.network_changed()
 
     def inject(self, port: Port, injection: Injection | None, at_s: float) -> None:
         """Make a port send errors; None ends that."""
         port.injection = injection
-        self._tell(port, at_s)
+        self._update_both_ends(port, at_s)
         if bad_codewords(port.line, port.injection) > DOWN_SHARE:
             self.hold(port, ERRORS, at_s)
         else:
@@ -186,14 +186,14 @@ class Ports:
         theirs = traffic_of(peer.site, peer.node.device, at_s)  # how long they waited says nothing about us
         return Traffic(theirs.received_gb, theirs.sent_gb)
 
-    def befall(self, end: End, at_s: float, *, broken: bool, wear: Wear) -> None:
+    def set_cable_fault(self, end: End, at_s: float, *, broken: bool, wear: Wear) -> None:
         """Let a fault come over a cable, or leave it: whether the cable is broken now, and how worn."""
         port = self.at(end)
         ends = self.both(port)
         for one in ends:
             one.wear = one.mark.wear if wear is UNWORN else wear
         if broken == port.broken:
-            self._tell(port, at_s)
+            self._update_both_ends(port, at_s)
             return
         for one in ends:
             one.broken = broken
@@ -232,21 +232,21 @@ class Ports:
         for one in self.both(port):
             if one is not port and one.logical != Logical.DOWN:
                 one.tally.counts.downed += 1
-            one.turn += 1
+            one.epoch += 1
             one.logical = Logical.DOWN
             one.physical = Physical.POLLING if one.admin_up else Physical.DISABLED
-            self._tell(one, at_s)
+            self._update_both_ends(one, at_s)
 
     def _train(self, port: Port, at_s: float) -> None:
         """Bring both ends up after a while, unless one is closed, broken or changed before."""
         ends = self.both(port)
-        turns = [one.turn for one in ends]
+        epochs = [one.epoch for one in ends]
 
         def advance(now_s: float, *, logical: Logical) -> None:
-            if all(one.can_train for one in ends) and turns == [one.turn for one in ends]:
+            if all(one.can_train for one in ends) and epochs == [one.epoch for one in ends]:
                 for one in ends:
                     one.physical, one.logical = Physical.LINK_UP, logical
-                    self._tell(one, now_s)
+                    self._update_both_ends(one, now_s)
 
         if port.node.ethernet:
             self._timeline.at(at_s + TRAIN_S, partial(advance, logical=Logical.ACTIVE))
@@ -275,19 +275,19 @@ class Ports:
         recoveries = 0.0 if sender is None else recoveries_per_s(sender.line, sender.injection)
         return Counts(1.0, bits, raw, effective, symbol, recovered=recoveries, full=full), quality.loss
 
-    def _tell(self, port: Port, at_s: float) -> None:
+    def _update_both_ends(self, port: Port, at_s: float) -> None:
         """Update counters and transfers at both ends of the cable after a port has changed."""
         self._reached.clear()
         self.walked.clear()
         peer = self.peer(port)
         for one in self.both(port):
-            one.tally.turn(*self._rates(one), at_s, received_gb=self._traffic(one, at_s).received_gb)
+            one.tally.set_rates(*self._rates(one), at_s, received_gb=self._traffic(one, at_s).received_gb)
             if one.site is not None:
-                self._dent(one, self.peer(one), at_s)
+                self._update_capacities(one, self.peer(one), at_s)
         if port.site is None and peer is not None and peer.site is None:
             self.uplinks.ports_changed(at_s)
 
-    def _dent(self, port: Port, peer: Port | None, at_s: float) -> None:
+    def _update_capacities(self, port: Port, peer: Port | None, at_s: float) -> None:
         """Update the capacities of an RNIC's cable, and end the transfers on it when they just went away."""
         site, device = port.site, port.node.device
         assert site is not None
@@ -297,10 +297,10 @@ class Ports:
             for way, sender in (("out", port), ("in", peer)):
                 left = sender.quality().kept(selective=selective) if sender is not None and sender.errs else 1.0
                 resource = index[f"{device}:{way}"]
-                site.dent("port", resource, left * site.capacities[resource] if left < 1.0 else None)
+                site.limit_capacity("port", resource, left * site.capacities[resource] if left < 1.0 else None)
         else:
             for way in ("out", "in"):
-                site.dent("port", index[f"{device}:{way}"], 0.0)
+                site.limit_capacity("port", index[f"{device}:{way}"], 0.0)
             if device not in site.down:
                 site.down.add(device)
                 used = {index[f"{device}:{way}"] for way in ("tx", "rx", "out", "in")}

@@ -95,9 +95,9 @@ class PortTally:
     loss: float = 0.0
     counts: Counts = field(default_factory=Counts)
     since_s: float = 0.0
-    received_gb: float = 0.0  # at the last turn
+    received_gb: float = 0.0  # when the rates were last set
 
-    def turn(self, rates: Counts, loss: float, at_s: float, *, received_gb: float) -> None:
+    def set_rates(self, rates: Counts, loss: float, at_s: float, *, received_gb: float) -> None:
         """Count at other rates from now on; *received_gb* is all that was received until now."""
         self.counts = self.errors(at_s)
         # What was received is what came through: loss / (1 - loss) of that did not.
@@ -111,7 +111,7 @@ class PortTally:
 
     def read(self, at_s: float, traffic: Traffic) -> Counts:
         """Return the totals now."""
-        self.turn(self.rates, self.loss, at_s, received_gb=traffic.received_gb)
+        self.set_rates(self.rates, self.loss, at_s, received_gb=traffic.received_gb)
         waited_s = min(self.counts.age_s, traffic.waited_s)
         return replace(self.counts, sent_gb=traffic.sent_gb, received_gb=traffic.received_gb, waited_s=waited_s)
 
@@ -189,7 +189,7 @@ class Port:
 
     *site*: the host of an RNIC's port. *mark*: what is wrong with its cable for ever. A *broken* port never comes up; a
     *held* one (ERRORS, ISOLATED) stays down while it is held. *interface_up*: the host's own switch, which does not
-    touch the cable. *turn* counts changes: what was planned before the last change is void.
+    touch the cable. *epoch* counts changes: what was planned before the last change is void.
     """
 
     node: Node
@@ -206,7 +206,7 @@ class Port:
     physical: Physical = Physical.LINK_UP
     logical: Logical = Logical.ACTIVE
     injection: Injection | None = None
-    turn: int = 0
+    epoch: int = 0
     registers: dict[str, int] = field(default_factory=dict)  # registers that were written
     tally: PortTally = field(default_factory=PortTally)
 

@@ -31,7 +31,7 @@ NO_FEC = "none"
 """A link without a code, such as EDR on copper."""
 
 
-def any_of(probability: float, count: float) -> float:
+def chance_of_any(probability: float, count: float) -> float:
     """Return the chance that at least one of *count* independent events happens: 1-(1-p)^count, exact for tiny p."""
     if probability >= 1.0:
         return 1.0
@@ -44,7 +44,7 @@ def full_share(ber: float, fec: str) -> float:
     if fec == NO_FEC:
         return 0.0
     symbols, payload = CODES[fec]
-    limit, bad = (symbols - payload) // 2, any_of(ber, SYMBOL_BITS)
+    limit, bad = (symbols - payload) // 2, chance_of_any(ber, SYMBOL_BITS)
     return comb(symbols, limit) * bad**limit * (1.0 - bad) ** (symbols - limit)
 
 
@@ -124,15 +124,15 @@ def post_fec(raw_ber: float, *, fec: str) -> PostFec:
     bursts (DFE), which is worse.
     """
     if fec == NO_FEC:
-        lost = any_of(raw_ber, PACKET_BITS)
+        lost = chance_of_any(raw_ber, PACKET_BITS)
         return PostFec(codeword_error=lost, effective_ber=raw_ber, packet_loss=lost)
     from scipy.special import betainc  # imported only when a port is looked at
 
     symbols, payload = CODES[fec]
-    limit, bad = (symbols - payload) // 2, any_of(raw_ber, SYMBOL_BITS)
+    limit, bad = (symbols - payload) // 2, chance_of_any(raw_ber, SYMBOL_BITS)
     beyond = float(betainc(limit + 1, symbols - limit, bad))  # the tail of a binomial
     left = raw_ber * float(betainc(limit, symbols - limit, bad))
-    loss = any_of(beyond, PACKET_BITS / (payload * SYMBOL_BITS) + 1)
+    loss = chance_of_any(beyond, PACKET_BITS / (payload * SYMBOL_BITS) + 1)
     return PostFec(codeword_error=beyond, effective_ber=left, packet_loss=loss)
 
 
@@ -172,11 +172,11 @@ def link_quality(
     after = post_fec(raw_ber, fec=fec)
     effective = min(0.5, _either(after.effective_ber, effective_ber))
     if not plr:
-        loss = _either(after.packet_loss, any_of(effective_ber, PACKET_BITS))
+        loss = _either(after.packet_loss, chance_of_any(effective_ber, PACKET_BITS))
         return LinkQuality(1.0, loss, raw_ber, effective, effective, goodput_factor(loss, rate_gbps=line_rate_gbps))
     cell_bits = PLR_CELL_BYTES * 8
-    cell = any_of(raw_ber, cell_bits) if fec == NO_FEC else after.codeword_error
-    capacity = plr_factor(_either(cell, any_of(effective_ber, cell_bits)), line_rate_gbps=line_rate_gbps)
+    cell = chance_of_any(raw_ber, cell_bits) if fec == NO_FEC else after.codeword_error
+    capacity = plr_factor(_either(cell, chance_of_any(effective_ber, cell_bits)), line_rate_gbps=line_rate_gbps)
     return LinkQuality(capacity, 0.0, raw_ber, effective, 0.0, capacity)
 
 
@@ -334,9 +334,9 @@ def bad_codewords(line: LineKind, injection: Injection | None) -> float:
     if injection is None:
         return 0.0
     if injection.kind != RAW:  # behind the FEC nothing corrects it
-        return any_of(min(0.5, injection.ber), PLR_CELL_BYTES * 8)
+        return chance_of_any(min(0.5, injection.ber), PLR_CELL_BYTES * 8)
     ber = min(0.5, line.raw_ber + injection.ber)
-    return any_of(ber, PLR_CELL_BYTES * 8) if line.fec == NO_FEC else post_fec(ber, fec=line.fec).codeword_error
+    return chance_of_any(ber, PLR_CELL_BYTES * 8) if line.fec == NO_FEC else post_fec(ber, fec=line.fec).codeword_error
 
 
 def recoveries_per_s(line: LineKind, injection: Injection | None) -> float:

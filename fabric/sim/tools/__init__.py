@@ -16,7 +16,7 @@ from fabric.sim.tools.call import (
     ToolJob,
     ToolOutput,
     options,
-    taken_apart,
+    parse_options,
 )
 from fabric.sim.tools.guard import NAME as GUARD_NAME
 from fabric.sim.tools.guard import NOT_FOUND, GuardCall
@@ -114,7 +114,7 @@ def _env(words: tuple[str, ...], setting: Surroundings) -> Program:
 
 def _numactl(words: tuple[str, ...], setting: Surroundings) -> Program:
     """Read ``numactl``: memory is where ``--membind`` says, else on the node of the CPUs."""
-    fields, rest = taken_apart(words, _NUMACTL, stop_early=True)
+    fields, rest = parse_options(words, _NUMACTL, stop_early=True)
     node = fields.get("memory", fields.get("cpu"))
     if node is None:
         return job_of(rest, setting)
@@ -126,7 +126,7 @@ def _numactl(words: tuple[str, ...], setting: Surroundings) -> Program:
 
 def _sudo(words: tuple[str, ...], setting: Surroundings) -> Program:
     """Read ``sudo [-n] PROGRAM``: everybody is root here, and nobody is asked for a password."""
-    return job_of(taken_apart(words, _SUDO, stop_early=True)[1], setting)
+    return job_of(parse_options(words, _SUDO, stop_early=True)[1], setting)
 
 
 def _container(words: tuple[str, ...], setting: Surroundings) -> Program:

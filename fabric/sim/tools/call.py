@@ -156,7 +156,7 @@ def number(text: str, *, least: int = 0, most: int = 1 << 63) -> int:
     return int(text)
 
 
-def taken_apart(words: Sequence[str], table: Table, *, stop_early: bool = False) -> tuple[dict[str, str], list[str]]:
+def parse_options(words: Sequence[str], table: Table, *, stop_early: bool = False) -> tuple[dict[str, str], list[str]]:
     """
     Return fields and positional words; a field without a value holds "".
 
@@ -178,13 +178,13 @@ def taken_apart(words: Sequence[str], table: Table, *, stop_early: bool = False)
     return fields, rest
 
 
-def asked_for(kind: type[_T], words: Sequence[str], ignored: Table) -> tuple[_T, list[str]]:
+def parse_command(kind: type[_T], words: Sequence[str], ignored: Table) -> tuple[_T, list[str]]:
     """
     Read the command line of a program whose options are the fields of *kind* (``option``); also return other words.
     """
     mine = [(one, one.metadata) for one in fields(kind) if one.metadata]
     table = {name: one.name + "=" * (about["read"] is not None) for one, about in mine for name in about["names"]}
-    found, rest = taken_apart(words, {**ignored, **table})
+    found, rest = parse_options(words, {**ignored, **table})
     read = {one.name: about["read"] or bool for one, about in mine}
     return kind(**{name: read[name](text or True) for name, text in found.items() if name in read}), rest
 

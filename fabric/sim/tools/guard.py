@@ -134,7 +134,7 @@ class GuardProcess:
 
 
 NAME = "fabric-guard"
-LOOK = "fabric-held"
+LOOK_NAME = "fabric-held"
 """The name ($0) of the command that looks for directories in which a guard may have kept something."""
 LOCK_S = 10.0
 """How long a call waits for the lock of its change (as the real one)."""

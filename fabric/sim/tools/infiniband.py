@@ -7,7 +7,7 @@ from fabric.sim import page
 from fabric.sim.phy.cabling import End, Node
 from fabric.sim.phy.port import PHYSICAL_TEXT, Counts, Logical, Physical, Port, capped, packets, words
 from fabric.sim.phy.quality import LANES
-from fabric.sim.tools.call import BadOption, Table, Tool, ToolCall, ToolOutput, options, taken_apart
+from fabric.sim.tools.call import BadOption, Table, Tool, ToolCall, ToolOutput, options, parse_options
 
 STATES = {Logical.DOWN: "Down", Logical.INITIALIZING: "Initialize", Logical.ACTIVE: "Active"}
 
@@ -51,7 +51,7 @@ def tool(name: str, text: str = "", *, walks: int | None = None, smp: bool = Tru
     def made(run: Run) -> Tool:
         def call(asked: ToolCall) -> ToolOutput:
             try:
-                fields, rest = taken_apart(asked.words, table)
+                fields, rest = parse_options(asked.words, table)
                 if smp and not _has_key(asked, fields):
                     raise IbError("smp query nodeinfo failed", no_answer(asked, 0))
                 answer = run(asked, fields, rest)

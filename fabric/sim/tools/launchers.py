@@ -8,7 +8,7 @@ from fabric.sim import page
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.timeline import Process
 from fabric.sim.rack import Rack
-from fabric.sim.tools.call import BadOption, Program, number, options, taken_apart
+from fabric.sim.tools.call import BadOption, Program, number, options, parse_options
 from fabric.sim.tools.host_programs import garbage
 
 CONNECT_S = 10.0  # time until a launcher gives up on a dead host: choice
@@ -60,7 +60,7 @@ class Launch:
 def mpirun(words: Sequence[str], env: Mapping[str, str]) -> Launch:
     """Read Open MPI 4's command line; raises BadOption."""
     plain, exported = _without_pairs(words, env)
-    fields, rest = taken_apart(plain, _MPIRUN, stop_early=True)
+    fields, rest = parse_options(plain, _MPIRUN, stop_early=True)
     slots = list[str]()
     for entry in filter(None, fields.get("hosts", "").split(",")):
         name, _, count = entry.partition(":")
@@ -95,7 +95,7 @@ def _without_pairs(words: Sequence[str], env: Mapping[str, str]) -> tuple[list[s
 
 def srun(words: Sequence[str], env: Mapping[str, str]) -> Launch:
     """Read Slurm's command line; raises BadOption."""
-    fields, rest = taken_apart(words, _SRUN, stop_early=True)
+    fields, rest = parse_options(words, _SRUN, stop_early=True)
     try:
         names = unfold(fields["hosts"]) if "hosts" in fields else ()
     except ValueError as exc:

@@ -7,8 +7,8 @@ from fabric.sim.net.controllers import PATH
 from fabric.sim.net.managers import LOG, settings_of, with_lines_of, with_settings
 from fabric.sim.phy.port import lanes
 from fabric.sim.tools import interfaces
-from fabric.sim.tools.call import BadOption, ToolCall, ToolOutput, options, taken_apart
-from fabric.sim.tools.guard import LOOK, held
+from fabric.sim.tools.call import BadOption, ToolCall, ToolOutput, options, parse_options
+from fabric.sim.tools.guard import LOOK_NAME, held
 from fabric.sim.tools.mlxlink import PART_NUMBER, plugged
 from fabric.sim.tools.nvue import SHELL_NAME, nvue_shell
 
@@ -24,7 +24,7 @@ _HANG_UP = ("-HUP", "-1", "-SIGHUP")
 
 def shell_tool(asked: ToolCall) -> ToolOutput:
     """Run ``sh -c TEXT NAME WORDS`` for our own texts; other texts cannot be run here."""
-    texts = {SHELL_NAME: nvue_shell, LOG_NAME: _log, CONF_NAME: fabric_conf, LOOK: held, **interfaces.SHELL_TEXTS}
+    texts = {SHELL_NAME: nvue_shell, LOG_NAME: _log, CONF_NAME: fabric_conf, LOOK_NAME: held, **interfaces.SHELL_TEXTS}
     run = texts.get(asked.words[2]) if len(asked.words) > 2 and asked.words[0] == "-c" else None
     if run is None:
         return ToolOutput(stderr="sh: simulated rack: this text cannot be run here\n", status=127)
@@ -119,7 +119,7 @@ _CURL = options("""
 def curl(asked: ToolCall) -> ToolOutput:
     """Run ``curl`` to UFM: GET its list of unhealthy ports, PUT ports on or off it, or ask what its manager runs."""
     try:
-        fields, rest = taken_apart(asked.words, _CURL)
+        fields, rest = parse_options(asked.words, _CURL)
     except BadOption as bad:
         return ToolOutput(stderr=f"curl: {bad}\ncurl: try 'curl --help' for more information\n", status=2)
     if not rest:

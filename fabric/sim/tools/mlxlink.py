@@ -12,7 +12,7 @@ from fabric.sim.hosts.temperature import MODULE, Warmth
 from fabric.sim.phy.cabling import DIM_DB, DIM_DRIFT_DB
 from fabric.sim.phy.port import Physical, Port, capped, lanes
 from fabric.sim.phy.quality import CODEWORD_BITS, KP4, UNWORN, LineKind, ber_text
-from fabric.sim.tools.call import BadOption, ToolCall, ToolOutput, options, taken_apart
+from fabric.sim.tools.call import BadOption, ToolCall, ToolOutput, options, parse_options
 from fabric.sim.tools.mlxreg import ToolRefused, opened
 
 _OPTIONS = options("""
@@ -41,7 +41,7 @@ Sections = dict[str, list[str]]
 def mlxlink(asked: ToolCall) -> ToolOutput:
     """Answer one call of the tool."""
     try:
-        fields, _ = taken_apart(asked.words, _OPTIONS)
+        fields, _ = parse_options(asked.words, _OPTIONS)
     except BadOption as bad:
         return ToolOutput(stderr=f"\n-E- Invalid option: {bad}\n", status=1)
     if "version" in fields:

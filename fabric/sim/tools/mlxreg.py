@@ -10,7 +10,7 @@ from fabric.sim.phy import Ports
 from fabric.sim.phy.cabling import End
 from fabric.sim.phy.port import ERRORS, Port
 from fabric.sim.phy.quality import EFFECTIVE, RAW, Injection
-from fabric.sim.tools.call import BadOption, ToolCall, ToolOutput, options, taken_apart
+from fabric.sim.tools.call import BadOption, ToolCall, ToolOutput, options, parse_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class Device:
 def mlxreg(asked: ToolCall) -> ToolOutput:
     """Answer one call of the tool."""
     try:
-        fields, _ = taken_apart(asked.words, _OPTIONS)
+        fields, _ = parse_options(asked.words, _OPTIONS)
     except BadOption as bad:
         return ToolOutput(stderr=f"mlxreg: {bad}\n", status=1)
     if "version" in fields:

@@ -107,7 +107,7 @@ def parse_log(text: str) -> JobEvidence:
         addresses=log.addresses,
         ranks=frozenset(range(size)) if size <= MOST_RANKS else frozenset(),
         gave_up=frozenset(log.gave_up),
-        failures=tuple(one for failure in log.failures.found() for one in _accused(failure, log.addresses)),
+        failures=tuple(one for failure in log.failures.found() for one in _suspects(failure, log.addresses)),
     )
 
 
@@ -147,7 +147,7 @@ def _traces(log: _Log) -> Iterator[RankTrace]:
         yield RankTrace(rank, group, called, completed + 1, own)
 
 
-def _accused(failure: NcclFailure, addresses: dict[str, str]) -> Iterator[HangSuspect]:
+def _suspects(failure: NcclFailure, addresses: dict[str, str]) -> Iterator[HangSuspect]:
     """Yield the host that printed a failure (FAIL for a part of its own), and the other end of a failed connection."""
     if not failure.blames_fabric:
         return

@@ -64,7 +64,7 @@ class Collective:
             "validation": "1",
         }
 
-    def otherwise(self, test: NcclTest) -> Iterator[str]:
+    def mismatches(self, test: NcclTest) -> Iterator[str]:
         """Yield where a test's output answers another question: ``asked iters 20, saw 1``."""
         seen = {op for op in (test.op, test.settings.get("starting"), test.settings.get("concluded")) if op is not None}
         if seen - {self.op}:
@@ -77,7 +77,7 @@ class Collective:
         if test.unchecked:
             yield "asked for results to be checked, saw N/A"
 
-    def cut(self, test: NcclTest) -> Iterator[str]:
+    def missing_lines(self, test: NcclTest) -> Iterator[str]:
         """Yield what every release prints and this output lacks; later releases print more, and name their version."""
         yield from unanswered(test.settings, self.expected)
         if "version" in test.settings and "starting" not in test.settings:

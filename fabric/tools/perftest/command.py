@@ -151,7 +151,7 @@ def asked(argv: tuple[str, ...], link_type: str) -> PerftestAsked:
     return PerftestAsked(expected, unasked, int(given["size"]), int(given["duration"]), "--bidirectional" in argv)
 
 
-def otherwise(test: PerftestTest, wanted: PerftestAsked) -> Iterator[str]:
+def mismatches(test: PerftestTest, wanted: PerftestAsked) -> Iterator[str]:
     """Yield where a table answers another question than *wanted*: ``asked Device mlx5_0, saw mlx5_1``."""
     title = "RDMA_Write Bidirectional BW" if wanted.both_ways else _TITLE
     if test.test is not None and test.test != title:
@@ -185,7 +185,7 @@ def _lasted(row: PerftestRow, wanted: PerftestAsked) -> Iterator[str]:
             yield f"{asked_for}, saw {row.iterations} iterations, which took {lasted_s:.3g} s"
 
 
-def cut(test: PerftestTest, wanted: PerftestAsked) -> Iterator[str]:
+def missing_lines(test: PerftestTest, wanted: PerftestAsked) -> Iterator[str]:
     """Yield what every release prints and this table lacks."""
     if test.test is None:
         yield "no title"
@@ -246,7 +246,7 @@ def parse_latency(text: str) -> Latency | None:
     return Latency(settings, most, typical, p99)
 
 
-def latency_otherwise(found: Latency, asked: tuple[str, ...], link_type: str) -> Iterator[str]:
+def latency_mismatches(found: Latency, asked: tuple[str, ...], link_type: str) -> Iterator[str]:
     """Yield where a table answers another question than that command line: ``asked Device mlx5_0, saw mlx5_1``."""
     given = given_options(asked)
     wanted = {"Device": given["ib-dev"], "Link type": link_type, "size": given["size"], "iterations": given["iters"]}

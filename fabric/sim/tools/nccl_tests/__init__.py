@@ -289,7 +289,7 @@ class RunningCollective(Flow):
         busy_s = sum(calls * self.job.time_us(self.plan, size, bus_gbps) for size in self.job.sizes_bytes) / 1e6
         self.rack.timeline.sharing.begin(self, at_s, need_gb=busy_s * self.ceiling_gbps)
 
-    def heard(self, rate_gbps: float, at_s: float) -> float:
+    def real_rate_gbps(self, rate_gbps: float, at_s: float) -> float:
         """
         Return the rate it really moves at, where its paths would carry *rate_gbps*.
 
@@ -299,7 +299,7 @@ class RunningCollective(Flow):
         outage, timeline = self.outage, self.rack.timeline
         if self.moved:
             self.moved = self.silent = rate_gbps <= 0.0 or not model.comes_back(self.job.setting.env)
-            return model.OF_TWO * (rate_gbps or self.plan.bus_gbps) if self.moved else rate_gbps
+            return model.ONE_OF_TWO_SHARE * (rate_gbps or self.plan.bus_gbps) if self.moved else rate_gbps
         if outage is None:
             self._lose(at_s)
             return 0.0
@@ -313,14 +313,14 @@ class RunningCollective(Flow):
         if at_s < outage.retry_s:
             return 0.0
         self.outage, self.silent = None, False
-        timeline.sharing.stir(self)  # others have used its share; at this instant it is shared anew
+        timeline.sharing.mark_network_dirty(self)  # others have used its share; at this instant it is shared anew
         return rate_gbps
 
     def _lose(self, at_s: float) -> None:
         """Begin an outage: the first packets vanish."""
         outage = self.outage = Outage(at_s)
         self.silent = True
-        self.rack.timeline.sharing.stir(self)
+        self.rack.timeline.sharing.mark_network_dirty(self)
 
         def give_up(now_s: float) -> None:
             # The last retry still counts: if paths work again by then, it goes on.
@@ -342,7 +342,7 @@ class RunningCollective(Flow):
         if self.ring is not None and sharing.network is not None:
             sharing.network.end(self, self.carried_gb(at_s))
         self.ring, self.limit_gbps = None, inf
-        self.moved, self.outage, self.silent = True, None, True  # silent: ``heard`` decides its rate
+        self.moved, self.outage, self.silent = True, None, True  # silent: ``real_rate_gbps`` decides its rate
         sharing.dirty[self.shares[0][0]] = None
 
     def _retry(self, outage: Outage, at_s: float) -> None:

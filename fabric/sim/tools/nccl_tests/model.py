@@ -166,7 +166,7 @@ def number_of(env: Mapping[str, str], name: str, default: int = 0, *, most: int)
     return number if number <= most else default
 
 
-OF_TWO = 0.5
+ONE_OF_TWO_SHARE = 0.5
 """The fraction left of two RNICs that NCCL has merged into one, while it uses one of them."""
 
 

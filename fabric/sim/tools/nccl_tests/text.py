@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fabric.sim import page
-from fabric.sim.tools.call import BadOption, asked_for, option, options, within
+from fabric.sim.tools.call import BadOption, option, options, parse_command, within
 
 _IGNORED = options("""
     plain=  -R --local_register -z --blocking -y --stream_null -a --average -C --report_cputime -T --timeout
@@ -61,7 +61,7 @@ class CollectiveOptions:
 
 def collective_options(words: Sequence[str]) -> CollectiveOptions:
     """Read the words after the program's name; raises BadOption."""
-    found, _ = asked_for(CollectiveOptions, words, _IGNORED)  # nccl-tests ignores further words
+    found, _ = parse_command(CollectiveOptions, words, _IGNORED)  # nccl-tests ignores further words
     if found.most_bytes < found.least_bytes or found.least_bytes == 0:
         raise BadOption("invalid sizes for 'minbytes' and 'maxbytes'")
     return found

@@ -7,7 +7,7 @@ from functools import lru_cache
 from fabric.sim import page
 from fabric.sim.hashing import mix64, text_hash, word
 from fabric.sim.hosts.site import Site
-from fabric.sim.tools.call import BadOption, asked_for, option, options, within
+from fabric.sim.tools.call import BadOption, option, options, parse_command, within
 
 _IGNORED = options("""
     flag    -F --CPU-freq --report_gbits --disable_numa -N --noPeak
@@ -59,7 +59,7 @@ class WriteBwOptions:
 
 def write_bw_options(words: Sequence[str]) -> WriteBwOptions:
     """Read the words after the program's name; raises BadOption (its texts are ours)."""
-    found, peers = asked_for(WriteBwOptions, words, _IGNORED)
+    found, peers = parse_command(WriteBwOptions, words, _IGNORED)
     if found.tos is not None and not found.rdma_cm:  # perftest_parameters.c:1908
         raise BadOption("TOS only valid for rdma_cm based QP and RawEth QP")
     return replace(found, peer=peers[0] if peers else None)
