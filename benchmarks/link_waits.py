@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.link_faults import INVENTORY, RACKS, written
 from fabric.config.inventory import load_inventory
-from fabric.judge.ports.beside import lagging
+from fabric.judge.ports.waiting import lagging
 from fabric.model.inventory import Fault
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import CounterCourse

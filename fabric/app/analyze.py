@@ -20,7 +20,7 @@ from fabric.engine.deadlines import reached
 from fabric.errors import ConfigError, StoreError
 from fabric.judge.ports.health import ports_of_run
 from fabric.judge.ports.verdict import SeenCounters, wanted_for
-from fabric.judge.repair.accept import accept, alone, together
+from fabric.judge.repair.accept import accept, narrowed_to, together
 from fabric.judge.repair.identity import repaired
 from fabric.judge.repair.needs import Measured
 from fabric.judge.verdict.conclude import conclude, read_elsewhere
@@ -238,7 +238,7 @@ def decided(run: ShownRun) -> Acceptance | None:
     now = read_identity(past.path)
     before = {host.host: host for host in because.identity} or None
     found = []
-    for one in (alone(because, name, topology) for name in because.names):
+    for one in (narrowed_to(because, name, topology) for name in because.names):
         ports = ports_of_run(samples, topology, one.hosts, verdict.changes)
         found.append(accept(one, measured, ports, repaired(before, now, one.hosts, one.suspects)))
     return together(found)

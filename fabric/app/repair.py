@@ -15,7 +15,7 @@ from fabric.judge.normal.series import number_of
 from fabric.judge.ports.health import clean_s
 from fabric.judge.repair.accept import Same, same
 from fabric.judge.repair.identity import INSIDE, differing
-from fabric.judge.repair.needs import Measured, needs_of, through
+from fabric.judge.repair.needs import Measured, needs_of, passes_through
 from fabric.model import gathered
 from fabric.model.fields.wording import nearest, quoted
 from fabric.model.outcome import Outcome
@@ -137,7 +137,7 @@ def _often_enough(phase: Phase, because: Because, topology: Topology, room_s: fl
     The worst probes come first. The tests of one host run one after another.
     """
     (spec,) = (spec for spec in phase.probes if isinstance(spec, AgainSpec))
-    needs = [(need, through(need.part, topology)) for need in because.needs]
+    needs = [(need, passes_through(need.part, topology)) for need in because.needs]
     kept: list[tuple[Evidence, list[Need]]] = []
     taken, lasts_s = Counter[str](), Counter[str]()
     for one in sorted(because.evidence, key=lambda one: (one.value_gbps or 0.0) / (one.limit_gbps or inf)):
@@ -361,7 +361,7 @@ def evidence_of(failed: ShownRun, hosts: Sequence[str], links: Sequence[str], su
     Probes that *suspects* rest on are included even if they passed: a course consists of such probes.
     """
     accused, bad = set(hosts), suspected(failed, but=suspects if links else ())
-    passes = [through(name, failed.past.inventory.topology) for name in links]
+    passes = [passes_through(name, failed.past.inventory.topology) for name in links]
     named = {name for one in suspects for name in one.probes}
     kept: dict[Same, Row] = {}
     large, partners = set[str](), set[str]()

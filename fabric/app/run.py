@@ -33,7 +33,7 @@ from fabric.engine.observer import Observer
 from fabric.engine.run import run_plan
 from fabric.engine.watching import stop_watching, watching
 from fabric.errors import ConfigError, FabricError, Interrupted, OutOfMemory, StoreError, out_of_memory
-from fabric.judge.verdict.during_run import follow_ups, out_after, own_fails
+from fabric.judge.verdict.during_run import failing_hosts, follow_ups, out_after
 from fabric.judge.verdict.probes import Judge
 from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
@@ -199,7 +199,7 @@ def _measure(begun: Begun, executor: Executor, changing: Changing, observer: Obs
         changing=changing,
         follow_ups=follow_ups(past.scenario, past.inventory, judge),
         progress=progress,
-        judge_own=lambda plan, done: own_fails(of_phase(plan), {one.probe_id: one for one in done}, judge=judge),
+        judge_own=lambda plan, done: failing_hosts(of_phase(plan), {one.probe_id: one for one in done}, judge=judge),
     )
     directory.events.append("run_ended", executor.now(), {})
     directory.flush()

@@ -60,7 +60,7 @@ Spreads = Mapping[Group, float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Both:
+class ComparedProbe:
     """
     One probe that both runs measured, or that the fabric failed in one of them.
 
@@ -79,7 +79,7 @@ class Both:
 
 def ways_of(
     runs: Iterable[tuple[Iterable[Probe], Results]], topology: Topology
-) -> Callable[[Both], Iterator[Component]]:
+) -> Callable[[ComparedProbe], Iterator[Component]]:
     """
     Return a function that yields the parts that a probe passes through, or that a tool named for it.
 
@@ -91,7 +91,7 @@ def ways_of(
         tables = [one for one in probes if one.kind == routes.KIND and one.probe_id in results]
         known.update(routes_of([(one, results[one.probe_id]) for one in tables], topology))
 
-    def parts(one: Both) -> Iterator[Component]:
+    def parts(one: ComparedProbe) -> Iterator[Component]:
         probe = one.probe
         if one.named is not None:
             yield from named_components_of(probe, one.named, topology)
@@ -124,7 +124,7 @@ def _between(
         yield Component(spine, "spine", f"the spine switch {spine}")
 
 
-def _logs_of(one: Both, change: Difference) -> Iterator[float]:
+def _logs_of(one: ComparedProbe, change: Difference) -> Iterator[float]:
     """
     Yield the logarithms of the ratios of a probe, negated if *change* is BETTER: then a gain looks like a loss.
 
@@ -137,11 +137,14 @@ def _logs_of(one: Both, change: Difference) -> Iterator[float]:
 
 
 def _culprits(
-    seen: Sequence[Both], ways: Callable[[Both], Iterator[Component]], change: Difference, spreads: Spreads
-) -> Iterator[tuple[Compared, Sequence[Both]]]:
+    seen: Sequence[ComparedProbe],
+    ways: Callable[[ComparedProbe], Iterator[Component]],
+    change: Difference,
+    spreads: Spreads,
+) -> Iterator[tuple[Compared, Sequence[ComparedProbe]]]:
     """Yield rows of the parts that explain what became worse (or better) among *seen*, the surest part first."""
     pairs = [(one, value) for one in seen for value in _logs_of(one, change)]
-    both: list[Both] = [one for one, _ in pairs]
+    both: list[ComparedProbe] = [one for one, _ in pairs]
     groups = {group: number for number, group in enumerate(dict.fromkeys(one.group for one in both))}
     of_class = np.array([groups[one.group] for one in both], dtype=np.int64)
     y: Floats = np.array([value for _, value in pairs])
@@ -249,12 +252,12 @@ def _state(found: tuple[Probe, Sequence[Sample]] | None) -> str:
     return _MEASURED if any(one.value_gbps for one in repetitions) else _NOT_MEASURED
 
 
-def _seen(name: _Name, a: _Named, b: _Named, of_both: tuple[str, str]) -> Both | None:
+def _seen(name: _Name, a: _Named, b: _Named, of_both: tuple[str, str]) -> ComparedProbe | None:
     """Return what both runs measured of a probe; None if one of them says nothing of it."""
     if of_both not in _MOVED:
         return None
     (_, before), (probe, after) = a[name], b[name]
-    seen, moved = Both((probe.kind, name[1].size_bytes), probe, _path(probe)), _MOVED[of_both]
+    seen, moved = ComparedProbe((probe.kind, name[1].size_bytes), probe, _path(probe)), _MOVED[of_both]
     if moved is not None:
         results = [one.result for one in (*before, *after) if one.result is not None]
         return replace(seen, moved=moved, named=next((one.named for one in results if one.named is not None), None))
@@ -286,7 +289,7 @@ _CHANGED = (Difference.WORSE, Difference.BETTER)
 _AGAIN = Recurrence.SEEN_ONCE.value
 
 
-def rows_of(seen: Sequence[Both], ways: Callable[[Both], Iterator[Component]]) -> list[Compared]:
+def rows_of(seen: Sequence[ComparedProbe], ways: Callable[[ComparedProbe], Iterator[Component]]) -> list[Compared]:
     """
     Return one row per component, kind and size, and rows of the parts that changed.
 
@@ -314,7 +317,7 @@ def rows_of(seen: Sequence[Both], ways: Callable[[Both], Iterator[Component]]) -
     return found
 
 
-def _far_out(group: Group, left: Iterable[Both], spread: float | None) -> Iterator[Compared]:
+def _far_out(group: Group, left: Iterable[ComparedProbe], spread: float | None) -> Iterator[Compared]:
     """Yield single probes that changed by as much as a dip and that no part explains; of 300,000 healthy ones, none."""
     for one in left if spread is not None else ():
         middle = median(one.logs) if one.logs else 0.0
@@ -322,24 +325,24 @@ def _far_out(group: Group, left: Iterable[Both], spread: float | None) -> Iterat
             yield Compared(one.path, *group, Difference.INCONCLUSIVE, len(one.logs), exp(middle), note=_AGAIN)
 
 
-def _spreads(groups: Mapping[Group, Sequence[Both]]) -> Spreads:
+def _spreads(groups: Mapping[Group, Sequence[ComparedProbe]]) -> Spreads:
     """Return the spread of one ratio by kind and size; if these have too few ratios, that of the whole kind."""
     of_kind = grouped((one for mine in groups.values() for one in mine), lambda one: one.group[0])
     return {group: spread_of(_logs(mine)) or spread_of(_logs(of_kind[group[0]])) for group, mine in groups.items()}
 
 
-def _logs(mine: Iterable[Both]) -> list[float]:
+def _logs(mine: Iterable[ComparedProbe]) -> list[float]:
     return [value for one in mine for value in one.logs]
 
 
-def _rows(group: Group, seen: Iterable[Both], spread: float | None) -> Iterator[Compared]:
+def _rows(group: Group, seen: Iterable[ComparedProbe], spread: float | None) -> Iterator[Compared]:
     """Yield one row per component of a group, and one for the whole."""
     through = gathered((part, one) for one in seen for part in (WHOLE, *taking_part(one.probe)))
     for part, mine in through.items():
         yield _row(part, group, mine, spread)
 
 
-def _row(part: str, group: Group, mine: Sequence[Both], spread: float | None) -> Compared:
+def _row(part: str, group: Group, mine: Sequence[ComparedProbe], spread: float | None) -> Compared:
     logs = _logs(mine)
     lost, regained = (sum(one.moved is change for one in mine) for change in _CHANGED)
     n, note = len(logs), f"{lost} probes carry nothing any more" if lost else ""
@@ -375,8 +378,14 @@ def _by_itself(row: Compared) -> Compared:
 
 
 def _rows_of_culprit(
-    name: str, others: Sequence[str], explained: Sequence[Both], change: Difference, spreads: Spreads, *, certain: bool
-) -> Sequence[tuple[Compared, Sequence[Both]]]:
+    name: str,
+    others: Sequence[str],
+    explained: Sequence[ComparedProbe],
+    change: Difference,
+    spreads: Spreads,
+    *,
+    certain: bool,
+) -> Sequence[tuple[Compared, Sequence[ComparedProbe]]]:
     """
     Return the rows of a part, one for each kind and size, each with the probes that it explains.
 

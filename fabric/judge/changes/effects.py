@@ -79,7 +79,7 @@ class WindowCourse:
     after: int
 
 
-def backs(
+def recoveries(
     course: PhaseCourse, windows: Sequence[Window], fraction: float, *, holds: bool = False
 ) -> list[WindowCourse]:
     """
@@ -94,7 +94,7 @@ def backs(
         from_s = window.began_s if holds else window.until_s
         meanwhile = (one for one in course.levels if one.ended_s > window.began_s and one.started_s < until_s)
         of_keys = grouped(meanwhile, lambda level: level.key).values()
-        courses = [_key_back(levels, window, from_s, fraction, holds=holds) for levels in of_keys]
+        courses = [_key_recovery(levels, window, from_s, fraction, holds=holds) for levels in of_keys]
         lost = [one.lost_s for one in courses if one.lost_s is not None]
         # Keys that lost nothing (pairs elsewhere in the network) say nothing of how long other keys took.
         telling = [one for one in courses if one.lost_s is not None or one.not_before_s > -inf] or courses
@@ -110,11 +110,11 @@ def backs(
     return found
 
 
-def _key_back(
+def _key_recovery(
     levels: Sequence[CourseLevel], window: Window, from_s: float, fraction: float, *, holds: bool
 ) -> WindowCourse:
     """
-    Do as ``backs`` for one key and window, up to the first sample that shows it back.
+    Do as ``recoveries`` for one key and window, up to the first sample that shows it back.
 
     Later losses have other causes, unless the change *holds*. *not_before_s* is minus infinity if the key never lost.
     """
@@ -152,7 +152,7 @@ At 7e-4 one packet in 60,000 is lost, at 1e-3 one in 900, at 2e-3 half of them (
 """
 
 
-def corrected(change: Change) -> str:
+def hidden_by_fec(change: Change) -> str:
     """Return a note that forward error correction hides a ``ber`` change; empty if it does not."""
     ber = change.spec.raw_ber
     if not ber or float(ber) >= float(CLIFF[0]):
@@ -224,7 +224,7 @@ def _effect(result: ChangeResult, course: PhaseCourse) -> ChangeEffect:
     retained = median(shares) if shares else None
     windows = tuple(
         WindowEffect(window.began_s, window.ended_s, found.lost_s, found.seen_s)
-        for window, found in zip(result.windows, backs(course, result.windows, KEPT), strict=True)
+        for window, found in zip(result.windows, recoveries(course, result.windows, KEPT), strict=True)
     )
     return ChangeEffect(
         change_id=result.change.change_id,
@@ -235,5 +235,5 @@ def _effect(result: ChangeResult, course: PhaseCourse) -> ChangeEffect:
         spacing_s=course.spacing_s,
         windows=windows,
         gbps=_gbps(during),
-        note=corrected(result.change) if retained is not None and retained >= KEPT else "",
+        note=hidden_by_fec(result.change) if retained is not None and retained >= KEPT else "",
     )

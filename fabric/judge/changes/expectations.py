@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from fabric.judge.changes.effects import PhaseCourse, WindowCourse, backs, phase_course
+from fabric.judge.changes.effects import PhaseCourse, WindowCourse, phase_course, recoveries
 from fabric.judge.changes.ratio import judge_ratio, selected, words
 from fabric.judge.normal.keys import Sample, gave_up, name_of, samples
 from fabric.model import gathered
@@ -178,7 +178,7 @@ def _judged(expected: ExpectedRecovery, course: PhaseCourse, result: ChangeResul
         return
     apart = "" if course.spacing_s is None else f", samples {course.spacing_s:.1f} s apart"
     since = expected.since
-    each = backs(course, result.windows, fraction, holds=since == "begin")
+    each = recoveries(course, result.windows, fraction, holds=since == "begin")
     for window, seen in zip(result.windows, each, strict=True):
         recovery = _back(seen, since)
         if since == "end" and window.ended_s is None:

@@ -26,8 +26,8 @@ from statistics import fmean, geometric_mean, stdev
 
 import numpy as np
 
-from fabric.judge.changes.effects import KEPT, corrected
-from fabric.judge.normal.interval import LEAST_CV, Interval, between, of_cv, of_few_rounds, of_pairs, over
+from fabric.judge.changes.effects import KEPT, hidden_by_fec
+from fabric.judge.normal.interval import LEAST_CV, Interval, of_cv, of_few_rounds, of_pairs, ratio_of_spreads, spanning
 from fabric.judge.normal.keys import Sample, SampleKey
 from fabric.judge.normal.series import UNSTABLE_CV
 from fabric.model import gathered
@@ -253,7 +253,7 @@ def _judge_one(
         reasons.append(_how_many_more(expected, interval))
     if expected.over is not None and expected.statistic in (MEAN, P5) and interval.value >= KEPT:
         names = {phase.name for phase in selected(expected.of, phases)}
-        reasons += dict.fromkeys(filter(None, (corrected(change) for change in changes if change.phase in names)))
+        reasons += dict.fromkeys(filter(None, (hidden_by_fec(change) for change in changes if change.phase in names)))
     return ExpectationVerdict(text, outcome, "; ".join(reasons), interval.value, interval.low, interval.high, n)
 
 
@@ -312,11 +312,11 @@ def _of_rounds(expected: ExpectedRatio, sides: Sides, rounds: Sequence[int]) -> 
     """Return the interval over three rounds or more."""
     if expected.statistic == CV:
         found = [of_cv(side.levels(rounds)) for side in sides.all]
-        return found[0] if len(found) == 1 else over(*found)
+        return found[0] if len(found) == 1 else ratio_of_spreads(*found)
     (least, most), *others = (_logs(side, expected.statistic, rounds) for side in sides.all)
     for other_least, other_most in others:
         least, most = least - other_most, most - other_least
-    return between(of_pairs(least.tolist()), of_pairs(most.tolist()))
+    return spanning(of_pairs(least.tolist()), of_pairs(most.tolist()))
 
 
 def _logs(side: SampledSide, statistic: str, rounds: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from fabric.judge.course.rows import measured_gbps, rows_of
 from fabric.judge.normal.interval import tests_that_tell
-from fabric.judge.normal.keys import OF_AGAIN, begun, rnics_of
+from fabric.judge.normal.keys import AGAIN_SUFFIX, begun, rnics_of
 from fabric.model.diagnosis import PairTest
 from fabric.model.part import Part
 from fabric.model.probe import AGAIN, FollowUpLimits, Probe, ProbeResult, Results
@@ -294,7 +294,7 @@ def _tests(
     topology: Topology,
 ) -> Iterator[Probe]:
     host, device = Part.of(part).place
-    once = spec.changed(name=f"{spec.name}{OF_AGAIN}", repeat=1)
+    once = spec.changed(name=f"{spec.name}{AGAIN_SUFFIX}", repeat=1)
     for number in numbers:
         test = PairTest(host, partners[number % len(partners)], why=f"{part} dipped")
         reverse = (number + number // len(partners)) % 2 == 1

@@ -224,7 +224,7 @@ def over_time(
 ) -> Course:
     """Return all parts with a bad course, the surest first; empty for a run without a phase of many rounds."""
     rows = rows_of(probes, results, repeated(probes, phases), topology)
-    return _Located(rows, results, topology, samples).course() if rows.rows else Course()
+    return _CourseFinder(rows, results, topology, samples).course() if rows.rows else Course()
 
 
 def _matrix(
@@ -277,7 +277,7 @@ def _warmth(columns: Sequence[Component], samples: Samples) -> dict[int, Callabl
     return {number: partial(celsius, course) for number, one in readings if (course := samples.courses.get(one))}
 
 
-class _Located(NamedParts):
+class _CourseFinder(NamedParts):
     """The parts that explain low rows, with their courses."""
 
     def __init__(self, rows: CourseRows, results: Results, topology: Topology, samples: Samples) -> None:
@@ -297,7 +297,7 @@ class _Located(NamedParts):
         crowded = _crowded(list(zip(phases, open_.tolist(), strict=True)))
 
         def crowds(fault: FaultyPart) -> bool:
-            own = np.flatnonzero(open_ & self._search.passed(fault.part)).tolist()
+            own = np.flatnonzero(open_ & self._search.samples_through(fault.part)).tolist()
             return 2 * sum(phases[i] in crowded for i in own) > len(own)
 
         return [one for one in faults if one in often or not crowds(one)] if crowded else list(faults)

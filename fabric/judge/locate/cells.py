@@ -78,10 +78,10 @@ class Entries:
 
     By entry: if the part is a bundle of things (the cables above a leaf), *way* is the part that is the way over one of
     them; else UNKNOWN. By part: *cost* is the nats that it costs to say that the part is faulty, 0 where other evidence
-    says so; a *large* part has many samples. *whole* is the part that both directions of one thing belong to; they are
-    never rivals. A part is *drawn* where a sample passes one of several things and nobody knows which: if one of them
-    is faulty, few samples show it; *share* is the share of them where that is known, else 0. Where any k of n like
-    things are one hypothesis, in whatever order they were found, *family* numbers their family and *things* is n.
+    says so; a *large* part has many samples. *both_ways_part* is the part that both directions of one thing belong to;
+    they are never rivals. A part *is_drawn* where a sample passes one of several things and nobody knows which: if one
+    of them is faulty, few samples show it; *share* is the share of them where that is known, else 0. Where any k of n
+    like things are one hypothesis, in whatever order they were found, *family* numbers their family and *things* is n.
     """
 
     sample: Ints
@@ -89,9 +89,9 @@ class Entries:
     way: Ints
     cost: Floats
     large: Bools
-    drawn: Bools
+    is_drawn: Bools
     share: Floats
-    whole: Ints | None = None
+    both_ways_part: Ints | None = None
     family: Ints | None = None
     things: Ints | None = None
 
@@ -101,8 +101,8 @@ class Entries:
         paths: Ints,
         family: Ints,
         extra: Floats,
-        whole: Ints,
-        drawn: Bools,
+        both_ways_part: Ints,
+        is_drawn: Bools,
         share: Floats,
         many: Mapping[int, int] | None = None,
     ) -> Entries:
@@ -117,7 +117,7 @@ class Entries:
         part, sample = part[known], np.repeat(np.arange(len(paths)), paths.shape[1])[known]
         order = np.argsort(_small(part, len(extra)), kind="stable")
         count = np.bincount(part, minlength=len(extra))
-        own = (whole == np.arange(len(whole))) & (count > 0)
+        own = (both_ways_part == np.arange(len(both_ways_part))) & (count > 0)
         things = np.maximum(np.bincount(family[own], minlength=int(family.max(initial=0)) + 1)[family], 1)
         for one, count_of in (many or {}).items():
             things[family == one] = count_of
@@ -128,9 +128,9 @@ class Entries:
             np.broadcast_to(UNKNOWN, len(part)),
             cost_of(things, extra),
             (count > _MANY * usual) & (extra > 0),
-            drawn,
+            is_drawn,
             share,
-            whole,
+            both_ways_part,
             family,
             things,
         )
@@ -214,10 +214,10 @@ class Cells:
         return np.bincount(self.part_of_entry[which[self.sample]], minlength=self.parts)
 
     @cached_property
-    def alike(self) -> Ints:
-        """By part: the first part through which the very same samples pass; where *whole* is known, that."""
-        if self.entries.whole is not None:
-            return self.entries.whole
+    def first_with_same_samples(self) -> Ints:
+        """By part: the first part through which the very same samples pass; where *both_ways_part* is known, that."""
+        if self.entries.both_ways_part is not None:
+            return self.entries.both_ways_part
         first: dict[bytes, int] = {}
         rows = (self.of(part).tobytes() for part in range(self.parts))
         return np.array([first.setdefault(own, part) for part, own in enumerate(rows)])
@@ -296,9 +296,9 @@ class Likelihood:
         """Return the density of each sample where no part is to blame: noise, and dips that belong to no part."""
         matrix = self.matrix
         share, deep = self._dips(explained) if matrix.dips is None else matrix.dips
-        found: Floats = (1 - share) * self.held(_ALL, 0.0, 0.0) + share * deep
+        found: Floats = (1 - share) * self.density_at_loss(_ALL, 0.0, 0.0) + share * deep
         if matrix.together.any():
-            self._share(found, explained)
+            self._add_congestion(found, explained)
         if matrix.lost is not None:
             of_class = matrix.of_class[matrix.lost]
             found[matrix.lost] = LOST * matrix.normal.density(np.zeros(len(of_class)), of_class)
@@ -311,7 +311,7 @@ class Likelihood:
         found: Bools = matrix.together | (matrix.beside < -matrix.floor[matrix.of_class])
         return found
 
-    def _share(self, density: Floats, explained: Floats) -> None:
+    def _add_congestion(self, density: Floats, explained: Floats) -> None:
         """Add to *density* that others on the same cable slow samples, as often as samples beside slow ones show it."""
         matrix, open_ = self.matrix, explained == 0
         often, mine, losses = self._often(open_), np.flatnonzero(matrix.together), -np.log(list(SHARED))
@@ -322,7 +322,7 @@ class Likelihood:
         density[self.in_the_way] *= 1 - often
         density[mine] += often * self._divided(mine, np.zeros(len(mine)), weights)
         lost = mine[matrix.y[mine] <= _VANISHED]
-        density[lost] += often * self.held(lost, -matrix.y[lost], 0.0)
+        density[lost] += often * self.density_at_loss(lost, -matrix.y[lost], 0.0)
 
     def _often(self, open_: Bools) -> float:
         """Return how often a sample that ran beside a slow one was on the same cable."""
@@ -335,7 +335,7 @@ class Likelihood:
 
         Two connections that run at once over a cable have half of it each, also of a bad one.
         """
-        held, shared = self.held(samples, loss, spread), self.matrix.together[samples]
+        held, shared = self.density_at_loss(samples, loss, spread), self.matrix.together[samples]
         found = np.zeros(len(samples), dtype=np.bool_)
         if shared.any():
             often = self._often(np.ones(len(self.matrix.y), dtype=np.bool_))
@@ -351,7 +351,7 @@ class Likelihood:
         """Return the density of samples that share a cable with this *loss*; *weights*: how often each of SHARED is."""
         more = zip(weights.tolist(), -np.log(list(SHARED)), strict=True)
         found: Floats = (1 - weights.sum()) / DIP_WIDTH + np.sum(
-            [weight * self.held(mine, loss + lost, max(spread, EVENNESS)) for weight, lost in more], axis=0
+            [weight * self.density_at_loss(mine, loss + lost, max(spread, EVENNESS)) for weight, lost in more], axis=0
         )
         return found
 
@@ -406,7 +406,7 @@ class Likelihood:
         found: Floats = np.nan_to_num((x - follows.zero) / (follows.full - follows.zero)).clip(0.0)
         return found
 
-    def when(self, fault: FaultyPart) -> float:
+    def cost_of_when(self, fault: FaultyPart) -> float:
         """
         Return the nats that it costs to say when a part is faulty, and which of its ways are.
 
@@ -449,7 +449,7 @@ class Likelihood:
             alone = loss.loss * self.grown(faults[number].part, mine, faults[number].follows)
             held, shared = self.slowed(mine, np.maximum(alone, before), loss.spread)
             both = (before > 0) & (not self.matrix.faint)
-            summed = self.held(mine, alone + before, loss.spread) if both.any() else held
+            summed = self.density_at_loss(mine, alone + before, loss.spread) if both.any() else held
             slowed = loss.rho * np.where(both, (held + summed) / 2, held)
             density[mine] = slowed + (1 - loss.rho) * density[mine]
             by_it = slowed / density[mine]
@@ -458,18 +458,18 @@ class Likelihood:
             explained[mine] = lost if loss.rho >= _RARE else np.where(by_it > 0.5, lost, before)
         return density, explained
 
-    def open(self, explained: Floats, samples: Ints | slice = _ALL) -> Bools:
+    def unexplained(self, explained: Floats, samples: Ints | slice = _ALL) -> Bools:
         """Return which of *samples* are slow, and slower than the loss that explains them."""
-        matrix = self.matrix
-        found: Bools = matrix.slow[samples] & (-matrix.y[samples] > self.least(explained[samples], samples))
+        matrix, least = self.matrix, self.least_unexplained_loss(explained[samples], samples)
+        found: Bools = matrix.slow[samples] & (-matrix.y[samples] > least)
         return found
 
-    def least(self, explained: Floats, samples: Ints | slice) -> Floats:
+    def least_unexplained_loss(self, explained: Floats, samples: Ints | slice) -> Floats:
         """Return the loss from which samples ask for another part than the one that explains them."""
         matrix, of_class = self.matrix, self.matrix.of_class[samples]
         found: Floats = explained + np.where(explained > 0, matrix.apart[of_class], matrix.least[of_class])
         return found
 
-    def held(self, samples: Ints | slice, loss: Floats | float, spread: float) -> Floats:
+    def density_at_loss(self, samples: Ints | slice, loss: Floats | float, spread: float) -> Floats:
         """Return the density of samples that lose so much."""
         return self.matrix.normal.density(self.matrix.y[samples], self.matrix.of_class[samples], loss, spread)

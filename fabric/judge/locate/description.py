@@ -55,12 +55,12 @@ def describe(
     if alone.score <= found.score:
         return found
     # Where a part is bad in any case, samples that were slow only beside others show no second bad part.
-    return alone if not found.effects or _slow_without_others(alone, found, cells) else found
+    return alone if not found.faults or _slow_without_others(alone, found, cells) else found
 
 
 def _slow_without_others(alone: Description, shared: Description, cells: Cells) -> bool:
     """Return whether each faulty part was also slow with nobody in the way, and not only where ways were *shared*."""
-    for one in alone.effects:
+    for one in alone.faults:
         mine = cells.of(one.part)
         held = mine[alone.slow[mine] & (np.abs(alone.explained[mine] - one.loss) < SAME_LOSS)]
         if len(held) and shared.together[held].all():
@@ -84,15 +84,15 @@ def _described(
     for share in (seen, none) if few else (seen,):
         search = Search(_of_dips(matrix, share, slow & open_), cells)
         cost = log(len(y)) / 2 if share != none else 0.0  # the nats of a share that the samples tell, as BIC has it
-        for effects in search.begun(best - _MOST_SWAPPED):
-            score = search.score(effects) - cost
+        for faults in search.starts(best - _MOST_SWAPPED):
+            score = search.score(faults) - cost
             if score > best - _MOST_SWAPPED:
-                effects = search.settled(effects)
-                score = search.score(effects) - cost
-            tried.append((score, share, search, effects))
-    score, share, search, effects = max(tried, key=lambda one: one[0])
-    found = search.with_rivals(effects) if with_rivals else effects
-    together, explained = search.congested(effects), search.explained(effects)[1]
+                faults = search.settled(faults)
+                score = search.score(faults) - cost
+            tried.append((score, share, search, faults))
+    score, share, search, faults = max(tried, key=lambda one: one[0])
+    found = search.with_rivals(faults) if with_rivals else faults
+    together, explained = search.congested(faults), search.explained(faults)[1]
     return Description(normal, tuple(found), explained, share, score, matrix.slow, together)
 
 
@@ -104,7 +104,7 @@ def _dips_beside(matrix: SampleMatrix, known: Description, cells: Cells) -> tupl
     dips.
     """
     tells = np.ones(len(matrix.y), dtype=np.bool_)
-    for one in known.effects:
+    for one in known.faults:
         if any(loss.spread >= max(SPREADS) for loss in one.losses):
             tells[cells.of(one.part)] = False
     dips = tells & ~matrix.together & (-matrix.y - known.explained > matrix.floor[matrix.of_class])
@@ -125,7 +125,7 @@ def _matrix(y: Floats, normal: Normal, cells: Cells, floor: float, beside: Float
         of_class=normal.of_class,
         at_s=np.zeros(len(y)),
         normal=replace(normal, level=normal.level - normal.top[:, None]),
-        floor=normal.top - normal.least,
+        floor=normal.top - normal.slow_below,
         least=floor * one,
         apart=floor / 2 * one,
         level=0 * one,
@@ -194,4 +194,4 @@ def open_parts(found: Description, y: Floats, cells: Cells, floor: float) -> tup
     """
     dips = found.slow & (found.explained == 0)
     matrix = _of_dips(_matrix(y, found.normal, cells, _OPEN_LOSS * floor, inf), found.background, dips)
-    return tuple((one.part, one.gain) for one in Search(matrix, cells).open_faults(found.effects) if one.gain > OPEN)
+    return tuple((one.part, one.gain) for one in Search(matrix, cells).open_faults(found.faults) if one.gain > OPEN)

@@ -83,7 +83,7 @@ class Fit:
         if follows is not None:
             within &= data.along(int(parts[0]), sample, warm=follows.warm) >= follows.least
         self._ways: dict[int, frozenset[int]] = {}
-        slow = data.open(explained, sample)
+        slow = data.unexplained(explained, sample)
         within &= self._chosen(self._place[local], way, slow)
         self._count = np.bincount(local[within], minlength=len(self._cells))
         if not matrix.faint:
@@ -125,7 +125,7 @@ class Fit:
         shows = np.bincount(self._local, self._slow, minlength=cells) > 0
         best = np.where(shows, -NO_FIT, np.where(self._count > 0, -NOT_SHOWN, 0.0))
         loss, spread, rho, best_cost = np.zeros((4, cells))
-        beyond = self._data.least(self._explained, self._sample)
+        beyond = self._data.least_unexplained_loss(self._explained, self._sample)
         least = np.where(self._explained > 0, beyond, self._least[self._local])
         shares = self._shares()
         for guess in self._guesses():
@@ -176,7 +176,7 @@ class Fit:
             # With pairs, a large part that seemed to show at times stood for small parts that always show.
             seldom = ~(matrix.entries.large & matrix.faint)[self._parts]
             found.append(np.where(seldom[self._place], OFTEN, 0.0))
-        may = ~matrix.entries.large | self._data.rare_of_large if matrix.rounds else matrix.entries.drawn
+        may = ~matrix.entries.large | self._data.rare_of_large if matrix.rounds else matrix.entries.is_drawn
         if may[self._parts].any():
             slow = np.bincount(self._local, self._slow & ~matrix.together[self._sample], minlength=cells)
             rare = np.clip(slow / np.maximum(self._count, 1), 1e-9, OFTEN)
@@ -225,7 +225,7 @@ class Fit:
             self._follows,
             self._ways.get(number),
         )
-        when = self._data.when(found)
+        when = self._data.cost_of_when(found)
         return replace(found, gain=gain - when, cost=cost + when) if when else found
 
     def _guesses(self) -> list[Floats]:

@@ -67,22 +67,22 @@ def structures(
     b: Ints,
     groupings: Sequence[Groups] = (),
     across: Bools | None = None,
-    telling: Bools | None = None,
+    reference: Bools | None = None,
 ) -> Iterator[Normal]:
     """
     Yield every structure worth trying for samples *y* between hosts *a* and *b*.
 
     A structure has one level, several levels, or classes: under a leaf and across, within and between groups of hosts
     (*groupings*), or both together. *across*: which samples leave their leaf, where the inventory knows all leaves.
-    Only *telling* samples, else all, say what is normal: samples that a fault held down do not.
+    Only *reference* samples, else all, say what is normal: samples that a fault held down do not.
     """
-    telling = np.ones(len(y), dtype=np.bool_) if telling is None else telling
+    reference = np.ones(len(y), dtype=np.bool_) if reference is None else reference
     leaf: Ints | None = None
     if across is not None and across.any() and not across.all():
         leaf = across.astype(np.int64)
-    yield from _several_levels(y, telling, placed=across is not None)
+    yield from _several_levels(y, reference, placed=across is not None)
     if leaf is not None:
-        yield _classed(y, telling, leaf, 2.0, _LEAVES)
+        yield _classed(y, reference, leaf, 2.0, _LEAVES)
     for groups, cost in groupings:
         size = int(groups.max()) + 1
         between = (groups[a] != groups[b]).astype(np.int64)
@@ -90,20 +90,20 @@ def structures(
         names = [_between(*divmod(n, size)) for n in range(size * size)]
         crowded = [n for n in range(size * size) if n // size != n % size]  # wide if others' traffic is on the way
         for wide in (False, True):
-            yield _classed(y, telling, between, cost, _GROUPS, groups, [1] if wide else [])
-            yield _classed(y, telling, apart, cost, names, groups, crowded if wide else [])
+            yield _classed(y, reference, between, cost, _GROUPS, groups, [1] if wide else [])
+            yield _classed(y, reference, apart, cost, names, groups, crowded if wide else [])
             if leaf is not None:
                 both = [f"{name}, {one}" for name in names for one in _LEAVES]
                 more = [2 * n + k for n in crowded for k in (0, 1)] if wide else []
-                yield _classed(y, telling, 2 * apart + leaf, cost + 2.0, both, groups, more)
+                yield _classed(y, reference, 2 * apart + leaf, cost + 2.0, both, groups, more)
 
 
 _LEAVES, _GROUPS = ("same leaf", "across leaves"), ("within a group", "between groups")
 
 
-def _several_levels(every: Floats, telling: Bools, *, placed: bool) -> Iterator[Normal]:
+def _several_levels(every: Floats, reference: Bools, *, placed: bool) -> Iterator[Normal]:
     """Yield structures with one level for all samples, or several, without classes."""
-    everything, y = np.zeros(len(every), dtype=np.int64), every[telling]
+    everything, y = np.zeros(len(every), dtype=np.int64), every[reference]
     seen: list[Floats] = []
     for width in _WIDTHS:
         levels = levels_of(y, width=width)
@@ -114,16 +114,16 @@ def _several_levels(every: Floats, telling: Bools, *, placed: bool) -> Iterator[
             if any(len(some) == len(other) and np.abs(some - other).max() < width / 2 for other in seen):
                 continue
             seen.append(some)
-            found = _fitted(f"{count} levels", 0.0, every, telling, everything, [some])
+            found = _fitted(f"{count} levels", 0.0, every, reference, everything, [some])
             if (-np.diff(found.level[0]) > _DISTINCT * found.noise[0]).all():
                 yield from (_highest(found, fewer, len(every)) for fewer in range(count, 0, -1))
     for begun, middle in ((_NOISY, seen[0][:1]), (_LOUD, np.array([np.median(y[y > y.max() - _FAR])]))):
         level, weight, noise = _settled(y, middle, begun)
         noisy = Normal("noisy", 0.0, everything, level[None], weight[None], np.array([noise]))
-        yield _tailed(noisy, every, telling)
+        yield _tailed(noisy, every, reference)
 
 
-def unlike(found: Iterable[Normal]) -> Iterator[Normal]:
+def without_duplicates(found: Iterable[Normal]) -> Iterator[Normal]:
     """Yield the structures without those that equal an earlier one to within a small share of the noise."""
     kept: list[Normal] = []
     for one in found:
@@ -184,7 +184,7 @@ def _fitted(
     name: str,
     cost: float,
     y: Floats,
-    telling: Bools,
+    reference: Bools,
     key: Ints,
     levels: list[Floats],
     groups: Ints | None = None,
@@ -196,9 +196,9 @@ def _fitted(
     noise = np.full(len(levels), LEAST_NOISE)
     for number, some in enumerate(levels):
         begun = _WIDE if number in wide else _NARROW
-        mine = _settled(y[telling & (key == number)], some, begun, _WIDEST if number in wide else inf)
+        mine = _settled(y[reference & (key == number)], some, begun, _WIDEST if number in wide else inf)
         level[number, : len(some)], weight[number, : len(some)], noise[number] = mine
-    return _tailed(Normal(name, cost, key, level, weight, noise, groups), y, telling)
+    return _tailed(Normal(name, cost, key, level, weight, noise, groups), y, reference)
 
 
 def _settled(y: Floats, levels: Floats, noise: float = _NARROW, most: float = inf) -> tuple[Floats, Floats, float]:
@@ -244,7 +244,7 @@ def _deviation(y: Floats, level: Floats, part: Floats) -> float:
 
 def _classed(
     y: Floats,
-    telling: Bools,
+    reference: Bools,
     key: Ints,
     cost: float,
     names: Sequence[str],
@@ -254,16 +254,16 @@ def _classed(
     """
     Return a structure with a level and a noise for each class of samples.
 
-    *key* is the class of each sample; classes in *wide* may have wide noise. If a class has no *telling* sample, all
+    *key* is the class of each sample; classes in *wide* may have wide noise. If a class has no *reference* sample, all
     its samples tell.
     """
     present, key = np.unique(key, return_inverse=True)
-    telling = telling | ~np.isin(key, key[telling])
-    levels = [_upper(y[telling & (key == n)]) for n in range(len(present))]
+    reference = reference | ~np.isin(key, key[reference])
+    levels = [_upper(y[reference & (key == n)]) for n in range(len(present))]
     below = np.sort([float(level[0]) for level in levels])
     cost += cost_of_levels(below[-1] - below[:-1], len(y))
     wider = np.flatnonzero(np.isin(present, wide))
-    found = _fitted("classes", cost, y, telling, key.astype(np.int64), levels, groups, wider)
+    found = _fitted("classes", cost, y, reference, key.astype(np.int64), levels, groups, wider)
     return replace(found, names=tuple(names[n] for n in present.tolist()))
 
 
@@ -302,7 +302,7 @@ def groupings(y: Floats, a: Ints, b: Ints, hosts: int) -> list[Groups]:
     some = slice(None, None, 1 + len(y) // max(_ENOUGH, _ENOUGH_OF_HOST * hosts))
     y, a, b = y[some], a[some], b[some]
     found: list[tuple[float, Ints, float]] = []
-    for groups in {one.tobytes(): one for one in _begun(y, a, b, hosts)}.values():
+    for groups in {one.tobytes(): one for one in _first_groups(y, a, b, hosts)}.values():
         size = np.bincount(groups)
         if size.min() >= LEAST_GROUP and len(size) > 1 and are_classes(y, a, b, groups):
             cost = group_cost(groups)
@@ -311,7 +311,7 @@ def groupings(y: Floats, a: Ints, b: Ints, hosts: int) -> list[Groups]:
     return [(groups, cost) for _, groups, cost in found[:_MOST_TRIED]]
 
 
-def moved(groups: Ints, hosts: Ints, y: Floats, a: Ints, b: Ints) -> list[Groups]:
+def with_one_host_moved(groups: Ints, hosts: Ints, y: Floats, a: Ints, b: Ints) -> list[Groups]:
     """Return the likeliest groups with one of *hosts* in another group, if these are likelier than the groups now."""
     best, found = _likely(y, a, b, groups), None
     for host, group in product(hosts.tolist(), range(int(groups.max()) + 1)):
@@ -342,7 +342,7 @@ def likelihood(y: Floats, normal: Normal) -> float:
     return float(np.log((1 - _DIPS) * normal.density(y, normal.of_class) + dips).sum())
 
 
-def _begun(y: Floats, a: Ints, b: Ints, hosts: int) -> Iterator[Ints]:
+def _first_groups(y: Floats, a: Ints, b: Ints, hosts: int) -> Iterator[Ints]:
     """
     Yield groups to begin with: by what hosts reach at best and, for few hosts, by who sees others alike.
 
@@ -423,7 +423,7 @@ def refitted(normal: Normal, y: Floats, healthy: Bools) -> Normal:
 
 def _tailed(found: Normal, y: Floats, healthy: Bools) -> Normal:
     """Return it with light tails where the samples show them; else with heavy ones, as real clusters have."""
-    kept = healthy & (y >= found.least[found.of_class])
+    kept = healthy & (y >= found.slow_below[found.of_class])
     light = replace(found, degrees=LIGHT)
     lead = np.log(light.density(y[kept], found.of_class[kept]) / found.density(y[kept], found.of_class[kept])).sum()
     return light if lead > _LEAD else found

@@ -57,7 +57,7 @@ OF_FLOOR = 2 / 3
 SIGMAS = 3.0
 """A sample this many times its noise below its level is slow; a mean this many errors from a limit is clear of it."""
 
-Written = Mapping[str, Hashable]
+RoundOf = Mapping[str, Hashable]
 """By phase: what it is a round of. Its numbers are compared with those of the other rounds."""
 
 _ONE_FLOW = frozenset({"loopback", "rnic_to_rnic"})  # kinds that measure one flow: a cap shows in all alike
@@ -91,7 +91,7 @@ class ProbeSamples:
         results: Results,
         topology: Topology,
         outcome: Outcome,
-        written: Written,
+        written: RoundOf,
         *,
         pairs: bool,
     ) -> None:
@@ -105,7 +105,7 @@ class ProbeSamples:
         low = self._y < -self.floor[self.of_class]
         bad_hosts = {host for i in np.flatnonzero(low).tolist() for host in taken[i].hosts}
         low |= bad
-        self.judged = {  # what is normal for each that is bad or slow, Gb/s
+        self.normal_gbps = {  # what is normal for each that is bad or slow, Gb/s
             taken[i].probe_id: float(self.level[self.of_class[i]]) for i in np.flatnonzero(low & ~np.isnan(values))
         }
         self.count = len(taken)  # of all samples

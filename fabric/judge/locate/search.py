@@ -57,12 +57,12 @@ class Search(Likelihood):
         super().__init__(matrix, cells or Cells(matrix.entries, matrix.of_class))
         entries = matrix.entries
         self._large = entries.large | self.cells.is_bundle
-        self._whole = np.arange(len(entries.cost)) if entries.whole is None else entries.whole
+        self._both_ways = np.arange(len(entries.cost)) if entries.both_ways_part is None else entries.both_ways_part
 
     def faults(self) -> list[FaultyPart]:
         """Return the faulty parts, the surest first, each with its evidence beside all others and its rivals."""
-        begun = [self.greedy([])] if self.matrix.rounds else self.begun()
-        found = max(map(self.settled, begun), key=self.score)
+        starts = [self.greedy([])] if self.matrix.rounds else self.starts()
+        found = max(map(self.settled, starts), key=self.score)
         if self.matrix.rounds:
             # Large parts that show now and then come last: earlier, one would stand for small parts that always show.
             self.rare_of_large = True
@@ -111,7 +111,7 @@ class Search(Likelihood):
         """Yield faults of the same part with losses that grow with the hours, or with its temperature."""
         cells = self.cells.cells_of(fault.part)
         mine = self.cells.of(fault.part)
-        slow = mine[self.open(given.explained, mine) & (self.matrix.y[mine] > -DEAD)]
+        slow = mine[self.unexplained(given.explained, mine) & (self.matrix.y[mine] > -DEAD)]
         one = np.array([fault.part])
         floor = float(self.matrix.least[self.cells.of_class[cells.start : cells.stop]].min())
         for warm in (False, True) if fault.part in self.matrix.warmth else (False,):
@@ -129,7 +129,7 @@ class Search(Likelihood):
         if not self.matrix.timed:
             return [always]
         first, turn, last = np.empty((3, len(parts)))
-        open_ = self.open(explained)
+        open_ = self.unexplained(explained)
         for number, part in enumerate(parts.tolist()):
             mine = self.cells.of(part)
             times = self.matrix.at_s[mine[open_[mine]]]
@@ -147,7 +147,7 @@ class Search(Likelihood):
         """Return what may be faulty beside *rest*, the best first, of parts that share slow samples with *instead*."""
         given = self._beside(rest)
         parts = self._possible(rest, given)
-        parts = parts[self._enough(self._asking(given.explained) & self.passed(instead))[parts]]
+        parts = parts[self._enough(self._asking(given.explained) & self.samples_through(instead))[parts]]
         if self.matrix.faint:
             parts = np.union1d(parts, instead)
         return self._fits(parts, given) if len(parts) else []
@@ -162,7 +162,7 @@ class Search(Likelihood):
     def _asking(self, explained: Floats) -> Bools:
         """Return which samples ask for another part than those that explain them."""
         if not self.matrix.faint:
-            return self.open(explained)
+            return self.unexplained(explained)
         found: Bools = -self.matrix.y - explained > self.matrix.apart[self.matrix.of_class]
         return found
 
@@ -179,7 +179,7 @@ class Search(Likelihood):
         else:
             possible = self._enough(asking)
         # Of parts with the very same samples (an RNIC and its cable, without loopbacks) only one is faulty.
-        alike = self.cells.alike
+        alike = self.cells.first_with_same_samples
         possible &= ~np.isin(alike, alike[[one.part for one in rest]])
         possible[banned] = False
         found: Ints = np.flatnonzero(possible)
@@ -195,7 +195,7 @@ class Search(Likelihood):
 
     def _room(self, asking: Bools, density: Floats) -> Floats:
         """Return by part the most nats that it may gain: of many parts few have enough *asking* samples."""
-        matrix, cells, drawn = self.matrix, self.cells, self.matrix.entries.drawn
+        matrix, cells, drawn = self.matrix, self.cells, self.matrix.entries.is_drawn
         entry = np.flatnonzero(asking[cells.sample])
         part, sample = cells.part_of_entry[entry], cells.sample[entry]
         most, low = np.zeros(len(density)), np.flatnonzero(asking)
@@ -206,7 +206,7 @@ class Search(Likelihood):
         found: Floats = np.bincount(part, most[sample], minlength=cells.parts) + well * log(1 - OFTEN)
         return found
 
-    def begun(self, least: float = -inf) -> list[list[FaultyPart]]:
+    def starts(self, least: float = -inf) -> list[list[FaultyPart]]:
         """
         Return faults to begin with: the parts that gain most and, as another start, small parts before large ones.
 
@@ -266,11 +266,11 @@ class Search(Likelihood):
         found = list(faults)
         for number, fault in enumerate(faults if len(faults) > 1 else ()):
             given = self._beside([*found[:number], *found[number + 1 :]])
-            if (self._asking(given.explained) & self.passed(fault.part)).any():
+            if (self._asking(given.explained) & self.samples_through(fault.part)).any():
                 found[number] = next(iter(self._fits(np.array([fault.part]), given)), fault)
         return found
 
-    def passed(self, part: int) -> Bools:
+    def samples_through(self, part: int) -> Bools:
         """Return which samples pass through a part."""
         found = np.zeros(len(self.matrix.y), dtype=np.bool_)
         found[self.cells.of(part)] = True
@@ -307,8 +307,10 @@ class Search(Likelihood):
             again = self.candidates([*faults[:number], *faults[number + 1 :]], fault.part)
             mine = next((one for one in again if one.part == fault.part), fault)
             least = max(mine.gain - near, 0.0)
-            others = [one for one in again if self._whole[one.part] != self._whole[fault.part] and one.gain > least]
-            best = {int(self._whole[one.part]): (one.part, one.gain) for one in reversed(others)}
+            others = [
+                one for one in again if self._both_ways[one.part] != self._both_ways[fault.part] and one.gain > least
+            ]
+            best = {int(self._both_ways[one.part]): (one.part, one.gain) for one in reversed(others)}
             rivals = sorted(best.values(), key=lambda one: (-one[1], one[0]))
             found.append(replace(mine, rivals=tuple(rivals)))
         return sorted(found, key=lambda one: -one.gain)

@@ -58,7 +58,7 @@ class Normal:
         level = np.where(near, self.level, np.inf)[self.of_class]
         nearest = np.abs(y[:, None] - level).argmin(axis=1)
         found: Floats = level[np.arange(len(y)), nearest]
-        slow = y < self.least[self.of_class]
+        slow = y < self.slow_below[self.of_class]
         found[slow] = np.minimum(self.top, np.maximum(self.main, self.top - NEAR))[self.of_class][slow]
         return found
 
@@ -75,7 +75,7 @@ class Normal:
         return found
 
     @cached_property
-    def least(self) -> Floats:
+    def slow_below(self) -> Floats:
         """By class: a sample below it is slow: by the floor or the noise below the lowest level that is no fault."""
         near = (self.weight > 0) & (self.level >= self.top[:, None] - NEAR)
         lowest: Floats = np.where(near, self.level, np.inf).min(axis=1)
@@ -170,14 +170,14 @@ class FaultyPart:
 @dataclass(frozen=True)
 class Description:
     """
-    The best hypothesis found: *effects*, the best first, over *normal*; *explained* is the loss of each sample by them.
+    The best hypothesis found: *faults*, the best first, over *normal*; *explained* is the loss of each sample by them.
 
     *background* is the share of dips that belong to no part, *score* the nats of the whole. *slow*: which samples are
     slow. *together*: which are slow because of others on the same cable.
     """
 
     normal: Normal
-    effects: tuple[FaultyPart, ...]
+    faults: tuple[FaultyPart, ...]
     explained: Floats
     background: float
     score: float

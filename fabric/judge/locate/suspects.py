@@ -13,7 +13,7 @@ from fabric.judge.locate.candidates import Component
 from fabric.judge.locate.cells import LOST, cost_of
 from fabric.judge.locate.fit import DEAD
 from fabric.judge.locate.levels import FIFTH
-from fabric.judge.locate.matrix import EXTRA, LEAST_ALIKE, ProbeSamples, Written
+from fabric.judge.locate.matrix import EXTRA, LEAST_ALIKE, ProbeSamples, RoundOf
 from fabric.judge.locate.search import (
     CERTAIN,
     LEAST_GAIN,
@@ -53,7 +53,7 @@ class Located:
 
     *normal_gbps*: what is normal for each measured probe that is bad or slow, Gb/s. *low*: the probes whose verdict
     rests on a number below it by more than noise; *far*: below it by so much that no healthy one of them all is.
-    *beside*: what is normal for probes that were slow, or lost, because of others on the same cable.
+    *congested*: what is normal for probes that were slow, or lost, because of others on the same cable.
     """
 
     suspects: tuple[Suspect, ...] = ()
@@ -61,7 +61,7 @@ class Located:
     normal_gbps: Mapping[str, float] = field(default_factory=dict)
     low: frozenset[str] = frozenset()
     far: frozenset[str] = frozenset()
-    beside: Mapping[str, float] = field(default_factory=dict)
+    congested: Mapping[str, float] = field(default_factory=dict)
 
 
 def locate(
@@ -71,7 +71,7 @@ def locate(
     *,
     topology: Topology,
     outcome: Outcome,
-    written: Written | None = None,
+    written: RoundOf | None = None,
     pairs: bool = False,
     known: AbstractSet[str] = frozenset(),
 ) -> Located:
@@ -86,7 +86,7 @@ def locate(
         return Located()
     made = ProbeSamples(probes, verdicts, results, topology, outcome, written or {}, pairs=pairs)
     if not made.rows:
-        return Located(normal_gbps=made.judged)
+        return Located(normal_gbps=made.normal_gbps)
     matrix, columns = made.matrix(known)
     search, found = searched(matrix)
     faults = [one for one in found if search.matters(one)]
@@ -96,10 +96,10 @@ def locate(
     return Located(
         suspects=(*report.suspects(sure), *report.left_over(sure, results)),
         explained=report.explained(sure),
-        normal_gbps=made.judged,
+        normal_gbps=made.normal_gbps,
         low=made.low(),
         far=made.low(among=made.count),
-        beside=report.congested(sure),
+        congested=report.congested(sure),
     )
 
 
@@ -155,16 +155,16 @@ class _FaultReport(NamedParts):
         if any(row.value_gbps is None for row in bad):
             return fault.gain >= LEAST_GAIN
         at_once = bool(bad) and max(row.began_s for row in bad) < min(row.ended_s for row in bad)
-        return fault.gain >= CERTAIN and not (at_once and len(bad) < len(self._all(fault)))
+        return fault.gain >= CERTAIN and not (at_once and len(bad) < len(self._telling(fault)))
 
-    def _all(self, fault: FaultyPart) -> list[int]:
+    def _telling(self, fault: FaultyPart) -> list[int]:
         """Return the samples that could show a fault: of the classes that show it, in its time."""
         search = self._search
         return sorted({i for one in fault.losses for i in search.during(fault, one.cell).tolist()})
 
     def _bad(self, fault: FaultyPart) -> list[int]:
         slow = self._search.matrix.slow
-        return [i for i in self._all(fault) if slow[i]]
+        return [i for i in self._telling(fault) if slow[i]]
 
     def explained(self, faults: Sequence[FaultyPart]) -> frozenset[str]:
         """Return the ids of the bad probes that *faults* explain; repetitions of one series have one verdict."""
@@ -186,7 +186,7 @@ class _FaultReport(NamedParts):
 
     def left_over(self, faults: Sequence[FaultyPart], results: Mapping[str, ProbeResult]) -> list[Suspect]:
         """Return suspects for samples of nothing that no fault explains: the host that failed, or all of the probe."""
-        explained = {i for one in faults for i in self._all(one)}
+        explained = {i for one in faults for i in self._telling(one)}
         explained.update(np.flatnonzero(self._search.congested(faults)).tolist())
         where: dict[tuple[str, ...], list[int]] = {}
         for number, row in enumerate(self._made.rows):
@@ -268,7 +268,7 @@ class _FaultReport(NamedParts):
         return {self._made.rows[i].probe.kind for i in self._bad(fault)} == {AllToAllSpec.kind}
 
     def _suspect(self, fault: FaultyPart) -> Suspect:
-        (column, rivals), bad, telling = self._named(fault), self._bad(fault), self._all(fault)
+        (column, rivals), bad, telling = self._named(fault), self._bad(fault), self._telling(fault)
         judged = [(row.probe, self._verdicts[row.probe.probe_id]) for i in bad for row in [self._made.rows[i]]]
         hosts = self._hosts(column, [probe for probe, _ in judged])
         named = judged[0][1].named

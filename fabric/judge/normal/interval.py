@@ -104,7 +104,7 @@ def of_pairs(logs: Sequence[float]) -> Interval:
     return _around(fmean(logs), half_width([variance(logs)], [len(logs)]), len(logs))
 
 
-def between(least: Interval, most: Interval) -> Interval:
+def spanning(least: Interval, most: Interval) -> Interval:
     """Span two estimates: from the lower end of the low one to the upper end of the high one, around their middle."""
     return replace(most, value=sqrt(least.value * most.value), low=least.low)
 
@@ -137,7 +137,7 @@ def of_cv(values: np.ndarray) -> Interval:
     )
 
 
-def over(of: Interval, reference: Interval) -> Interval:
+def ratio_of_spreads(of: Interval, reference: Interval) -> Interval:
     """Return the ratio of two independent spreads (Donner and Zou 2012), computed in logarithms."""
     (low, value, high), (least, middle, most) = (
         [log(max(number, LEAST_CV)) for number in (one.low, one.value, one.high)] for one in (of, reference)

@@ -28,7 +28,7 @@ def begun(probes: Iterable[Probe], results: Results) -> list[tuple[Probe, ProbeR
     return [(probe, result) for probe, result in pairs if result is not None and result.attempt > 0]
 
 
-OF_AGAIN = "-again"
+AGAIN_SUFFIX = "-again"
 """The suffix of the name of a probe that is measured again; it is compared with the planned probes."""
 
 _GONE = (FailureKind.RETRIES_EXCEEDED, FailureKind.PORT_DOWN)
@@ -239,7 +239,7 @@ class ProbeLayouts:
     def _worked_out(self, probe: Probe, size_bytes: int | None) -> ProbeLayout:
         name, get = name_of(probe), probe.params.get
         alike = (
-            *(self._rounds.get(probe.phase, probe.phase), probe.kind, name.removesuffix(OF_AGAIN), size_bytes),
+            *(self._rounds.get(probe.phase, probe.phase), probe.kind, name.removesuffix(AGAIN_SUFFIX), size_bytes),
             *(self._topology.hosts[probe.hosts[0]].platform.name, link_class(probe, self._topology)),
             *(line_rate_gbps(probe, self._topology), get("size_bytes"), get("ranks"), get("algorithm")),
         )

@@ -44,14 +44,14 @@ from fabric.probes.permutation import BisectionSpec, CircleSpec, PermutationSpec
 from fabric.probes.shapes import int_param
 from fabric.probes.victim import VictimSpec
 
-_OF: Mapping[str, type[AtOnceSpec]] = {
+_SPEC_OF_KIND: Mapping[str, type[AtOnceSpec]] = {
     one.kind: one for one in (IncastSpec, VictimSpec, PermutationSpec, BisectionSpec, EntropySpec)
 }
-KINDS = frozenset(_OF)
+KINDS = frozenset(_SPEC_OF_KIND)
 """The kinds that are judged here by what each probe itself counted."""
 
 
-def of_nobody(probes: Iterable[Probe], results: Results) -> frozenset[str]:
+def accusing_nobody(probes: Iterable[Probe], results: Results) -> frozenset[str]:
     """Return the ids of the measured probes of ``KINDS``: they accuse no part and no host, whatever their outcome."""
     ids = (probe.probe_id for probe in probes if probe.kind in KINDS)
     return frozenset(one for one in ids if one in results and results[one].outcome is None)
@@ -123,7 +123,7 @@ def _line_gbps(probe: Probe, receiver: str, topology: Topology) -> float:
 
 def _lines_gbps(probe: Probe, topology: Topology) -> float:
     """Return the sum of the line rates of all receivers."""
-    receivers = {receiver for _, receiver in _OF[probe.kind].flows(probe)}
+    receivers = {receiver for _, receiver in _SPEC_OF_KIND[probe.kind].flows(probe)}
     return sum(_line_gbps(probe, receiver, topology) for receiver in receivers)
 
 
@@ -172,7 +172,7 @@ def congestion_lines(probes: Iterable[Probe], results: Results, topology: Topolo
             lines.append(f"victim {where}: median {gbps_text(median(gbps))}, least {gbps_text(min(gbps))} Gb/s")
             continue
         even = f"Jain's index {min(_evenness(_shares(result.measurements)) for _, result in those):.2f} at least"
-        if issubclass(_OF[kind], CircleSpec):
+        if issubclass(_SPEC_OF_KIND[kind], CircleSpec):
             shares = [value / _lines_gbps(probe, topology) for value, (probe, _) in zip(gbps, those, strict=True)]
             lines.append(f"{kind} of {flows} hosts: {min(shares):.0%} to {max(shares):.0%} of their lines, {even}")
         else:

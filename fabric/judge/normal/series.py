@@ -46,7 +46,7 @@ class Steadiness:
         return self.n >= LEAST_SAMPLES and (self.cv > self.most_cv or self.dips > 0)
 
     @property
-    def torn(self) -> bool:
+    def two_far_apart(self) -> bool:
         """Return whether two samples are too far apart to be one speed: their median is no number that was measured."""
         return self.n < LEAST_SAMPLES and self.cv > self.most_cv
 

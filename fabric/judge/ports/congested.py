@@ -19,8 +19,8 @@ from functools import cache
 from typing import NamedTuple
 
 from fabric.judge.normal.keys import ends_of, grouped, leaf_of
-from fabric.judge.ports.beside import SENT, WORD_BYTES
 from fabric.judge.ports.health import by_port
+from fabric.judge.ports.waiting import SENT, WORD_BYTES
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe, Results
@@ -89,7 +89,7 @@ class _Slow(NamedTuple):
     back: HeldBack
 
 
-class Relieved(NamedTuple):
+class Excused(NamedTuple):
     """The verdicts, the suspects without those that are only congested, and lines about congestion."""
 
     verdicts: dict[str, ProbeVerdict]
@@ -202,7 +202,7 @@ def _grown(name: str, course: CounterCourse, from_s: float, until_s: float) -> i
     return None if found.reset else found.by
 
 
-def relieved(
+def excuse_congested(
     probes: Sequence[Probe],
     verdicts: Mapping[str, ProbeVerdict],
     suspects: Sequence[Suspect],
@@ -210,10 +210,10 @@ def relieved(
     samples: Samples,
     links: LinkSamples | None,
     topology: Topology,
-) -> Relieved:
+) -> Excused:
     """Drop suspects and excuse probes that were slow because others sent; change nothing if no CNPs were read."""
     if not any(reading.name == HELD_BACK[1] for reading in samples.courses):
-        return Relieved(dict(verdicts), list(suspects), [])
+        return Excused(dict(verdicts), list(suspects), [])
     seen = Congestion(probes, results, samples, links or LinkSamples(), topology)
     flows = [probe for probe in probes if probe.kind in FLOWS]
     every = [_slow(seen, probe, verdicts[probe.probe_id]) for probe in flows]
@@ -240,7 +240,7 @@ def relieved(
             f"congestion: {len(held_back)} pairs on {hosts} were slow because they were held back, the most "
             f"{worst.back}{let_go}"
         )
-    return Relieved(found, kept, lines)
+    return Excused(found, kept, lines)
 
 
 def _slow(seen: Congestion, probe: Probe, verdict: ProbeVerdict) -> _Slow | None:

@@ -24,7 +24,6 @@ from math import inf, log
 from statistics import median
 
 from fabric.judge.normal.keys import grouped
-from fabric.judge.ports.beside import label, lagging
 from fabric.judge.ports.health import (
     ERRORS,
     FALSE_PASSES,
@@ -39,6 +38,7 @@ from fabric.judge.ports.health import (
     port_health,
     steps_of,
 )
+from fabric.judge.ports.waiting import label, lagging
 from fabric.model import gathered
 from fabric.model.change import Changes
 from fabric.model.outcome import Outcome
@@ -262,7 +262,7 @@ class LinkEvidence:
         """Return the courses of the counters that were read, by end."""
         return by_port(self.links.samples)
 
-    def wanted(self, *, ethernet: bool = False) -> ZeroGrowth | None:
+    def criteria_for(self, *, ethernet: bool = False) -> ZeroGrowth | None:
         """Return the scenario's criteria that a switch can show; None if it has none of them."""
         if self.zero_growth is None:
             return None
@@ -302,11 +302,11 @@ def link_health(looked: LinkEvidence, cables: Sequence[SeenCable]) -> list[PortH
     with_ends = [(one, _ends(one, looked, gone, ends=2 * len(cables))) for one in counted]
     likes = {end: _like(end, looked) for one in counted for end in one.ends}
     hot = hot_modules(looked.courses, likes)
-    behind = _behind(counted, looked)
+    waiting = _waiting(counted, looked)
     ends = [(one.name, end, health) for one, found in with_ends for end, health in found]
     rate_gbps = max((one.link.line_rate_gbps for one in counted), default=1.0)
     batches = bad_batches(ends, looked.links.modules, line_rate_gbps=rate_gbps)
-    return _as_switches([_cable(one, found, looked, hot, behind) for one, found in with_ends], counted) + batches
+    return _as_switches([_cable(one, found, looked, hot, waiting) for one, found in with_ends], counted) + batches
 
 
 def _like(end: End, looked: LinkEvidence) -> tuple[str | None, str]:
@@ -371,7 +371,7 @@ def _ends(cable: SeenCable, looked: LinkEvidence, gone: Mapping[End, Collection[
             every_s=looked.links.samples.every_s,
             line_rate_gbps=cable.link.line_rate_gbps,
             ethernet=cable.ethernet,
-            zero_growth=looked.wanted(ethernet=cable.ethernet),
+            zero_growth=looked.criteria_for(ethernet=cable.ethernet),
             ports=ends,
             also=cable.names,
             with_host_s=gone.get(end, ()),
@@ -381,7 +381,7 @@ def _ends(cable: SeenCable, looked: LinkEvidence, gone: Mapping[End, Collection[
     return healths
 
 
-def _behind(cables: Sequence[SeenCable], looked: LinkEvidence) -> dict[str, Found]:
+def _waiting(cables: Sequence[SeenCable], looked: LinkEvidence) -> dict[str, Found]:
     """Return findings on cables that wait more than their siblings from the same switch up; none on Ethernet."""
     found: dict[str, Found] = {}
     between = [one for one in cables if not one.host and one.ends and not one.ethernet]
@@ -395,10 +395,10 @@ def _behind(cables: Sequence[SeenCable], looked: LinkEvidence) -> dict[str, Foun
 
 
 def _cable(
-    cable: SeenCable, healths: _EndHealths, looked: LinkEvidence, hot: Mapping[End, str], behind: Mapping[str, Found]
+    cable: SeenCable, healths: _EndHealths, looked: LinkEvidence, hot: Mapping[End, str], waiting: Mapping[str, Found]
 ) -> PortHealth:
     """Join both ends into one part, with the state of the cable itself, and the criteria that were not shown."""
-    wanted, rate_gbps = looked.wanted(ethernet=cable.ethernet), cable.link.line_rate_gbps
+    wanted, rate_gbps = looked.criteria_for(ethernet=cable.ethernet), cable.link.line_rate_gbps
     light: list[Found] = []
     for end, far in zip(cable.ends, reversed(cable.ends), strict=True):
         own, other = (looked.courses.get(one, {}) for one in (end, far))
@@ -406,7 +406,7 @@ def _cable(
     warm = [("module_c", Outcome.MARGINAL, f"{label(end)}: {hot[end]}") for end in cable.ends if end in hot]
     unread = wanted.criteria if wanted is not None and not _covered(cable, looked) else ()
     a, _, device = cable.link.a.partition("/")
-    slow = [behind[cable.name]] if cable.name in behind else []
+    slow = [waiting[cable.name]] if cable.name in waiting else []
     found = (*_accused(healths), *light, *warm, *slow, *_standing(cable, looked))
     itself = PortHealth(a, device, found, unread=unread, cable="" if device else cable.name)
     whole = joined([*(replace(health, found=_at(end, health.found)) for end, health in healths), itself])

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabric.judge.locate.structure import Bools, Floats
-from fabric.judge.ports.beside import WORD_BYTES
 from fabric.judge.ports.health import MANY
+from fabric.judge.ports.waiting import WORD_BYTES
 
 WINDOW_S = 10.0
 """The length of a window: longer than most steps of a training job."""

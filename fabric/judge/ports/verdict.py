@@ -155,7 +155,7 @@ def _cables(
         began_s=min((began_s for began_s, _ in times), default=0.0),
         ended_s=max((ended_s for _, ended_s in times), default=0.0),
     )
-    if seen.links is None and looked.wanted() is None and not seen.watches:
+    if seen.links is None and looked.criteria_for() is None and not seen.watches:
         return [], None
     cables = cables_of(looked.links, topology, seen.hosts)
     return link_health(looked, cables), coverage_of(looked, cables)

@@ -27,7 +27,7 @@ from fabric.judge.normal.keys import floor_of, grouped, key_of, name_of
 from fabric.judge.normal.series import number_of
 from fabric.judge.ports.health import PortHealth, known_values
 from fabric.judge.repair.identity import Repair, Repaired
-from fabric.judge.repair.needs import Measured, PartTest, is_as_warm, part_tests, through
+from fabric.judge.repair.needs import Measured, PartTest, is_as_warm, part_tests, passes_through
 from fabric.model import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
@@ -50,11 +50,11 @@ class _Case:
     notes: list[str] = field(default_factory=list)
 
 
-def alone(because: Because, name: str, topology: Topology) -> Because:
+def narrowed_to(because: Because, name: str, topology: Topology) -> Because:
     """Reduce what accuses several hosts or links to what accuses *name*: each gets a decision of its own."""
     if len(because.names) == 1:
         return because
-    passes = through(name, topology) if because.links else (lambda probe: name in probe.hosts)
+    passes = passes_through(name, topology) if because.links else (lambda probe: name in probe.hosts)
     evidence = tuple(one for one in because.evidence if passes(one.probe))
     hosts, links = ((), (name,)) if because.links else ((name,), ())
     suspects = tuple(one for one in because.suspects if because.links or name in one.hosts)
@@ -134,10 +134,10 @@ def _weighed(because: Because, run: Measured) -> Iterator[Weighed]:
     peers = gathered((key_of(probe, one[1], run.topology), one[0]) for probe, one in numbers if one is not None)
     for one in because.evidence:
         members = (member.probe_id for member in again.get(same(one.probe), ()))
-        yield _one(one, [(verdicts[name], run.results.get(name)) for name in members], peers, run)
+        yield _weigh_one(one, [(verdicts[name], run.results.get(name)) for name in members], peers, run)
 
 
-def _one(
+def _weigh_one(
     one: Evidence,
     again: Sequence[tuple[ProbeVerdict, ProbeResult | None]],
     peers: Mapping[Key, Sequence[float]],

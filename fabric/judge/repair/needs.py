@@ -82,7 +82,7 @@ class PartTest:
         return (self.result.started_s + self.result.ended_s) / 2.0
 
 
-def through(name: str, topology: Topology) -> Callable[[Probe], bool]:
+def passes_through(name: str, topology: Topology) -> Callable[[Probe], bool]:
     """Return a test of whether a probe passes, or may pass, through a part: its way between leaves is not known."""
     part = Part.of(name)
     ends = part.link_ends or (part.host,)
@@ -101,7 +101,7 @@ def part_tests(name: str, run: Measured, *, accused: Collection[str] = ()) -> li
 
     An *accused* probe is also bad if it lies a floor below the best number of its key.
     """
-    passes, host = through(name, run.topology), Part.of(name).host
+    passes, host = passes_through(name, run.topology), Part.of(name).host
     verdicts, own = run.verdicts, host in run.topology.hosts
     found: list[PartTest] = []
     low: defaultdict[Key, float] = defaultdict(float)

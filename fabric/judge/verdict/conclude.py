@@ -19,8 +19,8 @@ from fabric.judge.locate.candidates import not_above
 from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.merged import merged, names, without_mistakes
 from fabric.judge.normal.keys import begun, grouped, rnics_of, taking_part
-from fabric.judge.normal.kinds import congestion_lines, of_nobody
-from fabric.judge.ports.congested import relieved
+from fabric.judge.normal.kinds import accusing_nobody, congestion_lines
+from fabric.judge.ports.congested import excuse_congested
 from fabric.judge.ports.verdict import SeenCounters, port_findings
 from fabric.judge.training import impact_of
 from fabric.judge.verdict.probes import Judge, as_confirmed, confirmed, measured_again
@@ -104,7 +104,7 @@ def conclude(
     verdicts = with_bad_gpus(probes, without_mistakes(probes, verdicts, topology), topology)
 
     altered = alterations(changes)
-    blameless = unblamed(probes, verdicts, altered) | of_nobody(probes, results)
+    blameless = unblamed(probes, verdicts, altered) | accusing_nobody(probes, results)
     telling = [probe for probe in probes if probe.probe_id not in blameless] if blameless else probes
     seen = seen or SeenCounters()
     found = _explained(telling, verdicts, results, topology, phases, seen)
@@ -209,35 +209,35 @@ def _explained(
     measured = [
         p for p in left if p.kind == pairwise.KIND and p.probe_id in results and not results[p.probe_id].outcome
     ]
-    pairs, between, rest = None, past_loopbacks(over_rounds.suspects, probes, refined, results), left
+    pairs, between, rest = None, with_passed_loopbacks(over_rounds.suspects, probes, refined, results), left
     if measured:
         from fabric.judge.locate.pairs.in_verdict import pair_findings
 
         alone = [probe for probe in left if len(probe.hosts) == 1]
         own, inside = confirmed(alone, refined, results, topology=topology, written=written)
-        stale = old_loopbacks(left, refined, results)
+        stale = loopbacks_before_fault(left, refined, results)
         since = [probe for probe in left if probe.probe_id not in stale]
         pairs = pair_findings(since, results, {**refined, **own}, topology=topology, inside=inside.suspects)
         refined |= pairs.verdicts
         known, old = _names_of(between), {rnics_of(probe)[0] for probe in left if probe.probe_id in stale}
-        named = [_unsure(one) if one.component in old else one for one in pairs.suspects]
+        named = [_not_told_from_port(one) if one.component in old else one for one in pairs.suspects]
         between += [one for one in named if one.component not in known]
         rest = [probe for probe in left if probe.probe_id not in pairs.lost]
     known = _names_of(between)
     again, inside = confirmed(rest, refined, results, topology=topology, written=written, known=known)
     refined |= again
-    named = of_both(between, inside.suspects)
+    named = merge_between_and_inside(between, inside.suspects)
     if pairs is not None:
         suspected = {host for suspect in inside.suspects for host in suspect.hosts}
         open_ = [p for p in measured if p.probe_id not in pairs.verdicts and suspected.isdisjoint(p.hosts)]
         named += locating(open_, refined, outcome=Outcome.FAIL, pairs=True).suspects
-    named = without_partners(each_once([*named, *not_of_bad_hosts(errors, named)]), probes)
+    named = without_returned_partners(each_once([*named, *not_of_bad_hosts(errors, named)]), probes)
     beside = [one for one in probes if refined[one.probe_id].recurrence is Recurrence.CONGESTED]
     named = [*lossy_class(beside, probes, refined, results, topology), *named]
     named.sort(key=lambda suspect: -suspect.outcome.rank)
-    freed = relieved(probes, refined, named, results, seen.samples, seen.links, topology)
-    shared = [*sharing_lines(beside, probes, refined), *freed.lines]
-    return _Explained(freed.verdicts, freed.suspects, course, pairs, shared)
+    excused = excuse_congested(probes, refined, named, results, seen.samples, seen.links, topology)
+    shared = [*sharing_lines(beside, probes, refined), *excused.lines]
+    return _Explained(excused.verdicts, excused.suspects, course, pairs, shared)
 
 
 def _still_errors(
@@ -252,7 +252,7 @@ def _still_errors(
     ]
 
 
-def old_loopbacks(probes: Sequence[Probe], verdicts: Verdicts, results: Results) -> set[str]:
+def loopbacks_before_fault(probes: Sequence[Probe], verdicts: Verdicts, results: Results) -> set[str]:
     """
     Return the ids of loopbacks that ran before a fault of their RNIC began: they do not clear the RNIC of it.
 
@@ -272,7 +272,7 @@ def old_loopbacks(probes: Sequence[Probe], verdicts: Verdicts, results: Results)
     return {one.probe_id for one, result in loopbacks if result.started_s < came_s.get(rnics_of(one)[0], -inf)}
 
 
-def past_loopbacks(
+def with_passed_loopbacks(
     suspects: Sequence[Suspect], probes: Sequence[Probe], verdicts: Verdicts, results: Results
 ) -> list[Suspect]:
     """
@@ -281,7 +281,7 @@ def past_loopbacks(
     This applies to an RNIC that could not be told from its port. Its loopbacks are those among *probes*. A few
     loopbacks say nothing of a part that only dips now and then, or whose fault began later.
     """
-    stale = old_loopbacks(probes, verdicts, results) if suspects else set[str]()
+    stale = loopbacks_before_fault(probes, verdicts, results) if suspects else set[str]()
     kept = (one for one in probes if one.kind == LoopbackSpec.kind and one.probe_id not in stale)
     loopbacks = grouped(kept, lambda one: rnics_of(one)[0])
     found = []
@@ -294,7 +294,7 @@ def past_loopbacks(
     return found
 
 
-def _unsure(one: Suspect) -> Suspect:
+def _not_told_from_port(one: Suspect) -> Suspect:
     """Add the port of an RNIC to its rivals: its loopbacks ran before the fault, so they do not clear the RNIC."""
     text = (
         f"RNIC {Part.of(one.component).item}, its PCIe link, its port, cable or leaf port: its loopback was measured "
@@ -306,7 +306,7 @@ def _unsure(one: Suspect) -> Suspect:
     )
 
 
-def of_both(between: Sequence[Suspect], inside: Sequence[Suspect]) -> list[Suspect]:
+def merge_between_and_inside(between: Sequence[Suspect], inside: Sequence[Suspect]) -> list[Suspect]:
     """
     Merge the suspects of pairs and rounds (*between*) with those of single hosts (*inside*), located after them.
 
@@ -359,7 +359,7 @@ def each_once(found: Iterable[Suspect]) -> list[Suspect]:
     return list(kept.values())
 
 
-def without_partners(found: Sequence[Suspect], probes: Iterable[Probe]) -> list[Suspect]:
+def without_returned_partners(found: Sequence[Suspect], probes: Iterable[Probe]) -> list[Suspect]:
     """Drop each suspect that failed and came back if every such probe also involved another accused host."""
     hosts_of = {probe.probe_id: probe.hosts for probe in probes}
     accused = {host for one in found if one.course != CAME_BACK for host in one.hosts}

@@ -19,7 +19,7 @@ from fabric.judge.course.follow_up import DippedAgain
 from fabric.judge.locate.candidates import spines_above
 from fabric.judge.normal.interval import LEAST_SAMPLES
 from fabric.judge.normal.keys import CROSS_LEAF, begun, grouped, link_class, series_key
-from fabric.judge.normal.kinds import of_nobody
+from fabric.judge.normal.kinds import accusing_nobody
 from fabric.judge.verdict.probes import Judge
 from fabric.model import gathered
 from fabric.model.inventory import Inventory
@@ -70,7 +70,7 @@ def _failures(probes: Sequence[Probe], results: Results, *, judge: Judge) -> lis
     pairs = [probe for probe in probes if len(probe.hosts) > 1 and verdicts[probe.probe_id].outcome.is_good]
     well = {(host, probe.kind, probe.hosts) for probe in pairs for host in probe.hosts}
     partners = Counter((host, kind) for host, kind, _ in well)
-    bad, accuses_nobody = list[_Failure](), of_nobody(probes, results)
+    bad, accuses_nobody = list[_Failure](), accusing_nobody(probes, results)
     for probe in probes:
         outcome, lost = verdicts[probe.probe_id].outcome, results[probe.probe_id].error_host
         for host in () if outcome.is_good or probe.probe_id in accuses_nobody else probe.hosts:
@@ -118,7 +118,7 @@ def _counted(bad: Iterable[_Failure]) -> dict[str, str]:
     return {host: ", ".join(texts) for host, texts in hosts.items()}
 
 
-def own_fails(probes: Sequence[Probe], results: Results, *, judge: Judge) -> OwnFails:
+def failing_hosts(probes: Sequence[Probe], results: Results, *, judge: Judge) -> OwnFails:
     """Judge the probes that stay inside one host: which hosts fail, and which are well; unmeasured ones are neither."""
     ran = [probe for probe in probes if probe.probe_id in results]
     verdicts, elsewhere = _judged(ran, results, judge)
@@ -175,7 +175,7 @@ class MoreSamples:
             series_key(probe)
             for probe in probes
             for one in (verdicts[probe.probe_id],)
-            if one.recurrence is Recurrence.SEEN_ONCE or (_is_torn(one) and bad.isdisjoint(probe.hosts))
+            if one.recurrence is Recurrence.SEEN_ONCE or (_straddles_limit(one) and bad.isdisjoint(probe.hosts))
         }
         able = (probe for probe in probes if low and probe.kind in REPEATED_KINDS and series_key(probe) in low)
         return [
@@ -185,7 +185,7 @@ class MoreSamples:
         ]
 
 
-def _is_torn(one: ProbeVerdict) -> bool:
+def _straddles_limit(one: ProbeVerdict) -> bool:
     """Return whether samples lie on either side of the limit: value and limit are known, yet it is INCONCLUSIVE."""
     has_both = one.value_gbps is not None and one.limit_gbps is not None
     return has_both and one.outcome is Outcome.INCONCLUSIVE and one.recurrence is None

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from fabric.judge.normal.baseline import against_recorded, key_text, required
 from fabric.judge.normal.interval import LEAST_SAMPLES
 from fabric.judge.normal.keys import ProbeLayouts, floor_of, key_of, series_key
-from fabric.judge.normal.kinds import congestion_verdicts, latency_verdicts, of_nobody
+from fabric.judge.normal.kinds import accusing_nobody, congestion_verdicts, latency_verdicts
 from fabric.judge.normal.series import NORMAL, ProbeSeries, series_of, steadiness
 from fabric.model.outcome import Outcome
 from fabric.model.probe import SHARE, Probe, ProbeResult, Results
@@ -36,7 +36,7 @@ from fabric.model.verdict import Baseline, ProbeVerdict, Recurrence, Verdicts, m
 from fabric.probes import pairwise
 
 if TYPE_CHECKING:
-    from fabric.judge.locate.matrix import Written
+    from fabric.judge.locate.matrix import RoundOf
     from fabric.judge.locate.suspects import Located
 
 
@@ -74,7 +74,7 @@ class Judge:
         pairs = [(probe, results[probe.probe_id]) for probe in probes]
         if self._answer is None or self._asked != pairs:
             verdicts = {one.probe_id: one for one in self.judge(pairs)}
-            alone = of_nobody(probes, results)
+            alone = accusing_nobody(probes, results)
             telling = [probe for probe in probes if probe.probe_id not in alone]
             found, located = confirmed(telling, verdicts, results, topology=self.topology)
             self._asked, self._answer = pairs, ({**verdicts, **found}, located)
@@ -170,7 +170,7 @@ def _steadied(verdict: ProbeVerdict, one: ProbeSeries) -> ProbeVerdict:
         return verdict
     spread = steadiness(one.values, floor=floor_of(one.probe.kind), noise=one.noise)
     least_gbps = verdict.limit_gbps or 0.0
-    if verdict.outcome is Outcome.FAIL and spread.torn and max(one.values) >= least_gbps:
+    if verdict.outcome is Outcome.FAIL and spread.two_far_apart and max(one.values) >= least_gbps:
         text = f"unstable: {spread.text}, {max(one.values):.1f} meets the {least_gbps:g} required"
         return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=f"{text}: too few to tell, measure it again")
     if verdict.outcome.is_good and spread.unstable and not verdict.against:
@@ -202,7 +202,7 @@ def confirmed(
     results: Results,
     *,
     topology: Topology,
-    written: Written | None = None,
+    written: RoundOf | None = None,
     known: AbstractSet[str] = frozenset(),
 ) -> tuple[dict[str, ProbeVerdict], Located]:
     """Return the confirmed verdicts by probe id, and the faulty parts that explain them; *known*: already named."""
@@ -218,11 +218,11 @@ def as_confirmed(verdicts: Verdicts, found: Located, *, but: AbstractSet[str] = 
     """Return the verdicts, changed for each probe of which *found* knows the normal bandwidth; *but* stay as is."""
     from fabric.judge.locate.concurrency import as_congested
 
-    anew = {name: as_congested(verdicts[name], gbps) for name, gbps in found.beside.items() if name in verdicts}
+    anew = {name: as_congested(verdicts[name], gbps) for name, gbps in found.congested.items() if name in verdicts}
     anew |= {
         name: _confirmed(verdicts[name], normal_gbps, found)
         for name, normal_gbps in found.normal_gbps.items()
-        if name in verdicts and name not in found.beside
+        if name in verdicts and name not in found.congested
     }
     return {**verdicts, **{name: one for name, one in anew.items() if name not in but}}
 

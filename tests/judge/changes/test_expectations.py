@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fabric.app.analyze import reopened
-from fabric.judge.changes.effects import corrected
+from fabric.judge.changes.effects import hidden_by_fec
 from fabric.judge.changes.expectations import covered, judge_expectations
 from fabric.judge.changes.ratio import judge_ratio, words
 from fabric.judge.normal.keys import samples
@@ -150,15 +150,15 @@ def made(spec: ChangeSpec) -> Change:
 
 
 def test_what_forward_error_correction_hides_is_said() -> None:
-    assert corrected(made(ber("leaf1--spine1", raw="1e-5"))) == (
+    assert hidden_by_fec(made(ber("leaf1--spine1", raw="1e-5"))) == (
         "raw BER 1e-5 is corrected by RS-FEC (cliff at about 7e-4 to 2e-3): counters rise, bandwidth stays"
     )
 
 
 def test_what_it_does_not_hide_is_not() -> None:
-    assert corrected(made(ber("leaf1--spine1", raw="7e-4"))) == ""
-    assert corrected(made(ber("leaf1--spine1", effective="1e-5"))) == ""
-    assert corrected(made(port_flap("leaf1--spine1", down=1.0))) == ""
+    assert hidden_by_fec(made(ber("leaf1--spine1", raw="7e-4"))) == ""
+    assert hidden_by_fec(made(ber("leaf1--spine1", effective="1e-5"))) == ""
+    assert hidden_by_fec(made(port_flap("leaf1--spine1", down=1.0))) == ""
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ def found(y: Floats, ends: Ints, *, family: list[int] | None = None, paths: Ints
 
 
 def bad(description: Description) -> dict[int, float]:
-    return {one.part: round(one.share_lost, 2) for one in description.effects if one.gain >= CERTAIN}
+    return {one.part: round(one.share_lost, 2) for one in description.faults if one.gain >= CERTAIN}
 
 
 @pytest.mark.parametrize("losses", [{}, {3: 0.1}, {3: 0.1, 7: 0.3}, {1: 0.5, 5: 0.5, 9: 0.2}])
@@ -127,8 +127,8 @@ def test_parts_that_the_same_samples_pass_are_rivals() -> None:
     y, ends = mesh(losses={3: 0.2})
     cable = np.where((ends == 3).any(axis=1), HOSTS, -1)
     description = found(y, ends, paths=np.column_stack([ends, cable]))
-    (effect,) = description.effects
-    assert {effect.part, *(part for part, _ in effect.rivals)} == {3, HOSTS}
+    (fault,) = description.faults
+    assert {fault.part, *(part for part, _ in fault.rivals)} == {3, HOSTS}
 
 
 def test_a_part_stands_for_those_whose_samples_all_pass_through_it() -> None:

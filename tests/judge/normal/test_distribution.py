@@ -163,11 +163,11 @@ def test_what_is_a_dip_depends_on_what_is_normal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "torn"), [([400.0, 100.0], True), ([400.0, 398.0], False), ([400.0, 100.0, 400.0], False)]
+    ("values", "two_far_apart"), [([400.0, 100.0], True), ([400.0, 398.0], False), ([400.0, 100.0, 400.0], False)]
 )
-def test_two_samples_far_apart_are_torn(values: list[float], torn: bool) -> None:
+def test_two_samples_are_too_far_apart(values: list[float], two_far_apart: bool) -> None:
     """Of three the one in the middle was measured."""
-    assert steadiness(values, floor=0.03, noise=0.01).torn == torn
+    assert steadiness(values, floor=0.03, noise=0.01).two_far_apart == two_far_apart
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from fabric.judge.normal.interval import (
     of_few_rounds,
     of_median,
     of_pairs,
-    over,
+    ratio_of_spreads,
     spread_of,
 )
 
@@ -144,14 +144,14 @@ def test_a_spread_over_none_at_all_is_still_a_number() -> None:
     """Simulated without noise: compared as one in 10,000."""
     none = of_cv(np.full((3, 4), 100.0))
     some = Interval(0.2, 0.1, 0.4, 3)
-    assert over(some, none).value == pytest.approx(0.2 / LEAST_CV)
-    assert over(none, none).value == pytest.approx(1.0)
+    assert ratio_of_spreads(some, none).value == pytest.approx(0.2 / LEAST_CV)
+    assert ratio_of_spreads(none, none).value == pytest.approx(1.0)
 
 
 def test_a_ratio_of_spreads_is_wider_than_either() -> None:
     """Both know little, and nothing of each other."""
     one = Interval(0.2, 0.1, 0.4, 3)
-    found = over(one, one)
+    found = ratio_of_spreads(one, one)
     assert (found.low, found.value, found.high) == pytest.approx((exp(-sqrt(2) * log(2)), 1.0, exp(sqrt(2) * log(2))))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.judge.ports.congested import Relieved, relieved
+from fabric.judge.ports.congested import Excused, excuse_congested
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
@@ -32,7 +32,7 @@ def judged(
     slow: int = 3,
     component: str = "su0-leaf0:uplinks",
     pairs: tuple[tuple[str, str], ...] = PAIRS,
-) -> Relieved:
+) -> Excused:
     """
     The first *slow* of some pairs, at the same time, reach half of 384 Gb/s, and one suspect is accused of it.
 
@@ -76,7 +76,7 @@ def judged(
     suspect = Suspect(
         component, "uplinks", Outcome.FAIL, 0.9, ("x",), hosts=("gpu01",), probes=tuple(list(results)[:slow])
     )
-    return relieved(probes, verdicts, [suspect], results, Samples(0.5, courses), links, TOPOLOGY)
+    return excuse_congested(probes, verdicts, [suspect], results, Samples(0.5, courses), links, TOPOLOGY)
 
 
 def test_what_was_held_back_while_others_sent_is_congested() -> None:
@@ -116,5 +116,5 @@ def test_an_rnic_that_is_good_with_others_is_let_go() -> None:
 def test_where_congestion_was_not_sampled_nothing_is_said() -> None:
     """Counters that are read seldom do not tell of one probe."""
     verdict = ProbeVerdict("p/0", Outcome.FAIL, "", 192.0, 384.0)
-    found = relieved([probe(0, *PAIRS[0])], {"p/0": verdict}, [], {}, Samples(10.0, {}), None, TOPOLOGY)
+    found = excuse_congested([probe(0, *PAIRS[0])], {"p/0": verdict}, [], {}, Samples(10.0, {}), None, TOPOLOGY)
     assert (found.verdicts, found.lines) == ({"p/0": verdict}, [])

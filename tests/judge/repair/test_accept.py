@@ -12,9 +12,9 @@ from scipy.special import bdtrc
 
 from fabric.config.inventory import load_inventory
 from fabric.judge.ports.health import BerVerdict, PortHealth
-from fabric.judge.repair.accept import accept, alone, together
+from fabric.judge.repair.accept import accept, narrowed_to, together
 from fabric.judge.repair.identity import Repair, Repaired
-from fabric.judge.repair.needs import Measured, needs_of, through, wanted_tests
+from fabric.judge.repair.needs import Measured, needs_of, passes_through, wanted_tests
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.repair import Acceptance, Because, Decision, Evidence, Need
@@ -196,7 +196,7 @@ def test_what_failed_late_or_warm_is_not_accepted_early_or_cold(rack: Topology, 
 
 def test_each_host_gets_its_own_decision(rack: Topology) -> None:
     because = replace(Case(rack).because, hosts=("gpu001", "gpu002"), needs=(Need("gpu002/mlx5_0", 1, 24, 683),))
-    own = {name: alone(because, name, rack) for name in because.hosts}
+    own = {name: narrowed_to(because, name, rack) for name in because.hosts}
     assert [len(one.evidence) for one in own.values()] == [1, 0]
     assert [len(one.needs) for one in own.values()] == [0, 1]
     good, bad = Case(rack).decided(*GOOD), Case(rack).decided(200.0, 201.0, 200.0, outcome=Outcome.FAIL)
@@ -265,7 +265,7 @@ def test_hardly_any_part_fails_and_passes_unrepaired_whatever_its_rate(of: int) 
 
 
 def test_a_part_that_is_always_bad_needs_a_few(rack: Topology) -> None:
-    passes = through(RNIC, rack)
+    passes = passes_through(RNIC, rack)
     found = needs(run_of(rack, lambda probe: 200.0 if passes(probe) else 390.0, checked(rack)), suspect(RNIC))
     assert list(found) == [RNIC]
     assert (found[RNIC].bad, found[RNIC].of, found[RNIC].tests) == (24, 24, 3)
@@ -273,7 +273,7 @@ def test_a_part_that_is_always_bad_needs_a_few(rack: Topology) -> None:
 
 def test_a_path_that_was_low_in_its_only_test_may_be_an_rnic_that_dips(rack: Topology) -> None:
     probes = checked(rack)
-    low = next(one for one in probes if through(f"{RNIC}->gpu1", rack)(one))
+    low = next(one for one in probes if passes_through(f"{RNIC}->gpu1", rack)(one))
     found = needs(run_of(rack, lambda probe: 200.0 if probe is low else 390.0, probes), suspect(f"{RNIC}->gpu1", [low]))
     assert sorted(found) == ["gpu001/gpu1", RNIC]
     assert (found[RNIC].bad, found[RNIC].of, found[RNIC].tests) == (1, 24, 683)
@@ -338,7 +338,7 @@ def test_what_follows_warmth_is_measured_as_warm(rack: Topology) -> None:
 def test_a_cable_between_switches_is_passed_by_what_leaves_its_leaf() -> None:
     fabric = load_inventory(INVENTORY / "pod-64.yaml").topology
     pairs = expand_phase(Phase("pairs", (PairwiseSpec(),)), fabric, list(fabric.hosts))
-    over, under = through("su0-leaf3--spine02", fabric), through("su0-leaf3", fabric)
+    over, under = passes_through("su0-leaf3--spine02", fabric), passes_through("su0-leaf3", fabric)
     leaves = {one.probe_id: {fabric.hosts[name].leaves[3] for name in one.hosts} for one in pairs}
     of_rail = [one for one in pairs if one.params["rail"] == 3]
     assert [over(one) for one in of_rail] == [

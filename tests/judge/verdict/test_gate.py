@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 
 from benchmarks.measured_rack import one_number
-from fabric.judge.verdict.conclude import without_partners
+from fabric.judge.verdict.conclude import without_returned_partners
 from fabric.judge.verdict.during_run import out_after
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
@@ -159,4 +159,4 @@ BAD = Suspect("gpu009/mlx5_2", "rnic", Outcome.FAIL, 0.9, ("slow",), hosts=("gpu
 def test_who_failed_only_with_a_suspected_host_did_not_come_back(failed: tuple[str, ...], is_named: bool) -> None:
     seen = ("failed and came back",)
     back = Suspect("gpu004", "host", Outcome.FAIL, 0.6, seen, hosts=("gpu004",), probes=failed, course=CAME_BACK)
-    assert (back in without_partners([BAD, back], PROBES)) is is_named
+    assert (back in without_returned_partners([BAD, back], PROBES)) is is_named

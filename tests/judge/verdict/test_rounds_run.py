@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from fabric.judge.course.rows import rounds_not_run, too_few_rounds
 from fabric.judge.verdict.conclude import (
     common_reasons,
-    old_loopbacks,
-    past_loopbacks,
+    loopbacks_before_fault,
     read_elsewhere,
+    with_passed_loopbacks,
 )
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
@@ -117,7 +117,7 @@ def clears(loopback_s: float, *pairs: tuple[float, str, Outcome]) -> bool:
         probes.append(Probe(name, "pairwise", f"soak-r{number}", hosts, (), 1.0, params))
         results[name] = ProbeResult(name, 1, (), None, "", at_s, at_s + 1.0)
         verdicts[name] = ProbeVerdict(name, outcome, "")
-    return probes[0].probe_id not in old_loopbacks(probes, verdicts, results)
+    return probes[0].probe_id not in loopbacks_before_fault(probes, verdicts, results)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def next_after(loopback: Outcome, course: str = "low") -> str:
     verdicts = {"numa0": ProbeVerdict("numa0", loopback, ""), "numa1": ProbeVerdict("numa1", G, "")}
     rivals = ("gpu003/mlx5_2:port",)
     suspect = Suspect("gpu003/mlx5_2", "rnic", B, 0.5, (), rivals, "run loopback now", ("gpu003",), course=course)
-    (found,) = past_loopbacks([suspect], probes, verdicts, {})
+    (found,) = with_passed_loopbacks([suspect], probes, verdicts, {})
     return found.next_step
 
 

@@ -24,11 +24,11 @@ from fabric.judge.locate.levels import (
     likelihood,
     refitted,
     structures,
-    unlike,
+    without_duplicates,
 )
 from fabric.judge.locate.matrix import SIGMAS
 from fabric.judge.locate.pairs.components import FAMILY, WHOLE_HOST, Components
-from fabric.judge.locate.pairs.joint import NOTHING, Joint
+from fabric.judge.locate.pairs.joint import LOST_SHARE, Joint
 from fabric.judge.locate.pairs.samples import PairSamples
 from fabric.judge.locate.search import CERTAIN, LEAST_GAIN, MOST_RIVALS, SAME_LOSS, SURE
 from fabric.judge.locate.structure import (
@@ -82,7 +82,7 @@ _OF_FLOOR = 2 / 3  # share of the floor: so a fault of just the floor is found, 
 _PLACES = log(1 / (1 - PLACED))
 _MOST_BETWEEN = log(1 / 0.6)  # real clusters spread what is between groups of hosts over 40 %
 _NEAR_GAP, _MOST_GAP = 0.008, 0.08  # between classes by placement (real clusters: 4 to 6 %)
-_LOST = log(NOTHING) / 2  # natural log: a level that is lower by more is nearer to nothing than to others
+_LOST = log(LOST_SHARE) / 2  # natural log: a level that is lower by more is nearer to nothing than to others
 _SAME_LEVEL = 0.01  # natural log: levels of planes that differ by less are one
 _MOST_TURNS = 4  # most times that what is normal is sought again
 _MAY_GAIN = 50.0  # nats that this may gain: 184 in a description of simulated pairs that was 28 behind another
@@ -178,15 +178,15 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list
     least, levels = _OF_FLOOR * floor, _own_levels(joint)
     tried = _tried(joint, levels, least)
     joint = joint.with_paths(_best(tried.values())[1])
-    settled = {blames: _settled(joint, *one, least) for blames, one in tried.items()}
-    score = {blames: max(found.score, settled[blames].score) for blames, (_, found) in tried.items()}
+    refined = {blames: _refined(joint, *one, least) for blames, one in tried.items()}
+    score = {blames: max(found.score, refined[blames].score) for blames, (_, found) in tried.items()}
     blames = score.get(True, -inf) > score.get(False, -inf) - CERTAIN
     nearly = False
-    if blames and False in tried and not settled[False].effects:
+    if blames and False in tried and not refined[False].faults:
         # "Nobody is bad" is reported only if much likelier; a part is in doubt if the hosts' places may explain it.
-        nearly = score[False] > score[True] - (CERTAIN if settled[False].normal.groups is not None else 0.0)
+        nearly = score[False] > score[True] - (CERTAIN if refined[False].normal.groups is not None else 0.0)
     own = tried[blames][0]
-    return _split(joint, own, joint.y - own[joint.plane], settled[blames], floor, NEARLY if nearly else "")
+    return _split(joint, own, joint.y - own[joint.plane], refined[blames], floor, NEARLY if nearly else "")
 
 
 def _tried(joint: Joint, levels: Sequence[Floats], least: float) -> dict[bool, _Levelled]:
@@ -208,7 +208,7 @@ def _tried(joint: Joint, levels: Sequence[Floats], least: float) -> dict[bool, _
         for of_groups, (own, found) in new.items():
             begun[of_groups] = found.score
             y, left = joint.y - own[joint.plane], found.explained < NEAR
-            groups = joint.grouped([one.part for one in found.effects], y, found.normal.groups)
+            groups = joint.possible_groups([one.part for one in found.faults], y, found.normal.groups)
             if not left.all():
                 groups += groupings(y[left], joint.a[left], joint.b[left], len(joint.hosts))
             if groups or not left.all():
@@ -221,7 +221,7 @@ def _tried(joint: Joint, levels: Sequence[Floats], least: float) -> dict[bool, _
 def _best_of_each(every: Iterable[_Levelled]) -> _Tried:
     found: _Tried = {}
     for one in every:
-        key = bool(one[1].effects), one[1].normal.groups is not None
+        key = bool(one[1].faults), one[1].normal.groups is not None
         found[key] = _best((found.get(key, one), one))
     return found
 
@@ -230,7 +230,7 @@ def _best(of: Iterable[_Levelled]) -> _Levelled:
     return max(of, key=lambda one: one[1].score)
 
 
-def _settled(joint: Joint, own: Floats, found: Description, least: float) -> Description:
+def _refined(joint: Joint, own: Floats, found: Description, least: float) -> Description:
     """Return the description with what is normal as its healthy samples tell it, and with rivals."""
     y = joint.y - own[joint.plane]
     again = refitted(found.normal, y, found.explained == 0)
@@ -238,17 +238,17 @@ def _settled(joint: Joint, own: Floats, found: Description, least: float) -> Des
 
 
 def _described(
-    joint: Joint, levels: Sequence[Floats], groups: Sequence[Groups], least: float, telling: Bools, best: float = -inf
+    joint: Joint, levels: Sequence[Floats], groups: Sequence[Groups], least: float, reference: Bools, best: float = -inf
 ) -> Iterator[_Levelled]:
     """
     Yield for each structure of what is normal, also of these *groups*, the levels of the planes and the description.
 
-    The *telling* samples say what is normal. *best* is the score of other descriptions.
+    The *reference* samples say what is normal. *best* is the score of other descriptions.
     """
     for own in levels:
         y = joint.y - own[joint.plane]
         cost, beside = cost_of_levels(np.abs(own[own != 0.0]), len(y)), joint.beside_of(own)
-        every = unlike(structures(y, joint.a, joint.b, groups, joint.across, telling))
+        every = without_duplicates(structures(y, joint.a, joint.b, groups, joint.across, reference))
         for normal in sorted(every, key=lambda one: one.cost - likelihood(y, one)):
             if (normal.top < normal.top.max() + _LOST).any():  # where all is lost nothing is normal
                 continue
@@ -327,35 +327,35 @@ def _rivals(blamed: Blamed, joint: Joint, place: int) -> tuple[int, ...]:
 
 def _blamed(joint: Joint, found: Description, doubts: Sequence[str]) -> list[Blamed]:
     blamed = []
-    for effect, doubt in zip(found.effects, doubts, strict=True):
-        others = [other for _, other in effect.rivals]
-        odds = exp(-effect.gain) + sum(exp(other - effect.gain) for other in others)
-        part, rivals = _named(effect, joint)
+    for fault, doubt in zip(found.faults, doubts, strict=True):
+        others = [other for _, other in fault.rivals]
+        odds = exp(-fault.gain) + sum(exp(other - fault.gain) for other in others)
+        part, rivals = _named(fault, joint)
         blamed.append(
             Blamed(
                 part,
-                effect.share_lost,
-                margin=effect.gain - max([0.0, *others]),
+                fault.share_lost,
+                margin=fault.gain - max([0.0, *others]),
                 confidence=min(_MOST_SURE.get(doubt, DOUBTFUL), 1 / (1 + odds)),
                 rivals=rivals[:MOST_RIVALS],
-                gain=effect.gain,
+                gain=fault.gain,
                 doubt=doubt,
             )
         )
     return blamed
 
 
-def _named(effect: FaultyPart, joint: Joint) -> tuple[int, tuple[int, ...]]:
+def _named(fault: FaultyPart, joint: Joint) -> tuple[int, tuple[int, ...]]:
     """
     Return the part to name, and what cannot be told from it.
 
     With two leaves, what one sends up is what the other receives: one cable of either is named as what is between them.
     Where all samples are slow it is not one cable.
     """
-    part, rivals = effect.part, tuple(part for part, _ in effect.rivals)
-    if joint.family[part] == FAMILY["uplinks"] and all(loss.rho < ALWAYS for loss in effect.losses):
+    part, rivals = fault.part, tuple(part for part, _ in fault.rivals)
+    if joint.family[part] == FAMILY["uplinks"] and all(loss.rho < ALWAYS for loss in fault.losses):
         same = any(np.array_equal(joint.cells.of(one), joint.cells.of(part)) for one in rivals)
-        spines = [one for one in rivals if joint.cells.entries.drawn[one] and joint.family[one] == FAMILY[SPINES]]
+        spines = [one for one in rivals if joint.cells.entries.is_drawn[one] and joint.family[one] == FAMILY[SPINES]]
         if same and spines:
             return spines[0], (part, *(one for one in rivals if one != spines[0]))
     return part, rivals
@@ -363,7 +363,7 @@ def _named(effect: FaultyPart, joint: Joint) -> tuple[int, tuple[int, ...]]:
 
 def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
     """
-    Return by effect why it may be no fault, empty where it is one.
+    Return by fault why it may be none, empty where it is one.
 
     Faults are few and differ; classes are many and agree. A host that is a little slower than all others may stand
     elsewhere, where no file says who stands where.
@@ -371,14 +371,14 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
     cells, hosts = joint.cells, len(joint.hosts)
     placed = all(one.placed for one in joint.planes)
     family = joint.family
-    small = [one for one in found.effects if one.loss < NEAR]
+    small = [one for one in found.faults if one.loss < NEAR]
     quiet = (found.normal.weight > 0) & (found.normal.noise < FLOOR)[:, None]
     level = found.normal.level[quiet]
     gaps = [high - low for high in level for low in level if 0 < high - low < _MOST_GAP]
     least = max(gaps) + _NEAR_GAP if gaps else _PLACES if not placed and hosts < CLASS_HOSTS else 0.0
     behind = found.normal.expected(y) - y
     doubts = []
-    for one in found.effects:
+    for one in found.faults:
         kin = [other for other in small if family[other.part] == family[one.part]]
         shows = behind[cells.of(one.part)] > one.loss / 2
         alike = sum(abs(other.loss - one.loss) < SAME_LOSS for other in kin)
@@ -403,30 +403,30 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
     return doubts
 
 
-def _is_large_leaf(effect: FaultyPart, joint: Joint) -> bool:
+def _is_large_leaf(fault: FaultyPart, joint: Joint) -> bool:
     """Return whether the part is a leaf, of five or fewer, that no other rail tells about."""
-    large = FIFTH * joint.things(effect.part) <= 1
-    return joint.family[effect.part] == FAMILY["leaf"] and large and len(joint.planes) == 1
+    large = FIFTH * joint.things(fault.part) <= 1
+    return joint.family[fault.part] == FAMILY["leaf"] and large and len(joint.planes) == 1
 
 
-def _varies(effect: FaultyPart) -> bool:
+def _varies(fault: FaultyPart) -> bool:
     """Return whether a part always loses, a varying amount, and no more than others' traffic between places takes."""
-    (loss,) = effect.losses
+    (loss,) = fault.losses
     return loss.rho >= OFTEN and loss.spread >= _ALIKE and loss.loss < _MOST_BETWEEN
 
 
-def _is_one_way(effect: FaultyPart, joint: Joint) -> bool:
+def _is_one_way(fault: FaultyPart, joint: Joint) -> bool:
     """Return whether the part is one of several ways that samples draw: few samples take it, all equally slow."""
-    (loss,) = effect.losses
-    return bool(joint.cells.entries.drawn[effect.part]) and loss.spread <= _ALIKE
+    (loss,) = fault.losses
+    return bool(joint.cells.entries.is_drawn[fault.part]) and loss.spread <= _ALIKE
 
 
-def _may_be_drawn(effect: FaultyPart, joint: Joint, behind: Floats) -> bool:
+def _may_be_drawn(fault: FaultyPart, joint: Joint, behind: Floats) -> bool:
     """Return whether all slow samples of a host or a leaf left the leaf over a drawn way that may be what is bad."""
-    if joint.family[effect.part] not in _UNDER_A_LEAF or joint.cells.entries.drawn[effect.part]:
+    if joint.family[fault.part] not in _UNDER_A_LEAF or joint.cells.entries.is_drawn[fault.part]:
         return False
-    mine = joint.cells.of(effect.part)
-    slow = mine[behind[mine] > effect.loss / 2]
+    mine = joint.cells.of(fault.part)
+    slow = mine[behind[mine] > fault.loss / 2]
     return bool(joint.drawn[slow].all())
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from fabric.judge.locate.candidates import CORES, SPINES
 from fabric.judge.locate.cells import Cells, Entries
 from fabric.judge.locate.concurrency import as_shares
-from fabric.judge.locate.levels import FIFTH, Groups, are_classes, group_cost, moved
+from fabric.judge.locate.levels import FIFTH, Groups, are_classes, group_cost, with_one_host_moved
 from fabric.judge.locate.pairs.components import (
     BUNDLES,
     EXTRA,
@@ -32,7 +32,7 @@ from fabric.judge.locate.structure import UNKNOWN, Bools, Description, Floats, I
 
 _TWICE = 2  # slow samples between two hosts from which what is between them alone may be faulty
 
-NOTHING = 1e-3
+LOST_SHARE = 1e-3
 """What a sample of 0 Gb/s counts as, as a share of the highest sample."""
 
 
@@ -67,7 +67,7 @@ class Joint:
         paths = [made.block(place, *both) for place, both in enumerate(zip(planes, components, strict=True))]
         width = max(block.shape[1] for block in paths)
         padded = [np.pad(block, [(0, 0), (0, width - block.shape[1])], constant_values=UNKNOWN) for block in paths]
-        y = [np.log(np.maximum(one.gbps, NOTHING * float(one.gbps.max()))) for one in planes]
+        y = [np.log(np.maximum(one.gbps, LOST_SHARE * float(one.gbps.max()))) for one in planes]
         return cls(
             tuple(planes),
             components,
@@ -109,7 +109,7 @@ class Joint:
         """Return what samples in the way of each reached, on the scale of *y* where planes have their *own* levels."""
         return inf if self.beside is None else self.beside - own[self.plane]
 
-    def grouped(self, faulty: Sequence[int], y: Floats, known: Ints | None) -> list[Groups]:
+    def possible_groups(self, faulty: Sequence[int], y: Floats, known: Ints | None) -> list[Groups]:
         """
         Return groups that hosts of *faulty* parts may just stand in: one of their own, or another known one.
 
@@ -128,7 +128,7 @@ class Joint:
         several = 1 < hosts.sum() < len(hosts) and are_classes(y[tells], self.a[tells], self.b[tells], alone)
         found = [(alone, group_cost(alone))] if several else []
         if known is not None:
-            found += moved(known, np.flatnonzero(hosts), y[tells], self.a[tells], self.b[tells])
+            found += with_one_host_moved(known, np.flatnonzero(hosts), y[tells], self.a[tells], self.b[tells])
         return found
 
     def things(self, part: int) -> int:
@@ -148,7 +148,7 @@ class Joint:
 
 def _beside(planes: Sequence[PairSamples]) -> Floats | None:
     """Return the natural logarithm of what samples in the way of each reached; None where that is not known."""
-    known = [one.beside for one in planes if one.beside is not None]
+    known = [one.slowest_beside_gbps for one in planes if one.slowest_beside_gbps is not None]
     return as_shares(np.concatenate(known), 1.0) if len(known) == len(planes) else None
 
 

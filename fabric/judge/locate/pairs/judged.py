@@ -82,7 +82,7 @@ def judged(planes: Sequence[Fitted], *, limit_alone: bool, more: Sequence[Suspec
         if compared:
             shared = shared_parts(one, slow_alone(one), len(planes))
             found += [possible(component, samples, one) for component, samples in shared.items()]
-            open_ += doubts(one, shared.values(), reported)
+            open_ += open_lines(one, shared.values(), reported)
         suspects += found
     return Judged(tuple(merged([*suspects, *more], rails_of(planes))), tuple(open_), below, tuple(pairs))
 
@@ -142,7 +142,7 @@ def _host(host: str, parts: Sequence[Suspect]) -> Suspect:
     )
 
 
-def doubts(fitted: Fitted, shared: Iterable[Ints], reported: Bools) -> list[VerdictLine]:
+def open_lines(fitted: Fitted, shared: Iterable[Ints], reported: Bools) -> list[VerdictLine]:
     """Return what keeps a plane from being clean besides suspects and samples that *shared* parts or are *reported*."""
     samples, where, found = fitted.samples, fitted.samples.where, list[VerdictLine]()
     count, slow = len(samples.a), slow_alone(fitted)

@@ -52,7 +52,7 @@ def further_round(fitted: Fitted, *, left: int, draws: int) -> list[PairTest]:
 def targeted(fitted: Fitted) -> list[PairTest]:
     """Return one host-disjoint round for all that is to be settled; empty when no cleared partner is left."""
     suspects = to_settle(fitted)
-    return _Round(fitted).of(suspects) if suspects else []
+    return _Round(fitted).for_components(suspects) if suspects else []
 
 
 def verifying(fitted: Fitted) -> list[PairTest]:
@@ -89,7 +89,7 @@ class _Round:
         self._sent = np.bincount(samples.a, minlength=len(samples.hosts))
         self._received = np.bincount(samples.b, minlength=len(samples.hosts))
 
-    def of(self, suspects: list[int]) -> list[PairTest]:
+    def for_components(self, suspects: list[int]) -> list[PairTest]:
         """Return a round for these components, the likeliest first; those that its tests cross anyway need no other."""
         for component in suspects:
             for turn in range(1 if self._is_host(component) else _TESTS_A_SWITCH):
@@ -108,7 +108,7 @@ class _Round:
         """
         self._among_blamed()
         self._same_ways()
-        self.of(to_settle(self.fitted))
+        self.for_components(to_settle(self.fitted))
         for component, leaf in _uplinks(self.fitted):
             more = True
             while more and min(self._drawn_from[leaf], self._drawn_to[leaf]) < draws:
@@ -121,7 +121,7 @@ class _Round:
         for component in seldom_good(self.fitted, left):
             self._test(component, 0)
         if self._found:
-            self._meanwhile()
+            self._fill_up()
         return self._found
 
     def _among_blamed(self) -> None:
@@ -159,7 +159,7 @@ class _Round:
             if self._free[a] and self._free[b]:
                 self._add(a, b, int(samples.via[one]), "the way it took", int(samples.labels[one]) or None)
 
-    def _meanwhile(self) -> None:
+    def _fill_up(self) -> None:
         """
         Test parts that few samples blame for certain with whoever is free: that takes no time.
 
@@ -266,7 +266,7 @@ class _Round:
         new = (a != b) & ~np.isin(ends, self._met)
         if component in self._sure:
             new &= ~np.isin(ends, self._drawn)
-        a, b, via = self._over(a[new], b[new])
+        a, b, via = self._with_spines(a[new], b[new])
         components = self.fitted.components
         paths = components.way(a, b, via)
         through = (paths == component).any(axis=1)
@@ -306,7 +306,7 @@ class _Round:
         found: Ints = path[~drawn[path] | (path == component)]
         return found
 
-    def _over(self, a: Ints, b: Ints) -> tuple[Ints, Ints, Ints]:
+    def _with_spines(self, a: Ints, b: Ints) -> tuple[Ints, Ints, Ints]:
         """Return the tests with the spine that each would cross: as routes say, else each that can be chosen."""
         samples = self.fitted.samples
         across = samples.apart(a, b)

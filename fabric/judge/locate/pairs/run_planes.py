@@ -138,7 +138,7 @@ def _plane(
         one_way=True,
         routes=known,
         probe_ids=tuple(probe.probe_id for probe, _ in good),
-        beside=np.array([beside[probe.probe_id] for probe, _ in good]),
+        slowest_beside_gbps=np.array([beside[probe.probe_id] for probe, _ in good]),
         shares=shares_above(plane.leaves, topology) if one_way else {},
         pods=pods_of(plane.leaves, topology),
         label=np.array([probe.params.get(FLOW_LABEL, 0) for probe, _ in good], dtype=np.int64),

@@ -37,7 +37,7 @@ class PairSamples:
     *placed*: an inventory says where all hosts stand; if they are under a single leaf, *only_leaf* is that.
 
     *kind* is the name of the test in evidence, *limit_gbps* the limit of each sample or of all (NaN: none), *probe_ids*
-    are the probes that took the samples, if any, *beside* is what the samples in the way of each reached, Gb/s.
+    are the probes that took the samples, if any, *slowest_beside_gbps* is what the samples in the way of each reached.
     *shares* come from ``shares_above``, *pods* from ``pods_of``. *label* is the flow label of each sample or of all, 0
     for none: samples of the same two ends and label took the same way, even if a hash drew it.
     """
@@ -59,7 +59,7 @@ class PairSamples:
     kind: str = ""
     limit_gbps: Floats | float = nan
     probe_ids: tuple[str, ...] = ()
-    beside: Floats | None = None
+    slowest_beside_gbps: Floats | None = None
     shares: Mapping[str, float] = field(default_factory=dict)
     pods: Mapping[str, str] = field(default_factory=dict)
     label: Ints | int = 0

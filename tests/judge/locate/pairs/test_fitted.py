@@ -204,7 +204,7 @@ def rails(
         names, leaves = tuple(f"h{n}" for n in range(HOSTS)), (f"r{rail}-leaf0", f"r{rail}-leaf1")
         via = over if spines else np.full(len(a), UNKNOWN)
         one = PairSamples(names, a, b, gbps, leaves, leaf, spines, via, rail=f"mlx5_{rail}", placed=True)
-        found.append(replace(one, beside=np.full(len(a), np.inf)) if spines else one)
+        found.append(replace(one, slowest_beside_gbps=np.full(len(a), np.inf)) if spines else one)
     return fit_together(found)
 
 

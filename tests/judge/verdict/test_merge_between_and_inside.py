@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.judge.verdict.conclude import each_once, not_of_bad_hosts, of_both
+from fabric.judge.verdict.conclude import each_once, merge_between_and_inside, not_of_bad_hosts
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect
 
@@ -18,7 +18,7 @@ def suspect(component: str, outcome: Outcome, *rivals: str) -> Suspect:
 
 def named(between: list[Suspect], inside: list[Suspect]) -> list[str]:
     """Who is named, each once, in their order."""
-    return list(dict.fromkeys(one.component for one in of_both(between, inside)))
+    return list(dict.fromkeys(one.component for one in merge_between_and_inside(between, inside)))
 
 
 SENDER, UPLINKS, PORT = "gpu007/mlx5_0:tx", "u1-leaf0:uplinks", "gpu005/mlx5_0:port"
@@ -50,7 +50,7 @@ def test_trouble_elsewhere_is_named_beside_it_and_first() -> None:
 def test_a_part_that_both_name_is_named_with_both_their_evidence() -> None:
     """As pairs say it, first."""
     mine, other = suspect(UPLINKS, Outcome.FAIL), suspect(UPLINKS, Outcome.FAIL, PORT)
-    assert of_both([mine], [other]) == [mine, other]
+    assert merge_between_and_inside([mine], [other]) == [mine, other]
 
 
 def test_what_cannot_be_told_apart_from_a_part_that_pairs_named_is_the_same_trouble() -> None:

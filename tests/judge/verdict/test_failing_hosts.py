@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from benchmarks.measured_rack import one_number, rack_topology
-from fabric.judge.verdict.during_run import own_fails
+from fabric.judge.verdict.during_run import failing_hosts
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
@@ -39,7 +39,7 @@ def test_probes_of_its_own_decide_and_those_with_another_host_do_not() -> None:
         (probe("loopback", "gpu003"), None),
     )
     results = {one.probe_id: result(one, value) for one, value in asked}
-    found = own_fails([one for one, _ in asked], results, judge=JUDGE)
+    found = failing_hosts([one for one, _ in asked], results, judge=JUDGE)
     assert found.failed == {"gpu001": "3 loopback fail", "gpu003": "1 loopback error"}
     assert found.well == {"gpu002"}
 
@@ -48,11 +48,11 @@ def test_one_low_number_keeps_nobody_out() -> None:
     """It is measured again, or in the next round."""
     asked = [(probe("loopback", "gpu001"), 200.0), (probe("loopback", "gpu002"), 392.0)]
     results = {one.probe_id: result(one, value) for one, value in asked}
-    assert own_fails([one for one, _ in asked], results, judge=JUDGE).failed == {}
+    assert failing_hosts([one for one, _ in asked], results, judge=JUDGE).failed == {}
 
 
 def test_a_probe_that_was_not_reached_says_nothing() -> None:
-    found = own_fails([probe("loopback", "gpu001")], {}, judge=JUDGE)
+    found = failing_hosts([probe("loopback", "gpu001")], {}, judge=JUDGE)
     assert (dict(found.failed), found.well) == ({}, frozenset())
 
 
@@ -60,12 +60,12 @@ def test_who_alone_cannot_be_measured_is_bad_by_itself() -> None:
     """What hangs says nothing; that the others did the same well shows that the fault is not ours."""
     asked = ((probe("loopback", "gpu001"), None), (probe("loopback", "gpu002"), 392.0))
     results = {one.probe_id: result(one, value) for one, value in asked}
-    assert own_fails([one for one, _ in asked], results, judge=JUDGE).failed == {"gpu001": "1 loopback error"}
+    assert failing_hosts([one for one, _ in asked], results, judge=JUDGE).failed == {"gpu001": "1 loopback error"}
     never_begun = {name: replace(one, attempt=0) for name, one in results.items()}
-    assert own_fails([one for one, _ in asked], never_begun, judge=JUDGE).failed == {}
+    assert failing_hosts([one for one, _ in asked], never_begun, judge=JUDGE).failed == {}
 
 
 def test_what_nobody_could_measure_makes_nobody_bad() -> None:
     asked = [probe("loopback", host) for host in ("gpu001", "gpu002")]
-    found = own_fails(asked, {one.probe_id: result(one, None) for one in asked}, judge=JUDGE)
+    found = failing_hosts(asked, {one.probe_id: result(one, None) for one in asked}, judge=JUDGE)
     assert (dict(found.failed), found.well) == ({}, frozenset())

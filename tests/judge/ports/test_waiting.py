@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.judge.ports.beside import SENT, WAITED, lagging
+from fabric.judge.ports.waiting import SENT, WAITED, lagging
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import CounterCourse
 
