@@ -150,8 +150,10 @@ def by_ibsim(found: FoundFabric, cables: Sequence[FoundCable]) -> tuple[PortLine
 
 def seen_by_ibsim(found: FoundFabric, cables: Sequence[FoundCable]) -> FoundFabric:
     """The hosts as they were found, with cables as the real tool lists these."""
-    seen, switches, strangers = cables_of(by_ibsim(found, cables), found.hosts)
-    return replace(found, cables=tuple(seen), switches=frozenset(switches), strangers=frozenset(strangers))
+    seen, switches, unknown_adapters = cables_of(by_ibsim(found, cables), found.hosts)
+    return replace(
+        found, cables=tuple(seen), switches=frozenset(switches), unknown_adapters=frozenset(unknown_adapters)
+    )
 
 
 def beside(name: str, inventory: Inventory, found: FoundFabric) -> None:

@@ -126,7 +126,7 @@ def _parts(probe: Probe, topology: Topology) -> tuple[str, ...]:
     return (*named, platform)
 
 
-def load_acceptance(path: Path, *, baselines: Path, lower: bool, simulated: bool) -> BaselineUpdate:
+def prepare_update(path: Path, *, baselines: Path, lower: bool, simulated: bool) -> BaselineUpdate:
     """
     Return what accepting a candidate would write; write nothing yet.
 
@@ -155,18 +155,18 @@ def load_acceptance(path: Path, *, baselines: Path, lower: bool, simulated: bool
     return BaselineUpdate(file, text, touched, len(merged) - len(candidate.recorded))
 
 
-def accept(acceptance: BaselineUpdate) -> None:
+def accept(update: BaselineUpdate) -> None:
     """Write the new baseline file, after reading it as a baseline and checking that its limits are unchanged."""
-    file = acceptance.file
+    file = update.file
     before = load_baseline(file)
     with storing(file), TemporaryDirectory(prefix=f".{file.stem}.", dir=file.parent) as folder:
         trial = Path(folder) / file.name  # a baseline has the name of its file
-        trial.write_text(acceptance.text, encoding="utf-8")
+        trial.write_text(update.text, encoding="utf-8")
         after = load_baseline(trial)
     if after.limits != before.limits:
         raise ConfigError.at(file, "its limits would not stay as they are: is 'recorded:' written oddly?")
     with storing(file):
-        write_durably(file, acceptance.text.encode())
+        write_durably(file, update.text.encode())
 
 
 def named_baseline(name: str, *, baselines: Path) -> Baseline:

@@ -18,7 +18,7 @@ from fabric.config.inventory import load_inventory
 from fabric.config.scenario import load_scenario
 from fabric.errors import ConfigError, StoreError, ToolError
 from fabric.model.fields.scalars import ADDRESS, SAFE_NAME, USER
-from fabric.model.finding import Checked, Finding, Severity, folded
+from fabric.model.finding import Checked, Finding, Severity, merged
 from fabric.model.found import FoundFabric
 from fabric.model.inventory import Inventory, SshSettings
 from fabric.model.scenario import Scenario
@@ -212,7 +212,7 @@ def check(
         inventory=inventory.source,
         backend=name,
         hosts=tuple(needs),
-        findings=folded(found),
+        findings=merged(found),
         elapsed_s=elapsed_s,
     )
 

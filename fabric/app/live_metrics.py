@@ -18,7 +18,7 @@ from fabric.report.exports import LookedMetrics, Metrics
 MOST_PARTS = 100
 """The most bad parts with a metric of their own (a choice: more of them have one cause)."""
 
-ASKS_S = 5.0
+CLIENT_TIMEOUT_S = 5.0
 """Seconds that a client may take to send the next part of its request (a choice); other clients wait meanwhile."""
 
 
@@ -83,8 +83,8 @@ def _of_fleet(seen: FleetSeen) -> Metrics:
     yield ("fabric_monitor_cpu_seconds_total", "What it used itself"), [((), seen.cpu_s)]
 
 
-class _Asked(WSGIRequestHandler):
-    timeout = ASKS_S
+class _QuietHandler(WSGIRequestHandler):
+    timeout = CLIENT_TIMEOUT_S
 
     def log_message(self, *_: object) -> None:
         """Log nothing: the terminal shows the run."""
@@ -101,7 +101,9 @@ def serve(collector: Collector, port: int, address: str = "127.0.0.1") -> None:
     try:
         family, _, _, _, place = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
         kind = type("Server", (WSGIServer,), {"address_family": family})
-        server: WSGIServer = make_server(str(place[0]), port, make_wsgi_app(registry), kind, handler_class=_Asked)
+        server: WSGIServer = make_server(
+            str(place[0]), port, make_wsgi_app(registry), kind, handler_class=_QuietHandler
+        )
     except OSError as exc:
         raise ConfigError.at("--metrics-port", f"{address}:{port}: {exc.strerror}") from exc
     Thread(target=server.serve_forever, daemon=True).start()

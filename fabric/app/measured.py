@@ -78,8 +78,8 @@ def samples(run: ShownRun, clock: WallClock) -> Iterator[pa.Table]:
     """
     Yield one row for each number of each probe, in planned order; a probe without numbers has one row with the reason.
     """
-    likes, at = _Likes(run), 0
-    normal = _normal(run, likes)
+    comparable, at = _Comparable(run), 0
+    normal = _normal(run, comparable)
     for first in range(0, len(run.rows), AT_ONCE):
         pairs = [(row, one) for row in run.rows[first : first + AT_ONCE] for one in _numbers(row)]
         rows, numbers = [row for row, _ in pairs], [one for _, one in pairs]
@@ -88,7 +88,7 @@ def samples(run: ShownRun, clock: WallClock) -> Iterator[pa.Table]:
         at += len(pairs)
         columns = {
             **_probe_columns(run, rows),
-            "link_class": [likes.path(row.probe) for row in rows],
+            "link_class": [comparable.path(row.probe) for row in rows],
             "op": [one and one.metric for one in numbers],
             "size_bytes": [one and one.size_bytes for one in numbers],
             "began_s": began_s,
@@ -160,7 +160,7 @@ def _probe_columns(run: ShownRun, rows: Sequence[Row]) -> dict[str, Any]:
 _HAVE_PEERS = (PEER_KINDS | ONE_LINE) - {LinkBurnSpec.kind}
 
 
-class _Likes:
+class _Comparable:
     """Tells which numbers of a run are comparable; worked out once for all hosts of one platform."""
 
     def __init__(self, run: ShownRun) -> None:
@@ -182,22 +182,22 @@ class _Likes:
         return self._codes.setdefault(key, len(self._codes))
 
     def _of(self, probe: Probe) -> tuple[str | None, Hashable]:
-        layout = _layout(probe, self._topology)
+        layout = _host_independent_key(probe, self._topology)
         if layout not in self._known:
             path, like = link_class(probe, self._topology), None
             if probe.kind in _HAVE_PEERS:
                 make = self._topology.hosts[probe.hosts[0]].platform.name
-                like = (_what(probe), make, path, line_rate_gbps(probe, self._topology))
+                like = (_measurement_name(probe), make, path, line_rate_gbps(probe, self._topology))
             self._known[layout] = path, like
         return self._known[layout]
 
 
-def _what(probe: Probe) -> str:
+def _measurement_name(probe: Probe) -> str:
     """Return the name of what a probe measures: the last part of its id, without the repetition."""
     return _REPETITION.sub("", probe.probe_id.rpartition("/")[2])
 
 
-def _layout(probe: Probe, topology: Topology) -> Hashable:
+def _host_independent_key(probe: Probe, topology: Topology) -> Hashable:
     """
     Return a key that is equal for probes that differ only in their host.
 
@@ -207,7 +207,7 @@ def _layout(probe: Probe, topology: Topology) -> Hashable:
     return id(probe.params), host.leaves, probe.hosts if len(probe.hosts) > 1 else host.platform.name
 
 
-def _normal(run: ShownRun, likes: _Likes) -> Numbers:
+def _normal(run: ShownRun, comparable: _Comparable) -> Numbers:
     """Return the median over hosts of each host's median, for each number in order; NaN where there are no peers."""
     import pandas as pd
 
@@ -217,7 +217,7 @@ def _normal(run: ShownRun, likes: _Likes) -> Numbers:
     like, host, gbps = array("i"), array("i"), array("d")
     for row, undisturbed in zip(run.rows, quiet.tolist(), strict=True):
         for one in _numbers(row):
-            like.append(likes.code(row.probe, one))
+            like.append(comparable.code(row.probe, one))
             host.append(hosts.setdefault(row.probe.hosts, len(hosts)))
             gbps.append(one.value if undisturbed and one is not None else np.nan)
     found = pd.DataFrame({"like": like, "host": host, "gbps": gbps})
@@ -270,7 +270,7 @@ _OWN = "\0"  # stands for the host of a probe; occurs in no name
 def _passed(probe: Probe, topology: Topology, layouts: dict[Hashable, _Passed]) -> _Passed:
     """Return what ``passes_through`` yields, worked out once for all hosts of one platform."""
     name, *others = probe.hosts
-    layout = _layout(probe, topology)
+    layout = _host_independent_key(probe, topology)
     found = layouts.get(layout)
     if found is None:
         passed = dict(passes_through(probe, topology))

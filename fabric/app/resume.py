@@ -28,7 +28,7 @@ from fabric.report.output import jsonable
 from fabric.report.shown_run import ShownRun
 from fabric.runs.events import EVENTS, Progress, all_events, progress_of, read_events
 from fabric.runs.journal import CLOSED, FINAL, refuse_while_open
-from fabric.runs.manifest import JUDGED, leftovers, tickets_of
+from fabric.runs.manifest import OUTDATED_BY_MEASURING, leftovers, tickets_of
 from fabric.runs.plain_file import remove_durably, storing
 from fabric.runs.run_directory import RunDirectory, run_path
 from fabric.runs.run_document import PastRun, baselines_from, go_on_command, own_version, read_run
@@ -174,7 +174,7 @@ def _reopened(past: PastRun, done: Progress, say: Callable[[str], None]) -> RunD
         (path / STOP).unlink(missing_ok=True)
     directory = RunDirectory(path, added=done.added)
     try:
-        remove_durably([*(path / name for name in JUDGED), *tickets_of(path), *leftovers(path)])
+        remove_durably([*(path / name for name in OUTDATED_BY_MEASURING), *tickets_of(path), *leftovers(path)])
     except OSError as exc:
         directory.events.abandon()
         why = f"{exc.strerror}; it tells of an earlier interruption, and nothing was measured now"

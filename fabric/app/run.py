@@ -45,7 +45,7 @@ from fabric.report.output import jsonable
 from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import SUSPECT
 from fabric.runs.events import EVENTS, Progress, history_of, not_begun, read_events
-from fabric.runs.journal import JOURNAL, Journal, refuse_while_open, say_what_is_open
+from fabric.runs.journal import JOURNAL, Journal, raise_if_open, refuse_while_open
 from fabric.runs.run_directory import RunDirectory
 from fabric.runs.run_document import PastRun, go_on_command, run_document
 from fabric.runs.run_lock import holding
@@ -160,7 +160,7 @@ def _ended_early(
         for close in (executor.close, directory.close):
             with suppress(Exception):  # an error on closing must not hide an open change
                 close()
-        say_what_is_open(path)
+        raise_if_open(path)
     then = f"everything was measured: fabric analyze {path}" if over else f"what was measured is kept: {go_on}"
     if memory:
         raise OutOfMemory(f"{memory}; {then}") from exc

@@ -35,7 +35,7 @@ from fabric.model.text import fold, some
 from fabric.plan import Plan
 from fabric.ports import Nodes, SchedulerNode
 from fabric.report.changes import Restored
-from fabric.runs.journal import LEDGER, Written, drains, reservations
+from fabric.runs.journal import LEDGER, LedgerEntry, drains, reservations
 from fabric.runs.plain_file import read_plain
 from fabric.runs.run_directory import RUN, run_folders
 from fabric.runs.run_document import MOST_BYTES as RUN_BYTES
@@ -232,7 +232,7 @@ Seconds for an answer of Slurm (a choice: ``scontrol`` itself gives up on an abs
 
 _ALL_DAYS = 36_500
 
-Run = Callable[[tuple[str, ...]], CommandResult]
+RunCommand = Callable[[tuple[str, ...]], CommandResult]
 """A function that runs one command on this machine."""
 
 
@@ -249,7 +249,7 @@ class SlurmNodes:
 
     name, lead = "Slurm", ""
 
-    def __init__(self, run: Run = ask_slurm) -> None:
+    def __init__(self, run: RunCommand = ask_slurm) -> None:
         self._run = run
 
     def node(self, host: str) -> SchedulerNode | None:
@@ -303,7 +303,7 @@ def act(path: Path, *, nodes: Nodes) -> Iterator[str]:
         else:
             yield _drained(host, _reason(tuple(parts), judged.name), results, nodes)
     for host in judged.accepted:
-        yield _given_back(host, judged.name, results, nodes)
+        yield _undrained(host, judged.name, results, nodes)
     for part in judged.wide:
         yield f"{part}: it is no part of one host: nobody is drained for it"
 
@@ -334,12 +334,12 @@ def _drained(host: str, reason: str, results: Path, nodes: Nodes) -> str:
             return f"{host}: is drained already ({before.by}: {before.reason}); left as it is"
         if before.reason == reason:
             return f"{host}: was drained for that, and somebody ended it; left as it is"
-        with Written(results / LEDGER, nodes.lead + host, "drain", reason=reason) as written:
+        with LedgerEntry(results / LEDGER, nodes.lead + host, "drain", reason=reason) as entry:
             requested = True
             objection = nodes.drain(host, reason)
             after = nodes.node(host)
             ours = after is not None and after.is_drained and after.reason == reason
-            written.state = "done" if ours else "not seen"
+            entry.state = "done" if ours else "not seen"
     except ValueError as exc:
         return f"{host}: not drained: {exc}"
     except (ToolError, StoreError) as exc:
@@ -348,7 +348,7 @@ def _drained(host: str, reason: str, results: Path, nodes: Nodes) -> str:
     return f"{host}: " + (f"drained ({reason})" if ours else now) + (f" ({objection})" if objection else "")
 
 
-def _given_back(host: str, accepted_by: str, results: Path, nodes: Nodes) -> str:
+def _undrained(host: str, accepted_by: str, results: Path, nodes: Nodes) -> str:
     """Undrain a node, but only if its reason is the last one written here for it, by an older run."""
     try:
         before = nodes.node(host)
@@ -358,11 +358,11 @@ def _given_back(host: str, accepted_by: str, results: Path, nodes: Nodes) -> str
             return f"{host}: drained by {before.by}: {before.reason}; not by us, left as it is"
         if before.reason.rpartition("/")[2] >= accepted_by.rpartition("/")[2]:
             return f"{host}: drained since ({before.reason}), left as it is"
-        with Written(results / LEDGER, nodes.lead + host, "undrain", reason=before.reason) as written:
+        with LedgerEntry(results / LEDGER, nodes.lead + host, "undrain", reason=before.reason) as entry:
             objection = nodes.undrain(host)
             after = nodes.node(host)
             free = after is not None and not after.is_drained
-            written.state = "done" if free else "not seen"
+            entry.state = "done" if free else "not seen"
     except (ToolError, StoreError, ValueError) as exc:
         return f"{host}: not given back, or not seen to be: {exc}"
     return (
@@ -379,7 +379,7 @@ _TRIES, _PAUSE_S = 5, 1.0
 """Attempts to give back, and the pause between them (choices): Slurm refuses while our job in it ends."""
 
 
-def hosts_of(*, job: str | None, reserved: str | None, run: Run = ask_slurm) -> str:
+def hosts_of(*, job: str | None, reserved: str | None, run: RunCommand = ask_slurm) -> str:
     """Return the hosts of a job or a reservation, as ``--hosts`` takes them; raise ConfigError if Slurm names none."""
     option, given = ("--slurm-job", job) if job is not None else ("--reservation", reserved or "")
     try:
@@ -407,7 +407,7 @@ def minutes(plan: Plan) -> int:
 class Reservation:
     """The hosts of one run, reserved in Slurm from ``take`` until the block ends; *say* is told what was done."""
 
-    def __init__(self, say: Callable[[str], None], *, run: Run = ask_slurm) -> None:
+    def __init__(self, say: Callable[[str], None], *, run: RunCommand = ask_slurm) -> None:
         self._say, self._run = say, run
         self._path: Path | None = None
 
@@ -424,11 +424,11 @@ class Reservation:
             command = slurm.reserve(name, nodes, _account(), lasts)
         except ValueError as exc:
             raise ToolError(f"slurm: not reserved: {exc}") from exc
-        with Written(results / LEDGER, name, "reserve", run=str(path.relative_to(results)), nodes=nodes) as written:
+        with LedgerEntry(results / LEDGER, name, "reserve", run=str(path.relative_to(results)), nodes=nodes) as entry:
             self._path = path
             answer = self._run(command)
             listed = _nodes(name, self._run)
-            written.state = "refused" if listed is None else "not seen" if answer.exit_status else "done"
+            entry.state = "refused" if listed is None else "not seen" if answer.exit_status else "done"
         if listed is None:
             self._path = None
         if listed is None or answer.exit_status:
@@ -447,27 +447,27 @@ class Reservation:
         with listening(lambda: None):  # another Ctrl-C must not leave it behind
             path, self._path = self._path, None
             try:
-                was_there = _returned(_name(path), path.parent.parent, self._run)
+                was_there = _release(_name(path), path.parent.parent, self._run)
             except FabricError as exc:
                 raise MayBeLive(f"slurm: {exc}; it ends by itself, or at once by: fabric restore {path}") from exc
             self._say("slurm: given back" if was_there else "slurm: it had ended already: jobs may have run beside us")
 
 
-def give_back_all(results: Path, only: Path | None = None, *, run: Run = ask_slurm) -> Iterator[Restored]:
+def give_back_all(results: Path, only: Path | None = None, *, run: RunCommand = ask_slurm) -> Iterator[Restored]:
     """Give back the reservations of dead runs below *results*, or of the run *only*."""
     for name, path in reservations(results).items():
         if (only is not None and path != only) or running(path) is not None:
             continue
         try:
-            outcome = "given back" if _returned(name, results, run) else "it had ended by itself"
+            outcome = "given back" if _release(name, results, run) else "it had ended by itself"
             yield Restored(str(path), name, "slurm", outcome, certain=True)
         except FabricError as exc:
             yield Restored(str(path), name, "slurm", f"{exc}; it ends by itself", certain=False)
 
 
-def _returned(name: str, results: Path, run: Run) -> bool:
+def _release(name: str, results: Path, run: RunCommand) -> bool:
     """End a reservation; return False if it had ended already, raise ToolError if it was not seen to be gone."""
-    with Written(results / LEDGER, name, "unreserve") as written:
+    with LedgerEntry(results / LEDGER, name, "unreserve") as entry:
         was_there = _nodes(name, run) is not None
         for _ in range(_TRIES if was_there else 0):
             answer = run(slurm.unreserve(name))
@@ -477,7 +477,7 @@ def _returned(name: str, results: Path, run: Run) -> bool:
         else:
             if was_there:
                 raise ToolError(f"the reservation {name} still stands: {complaint(answer.stdout, answer.stderr)}")
-        written.state = "done"
+        entry.state = "done"
     return was_there
 
 
@@ -493,6 +493,6 @@ def _account() -> str:
         raise ToolError("slurm: not reserved: this account has no name") from exc
 
 
-def _nodes(name: str, run: Run) -> str | None:
+def _nodes(name: str, run: RunCommand) -> str | None:
     answer = run(slurm.reservation(name))
     return slurm.reserved(name, answer.stdout, answer.stderr, answer.exit_status)

@@ -113,7 +113,8 @@ class Watched:
         self._busy: Counter[str] = Counter()
         self._phases: dict[str, PhaseProgress] = {}
         self._outcomes: dict[str, str] = {}  # of each probe with a valid result
-        self._alike: defaultdict[tuple[str, ...], list[float]] = defaultdict(list)  # numbers of one measurement, sorted
+        # Numbers of one measurement, sorted.
+        self._comparable_values: defaultdict[tuple[str, ...], list[float]] = defaultdict(list)
         self._named: Counter[str] = Counter()
         self._out: dict[str, str] = {}
         self._phase, self._last = "", "killed"
@@ -246,7 +247,7 @@ class Watched:
         if unit != "Gb/s" or not isinstance(value, float):
             return False
         label = probe.rpartition("/")[2]
-        alike = self._alike[probe.partition("/")[0], label.partition(".r")[0], str(metric), str(size_bytes)]
+        alike = self._comparable_values[probe.partition("/")[0], label.partition(".r")[0], str(metric), str(size_bytes)]
         slow = len(alike) >= _LEAST_ALIKE and value < SLOW * alike[len(alike) // 2]
         if len(alike) < _MOST_ALIKE:
             insort(alike, value)

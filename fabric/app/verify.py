@@ -37,7 +37,7 @@ from fabric.report.verdict_json import verdict_bytes, verdict_document
 from fabric.runs.events import EVENTS
 from fabric.runs.manifest import DERIVED, SourceFile, differences, digest, leftovers, manifest
 from fabric.runs.plain_file import read_plain, reading, remove_durably, storing, write_durably
-from fabric.runs.run_directory import FOLDER as RAW
+from fabric.runs.run_directory import RAW_FOLDER as RAW
 from fabric.runs.run_directory import run_path
 from fabric.runs.run_document import own_version, read_identity
 from fabric.runs.run_lock import running

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from fabric.changes import nvue
-from fabric.changes.kind import Alters, Context, Wrong
+from fabric.changes.kind import Alters, Context, KeyProblem
 from fabric.changes.procedure import Procedure
 from fabric.changes.retransmission import ADAPTIVE_ROUTING, look_at_register
 from fabric.changes.rnics import need_on_every_rnic, set_on_every_rnic
@@ -52,7 +52,7 @@ class AdaptiveRouting(Toggle):
         asked = {"NCCL_IB_ADAPTIVE_ROUTING": "1" if self.on else "0"}
         return asked if level is None else {**asked, "NCCL_IB_SL": str(level)}
 
-    def problems(self, context: Context | None) -> Iterator[Wrong]:
+    def problems(self, context: Context | None) -> Iterator[KeyProblem]:
         """Yield a scope that this fabric does not know, or what is missing for it."""
         yield from super().problems(context)
         if context is None:

@@ -14,8 +14,8 @@ from pydantic import PlainSerializer
 from pydantic.json_schema import JsonSchemaValue
 
 from fabric.changes.cable_fault import LastingFault
-from fabric.changes.kind import Alters, Context, Wrong
-from fabric.changes.ports import CableEnd, refuse_our_way, register, until_active
+from fabric.changes.kind import Alters, Context, KeyProblem
+from fabric.changes.ports import CablePorts, refuse_our_way, register, until_active
 from fabric.changes.procedure import Procedure
 from fabric.errors import NotInForce, Refused
 from fabric.model.change import AdapterEnd, Alteration, Alterations, Change, Check, End, Lease, SwitchEnd
@@ -121,7 +121,7 @@ class Ber(LastingFault):
         rate = {"mantissa": self.rate.mantissa, "exponent": self.rate.exponent}
         return {"errors": errors, **rate, "direction": self.direction}
 
-    def problems(self, context: Context | None) -> Iterator[Wrong]:
+    def problems(self, context: Context | None) -> Iterator[KeyProblem]:
         """Yield a problem when none or both of the two rates are given."""
         if self.raw is None and self.effective is None:
             yield (), "'raw' or 'effective' is required here: the bit error rate before or after error correction"
@@ -170,7 +170,7 @@ class Ber(LastingFault):
         """Return the sending end of each direction that is asked for."""
         return {"up": (up,), "down": (down,), "both": (up, down)}[self.direction]
 
-    def _alteration(self, end: End, cable: CableEnd, context: Context) -> Procedure[Alteration]:
+    def _alteration(self, end: End, cable: CablePorts, context: Context) -> Procedure[Alteration]:
         host, device, indexes = _place(end, context)
         indexes, seen = yield from register(context, host, device, "PTER", indexes)
         get = mlxreg.get(device, "PTER", indexes)
@@ -212,7 +212,7 @@ class Ber(LastingFault):
         for alteration in alterations:
             yield from until_active(alteration.ends[0], context, until_s)
 
-    def receivers(self, cable: CableEnd) -> tuple[End | None, ...]:
+    def receivers(self, cable: CablePorts) -> tuple[End | None, ...]:
         """Return the ends at which the errors arrive."""
         return self._ends(cable.upper, cable.lower)
 

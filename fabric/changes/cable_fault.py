@@ -6,8 +6,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
-from fabric.changes.kind import Context, Counters, Kind, Wrong
-from fabric.changes.ports import CableEnd, cable_of, link_counters
+from fabric.changes.kind import Context, Counters, KeyProblem, Kind
+from fabric.changes.ports import CablePorts, cable_of, link_counters
 from fabric.changes.procedure import Procedure
 from fabric.errors import Refused
 from fabric.model.change import Change, End, When
@@ -95,7 +95,7 @@ class CableFault(Kind):
         limits = () if self.stop_above is None else tuple(self.stop_above)
         return When(self.at_s, None, tuple((name, float(most)) for name, most in limits if most is not None))
 
-    def problems(self, context: Context | None) -> Iterator[Wrong]:
+    def problems(self, context: Context | None) -> Iterator[KeyProblem]:
         """Yield problems: a limit without a counter, or cables that cannot be reached."""
         if self.stop_above is not None and not self.when.stop_above:
             yield ("stop_above",), f"a counter is required here: {one_of(tuple(StopAbove.model_fields))}"
@@ -109,11 +109,11 @@ class CableFault(Kind):
         for name in self.link_names:
             yield name, "port", self.model_copy(update={"links": (name,), **self.decided(name, context)})
 
-    def cable(self, change: Change, context: Context) -> Procedure[CableEnd]:
+    def cable(self, change: Change, context: Context) -> Procedure[CablePorts]:
         """Look up the cable of a change in the fabric as it is now."""
         return (yield from cable_of(change.component, context))
 
-    def receivers(self, cable: CableEnd) -> tuple[End | None, ...]:
+    def receivers(self, cable: CablePorts) -> tuple[End | None, ...]:
         """Return the ends that count the effect of the change; None: one that cannot be looked at."""
         return (cable.lower, cable.upper)
 
@@ -141,7 +141,7 @@ class CableFault(Kind):
         return "/" not in component
 
 
-def held_too_long(for_s: float | None, key: str, context: Context | None) -> Iterator[Wrong]:
+def held_too_long(for_s: float | None, key: str, context: Context | None) -> Iterator[KeyProblem]:
     """Yield a problem for a change that would outlast the longest lease."""
     most_s = None if context is None else context.settings.lease.max_hold_s
     if for_s is not None and most_s is not None and for_s > most_s:
@@ -160,7 +160,7 @@ class LastingFault(CableFault):
         """When it is in force, with its own duration."""
         return replace(super().when, for_s=self.for_s)
 
-    def problems(self, context: Context | None) -> Iterator[Wrong]:
+    def problems(self, context: Context | None) -> Iterator[KeyProblem]:
         """Yield also a fault that would outlast its lease."""
         yield from held_too_long(self.for_s, "for", context)
         yield from super().problems(context)

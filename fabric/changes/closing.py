@@ -1,7 +1,7 @@
 """The three ways to close a port: what each runs, how it is undone, and how a closed port is seen."""
 
 from fabric.changes.kind import Context
-from fabric.changes.ports import CableEnd, end_to_close, refuse_our_way, seen_end
+from fabric.changes.ports import CablePorts, end_to_close, refuse_our_way, seen_end
 from fabric.changes.procedure import Procedure, Text, plainly
 from fabric.errors import Refused
 from fabric.model.change import AdapterEnd, Alteration, Argv, Check, End, SwitchEnd
@@ -16,7 +16,7 @@ _NOT_CLOSED = '"State" *: *"[A-CE-Z]'
 """Matches mlxlink's JSON for a port that is not Disable; on Ethernet the physical state does not show that."""
 
 
-def closing(by: str, cable: CableEnd, context: Context) -> Procedure[Alteration]:
+def closing_alteration(by: str, cable: CablePorts, context: Context) -> Procedure[Alteration]:
     """
     Return the Alteration that closes a cable by a ``PortTool``: its switch end by ibportstate, else its RNIC's end.
 
@@ -55,7 +55,7 @@ def seen_closed(end: End, context: Context) -> Procedure[PortState]:
     return (yield from seen_end(end, context))
 
 
-def _in_band(cable: CableEnd, context: Context) -> Procedure[Alteration]:
+def _in_band(cable: CablePorts, context: Context) -> Procedure[Alteration]:
     """Close the switch end. The undo is ``on``: unlike ``enable``, it leaves a port alone that is open already."""
     if context.ethernet(cable.component):
         raise Refused(f"{cable.component}: ibportstate closes InfiniBand ports only (by: mlxlink or ip)")

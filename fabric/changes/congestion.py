@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from fabric.changes import one_line
-from fabric.changes.kind import Alters, Context, Wrong
+from fabric.changes.kind import Alters, Context, KeyProblem
 from fabric.changes.procedure import Procedure
 from fabric.changes.rnics import RnicSettings, Shown, Values
 from fabric.model.change import Argv, Check
@@ -128,7 +128,7 @@ class Dcqcn(CongestionSettings):
         sides = {f"np/{self.priority}": self.np, f"rp/{self.priority}": self.rp}
         return {name: int(on) for name, on in sides.items() if on is not None} | dict(self.knobs)
 
-    def problems(self, context: Context | None) -> Iterator[Wrong]:
+    def problems(self, context: Context | None) -> Iterator[KeyProblem]:
         """Yield problems: nothing is asked for, or the priority is missing."""
         if not self.values:
             yield (), "'np', 'rp' or 'knobs' is required here"

@@ -17,7 +17,7 @@ from fabric.changes.guard import Guard, GuardCannotWrite, Guarded, GuardUnclear,
 from fabric.changes.kind import Context, Counters, kind_of
 from fabric.changes.procedure import ASK_S, Procedure, ask, driven, pause, whole_pause
 from fabric.changes.rails import HANDOVER_S, Concurrency, check_rails
-from fabric.changes.restore import Unhealthy, give_back, intent_fields, isolated_by_hand, list_before
+from fabric.changes.restore import UnhealthyList, give_back, intent_fields, isolated_by_hand, list_before
 from fabric.errors import ChangeError, ExecutorError, FabricError, NotInForce, Refused, StoreError, ToolError
 from fabric.model.change import Alteration, Alterations, Change, Lease
 
@@ -198,7 +198,7 @@ class Admitted:
 
     alterations: Alterations
     other_paths: frozenset[str] | None
-    unhealthy: Unhealthy | None
+    unhealthy: UnhealthyList | None
 
 
 class Hold:
@@ -231,7 +231,7 @@ class Hold:
         own = "" if POWER_LOSS in allow else context.own_boot_id
         lease = context.settings.lease
         self._leased = Leased(self._guard, lease, signal=self.signal, clock=clock, own_boot_id=own)
-        self._unhealthy: Unhealthy | None = None
+        self._unhealthy: UnhealthyList | None = None
         self._cut_off = ""
 
     @property

@@ -22,7 +22,7 @@ FABRIC = "fabric"
 Counters = Mapping[str, float]
 """Counter values by ``<component>.<counter>``, such as ``gpu001/mlx5_0.link_downed``."""
 
-Wrong = tuple[tuple[str | int, ...], str]
+KeyProblem = tuple[tuple[str | int, ...], str]
 """The path from a change to one of its keys, and what is wrong there."""
 
 
@@ -106,7 +106,7 @@ class Kind(ChangeSpec):
     closes: ClassVar[bool] = False
     """Whether it is asked to take its links down; under any other kind no link may go down."""
 
-    def problems(self, context: Context | None) -> Iterator[Wrong]:
+    def problems(self, context: Context | None) -> Iterator[KeyProblem]:
         """Yield what is wrong with the keys together, and on this fabric; None: the inventory itself is wrong."""
         yield from ()
 

@@ -6,9 +6,9 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from fabric.changes.cable_fault import DAY_S, CableFault, LastingFault, held_too_long
-from fabric.changes.closing import closing, seen_closed
-from fabric.changes.kind import Alters, Context, Cycle, Wrong
-from fabric.changes.ports import POLL_S, CableEnd, adapter_end, seen_end, until_active
+from fabric.changes.closing import closing_alteration, seen_closed
+from fabric.changes.kind import Alters, Context, Cycle, KeyProblem
+from fabric.changes.ports import POLL_S, CablePorts, adapter_end, seen_end, until_active
 from fabric.changes.procedure import Procedure, pause, pause_for
 from fabric.changes.subnet_manager import SETTLE_S as ROUTES_S
 from fabric.errors import NotInForce
@@ -53,7 +53,7 @@ class ClosedLink(CableFault):
     def prepare(self, change: Change, context: Context) -> Procedure[Alterations]:
         """Return one Alteration, at the end that can be opened again, never both. Refused if it would close nothing."""
         cable = yield from self.cable(change, context)
-        return ((yield from closing(self.by or context.settings.port_state, cable, context)),)
+        return ((yield from closing_alteration(self.by or context.settings.port_state, cable, context)),)
 
     def confirm(self, change: Change, alterations: Alterations, context: Context) -> Procedure[None]:
         """Check that the closed end says so, and that the other end has no link."""
@@ -77,13 +77,13 @@ class ClosedLink(CableFault):
             if [type(end) for end in alteration.ends] == [SwitchEnd, SwitchEnd]:
                 yield from pause_for(ROUTES_S)
 
-    def cable(self, change: Change, context: Context) -> Procedure[CableEnd]:
+    def cable(self, change: Change, context: Context) -> Procedure[CablePorts]:
         """
         Look up the cable; if tools of the host close it and the fabric cannot be seen, only the RNIC's end is known.
         """
         by_host = self.by != "ibportstate" and "/" in change.component
         if by_host and (context.settings.via is None or context.ethernet(change.component)):
-            return CableEnd(change.component, adapter_end(change.component, context), None)
+            return CablePorts(change.component, adapter_end(change.component, context), None)
         return (yield from super().cable(change, context))
 
 
@@ -110,7 +110,7 @@ class PortFlap(ClosedLink):
     def __str__(self) -> str:
         return f"port_flap {self.count} x {self.down_s:g} s"
 
-    def problems(self, context: Context | None) -> Iterator[Wrong]:
+    def problems(self, context: Context | None) -> Iterator[KeyProblem]:
         """Yield times that do not fit together."""
         yield from held_too_long(self.down_s, "down", context)
         if self.count == 1 and self.period_s:

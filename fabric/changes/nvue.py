@@ -16,7 +16,7 @@ from hashlib import sha256
 from shlex import join
 
 from fabric.changes import one_line
-from fabric.changes.kind import Context, Wrong
+from fabric.changes.kind import Context, KeyProblem
 from fabric.changes.procedure import Procedure, T
 from fabric.errors import NotInForce, Refused, ToolError
 from fabric.model.change import Alteration, Alterations, Argv, Check
@@ -114,7 +114,7 @@ def switches(context: Context) -> list[Switch]:
     return [one for one in context.topology.switches.values() if one.tier in ("leaf", "spine")]
 
 
-def wrong_scope(context: Context, what: str) -> Iterator[Wrong]:
+def wrong_scope(context: Context, what: str) -> Iterator[KeyProblem]:
     """Yield a problem for switches whose login or management the inventory lacks; *what* is to be switched on them."""
     mute = [one.name for one in switches(context) if one.login is None or one.login.management is None]
     if mute or not switches(context):

@@ -24,7 +24,7 @@ Port = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class CableEnd:
+class CablePorts:
     """
     A cable and its ends; *upper* None: the switch cannot be looked at (no ``via``, or Ethernet).
 
@@ -59,7 +59,7 @@ def register(
             indexes = known
 
 
-def cable_of(component: str, context: Context) -> Procedure[CableEnd]:
+def cable_of(component: str, context: Context) -> Procedure[CablePorts]:
     """
     Find the cable called *component*: ``gpu001/mlx5_0`` or ``su0-leaf3--spine02`` (``#1`` the second parallel one).
 
@@ -110,10 +110,10 @@ def line_of(fabric: Iterable[PortLine], guid: int, port: int) -> PortLine | None
     return found.get(guid) or found.get(guid + port)
 
 
-def _adapter_cable(component: str, context: Context) -> Procedure[CableEnd]:
+def _adapter_cable(component: str, context: Context) -> Procedure[CablePorts]:
     lower = adapter_end(component, context)
     if context.settings.via is None or context.ethernet(component):
-        return CableEnd(component, lower, None)
+        return CablePorts(component, lower, None)
     fabric = yield from fabric_ports(context)
     guid = yield from node_guid(lower)
     line = line_of(fabric, guid, lower.port)
@@ -122,10 +122,10 @@ def _adapter_cable(component: str, context: Context) -> Procedure[CableEnd]:
     if line.peer is None:
         raise Refused(f"{component}: its link is down already ({line.state})")
     upper = SwitchEnd(switch_name(line.peer.description), line.peer.lid, line.peer.port)
-    return CableEnd(component, lower, upper, (line.end, line.peer), fabric)
+    return CablePorts(component, lower, upper, (line.end, line.peer), fabric)
 
 
-def _switch_cable(component: str, context: Context) -> Procedure[CableEnd]:
+def _switch_cable(component: str, context: Context) -> Procedure[CablePorts]:
     part = Part.of(component)
     assert part.link_ends is not None, component
     one, other = part.link_ends
@@ -143,7 +143,7 @@ def _switch_cable(component: str, context: Context) -> Procedure[CableEnd]:
         raise Refused(f"{component}: {one} and {other} have cables #0 to #{len(between) - 1}")
     line, peer = between[part.number]
     near = SwitchEnd(one, line.end.lid, line.end.port)
-    return CableEnd(component, near, SwitchEnd(other, peer.lid, peer.port), (line.end, peer), fabric)
+    return CablePorts(component, near, SwitchEnd(other, peer.lid, peer.port), (line.end, peer), fabric)
 
 
 def _switch_guid(name: str, fabric: tuple[PortLine, ...]) -> int:
@@ -189,7 +189,7 @@ def _switch_counters(end: SwitchEnd, context: Context) -> Procedure[dict[str, fl
     return {f"{end.name}.{name}": float(counters[counter]) for name, counter in names if counter in counters}
 
 
-def end_to_close(cable: CableEnd, context: Context) -> Procedure[SwitchEnd]:
+def end_to_close(cable: CablePorts, context: Context) -> Procedure[SwitchEnd]:
     """
     Return the switch end that can be closed and opened again from ``via``: of two ends the nearer one.
 
@@ -210,7 +210,7 @@ def end_to_close(cable: CableEnd, context: Context) -> Procedure[SwitchEnd]:
     return min(ends, key=lambda end: far[guids[end.lid]])
 
 
-def refuse_our_way(cable: CableEnd, context: Context) -> Procedure[None]:
+def refuse_our_way(cable: CablePorts, context: Context) -> Procedure[None]:
     """
     Raise Refused when this is the first cable on the way of in-band tools on ``via``, whatever the change and its end.
 
@@ -226,7 +226,7 @@ def refuse_our_way(cable: CableEnd, context: Context) -> Procedure[None]:
         )
 
 
-def distances(fabric: Iterable[PortLine], start: int, *, without: CableEnd) -> dict[int, int]:
+def distances(fabric: Iterable[PortLine], start: int, *, without: CablePorts) -> dict[int, int]:
     """
     Return how many cables away each node is from the one with GUID *start*, when a cable is gone.
 

@@ -31,7 +31,7 @@ class StillIsolated(ChangeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unhealthy(management.UfmAccess):
+class UnhealthyList(management.UfmAccess):
     """
     Access to UFM and its list before a change: *before* has the ports on it as ``<guid>_<number>``.
 
@@ -42,7 +42,7 @@ class Unhealthy(management.UfmAccess):
     before: tuple[str, ...]
 
 
-def list_before(change: Change, context: Context) -> Procedure[Unhealthy | None]:
+def list_before(change: Change, context: Context) -> Procedure[UnhealthyList | None]:
     """Read UFM's list; None where UFM is not used or no cable of its fabric is changed."""
     ufm = management.UfmAccess.of(context.settings)
     if ufm is None or change.scope != "port":
@@ -53,11 +53,11 @@ def list_before(change: Change, context: Context) -> Procedure[Unhealthy | None]
     except Refused:
         return None
     names = tuple(sorted(management.port_name(end.guid, end.port) for end in cable.ends))
-    return Unhealthy(**asdict(ufm), ends=names, before=tuple(sorted(before))) if names else None
+    return UnhealthyList(**asdict(ufm), ends=names, before=tuple(sorted(before))) if names else None
 
 
 def give_back(
-    list_was: Unhealthy, *, tries: int = REVERT_TRIES, pause_s: float = REVERT_PAUSE_S
+    list_was: UnhealthyList, *, tries: int = REVERT_TRIES, pause_s: float = REVERT_PAUSE_S
 ) -> Procedure[tuple[tuple[str, ...], str]]:
     """
     Take ends of the cable off the list that are on it now and were not before.
@@ -75,7 +75,7 @@ def give_back(
     return (), trouble
 
 
-def _given_back(list_was: Unhealthy) -> Procedure[tuple[str, ...]]:
+def _given_back(list_was: UnhealthyList) -> Procedure[tuple[str, ...]]:
     ours = yield from _ours(list_was)
     if not ours:
         return ()
@@ -88,13 +88,13 @@ def _given_back(list_was: Unhealthy) -> Procedure[tuple[str, ...]]:
     return ours
 
 
-def isolated_by_hand(list_was: Unhealthy) -> str:
+def isolated_by_hand(list_was: UnhealthyList) -> str:
     """Return what a person would run, and where, to take the ends of the cable off the list."""
     ends = tuple(end for end in list_was.ends if end not in list_was.before)
     return f"by hand: on {list_was.via}: {join(management.put_healthy(list_was, ends or list_was.ends))}"
 
 
-def _ours(list_was: Unhealthy) -> Procedure[tuple[str, ...]]:
+def _ours(list_was: UnhealthyList) -> Procedure[tuple[str, ...]]:
     listed = yield from _listed(list_was)
     found = {port for port, condition in listed.items() if BY_HAND not in condition.casefold()}
     return tuple(sorted((found - set(list_was.before)) & set(list_was.ends)))
@@ -104,7 +104,7 @@ def _listed(ufm: management.UfmAccess) -> Procedure[dict[str, str]]:
     return management.read_unhealthy(*(yield from plainly(ufm.via, management.list_unhealthy(ufm))))
 
 
-_ALTERATION, _UNHEALTHY = TypeAdapter(Alteration), TypeAdapter(Unhealthy)
+_ALTERATION, _UNHEALTHY = TypeAdapter(Alteration), TypeAdapter(UnhealthyList)
 
 TRIES = 3
 
@@ -121,10 +121,10 @@ class Intent:
 
     kind: str
     guarded: tuple[Guarded, ...]
-    list_was: Unhealthy | None
+    list_was: UnhealthyList | None
 
 
-def intent_fields(kind: str, guarded: Sequence[Guarded], list_was: Unhealthy | None) -> dict[str, Any]:
+def intent_fields(kind: str, guarded: Sequence[Guarded], list_was: UnhealthyList | None) -> dict[str, Any]:
     """Return the fields of an ``intent`` entry."""
     guard = guarded[0].guard if guarded else Guard()
     return {
@@ -162,7 +162,7 @@ def in_words(prior: str) -> str:
     return cut(prior, MOST_WORDS)
 
 
-def take_off_list(list_was: Unhealthy, report: Report) -> Procedure[None]:
+def take_off_list(list_was: UnhealthyList, report: Report) -> Procedure[None]:
     """Return the ports that our own fault has put on UFM's list; reports nothing where there are none."""
     ours, trouble = yield from give_back(list_was, tries=TRIES, pause_s=0.0)
     if trouble:

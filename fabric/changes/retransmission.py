@@ -6,7 +6,7 @@ This is a field of the register ROCE_ACCL, as is adaptive routing of RNICs; it d
 from collections.abc import Iterator
 from typing import Annotated, ClassVar
 
-from fabric.changes.kind import Alters, Context, Wrong
+from fabric.changes.kind import Alters, Context, KeyProblem
 from fabric.changes.procedure import Procedure
 from fabric.changes.rnics import RnicSettings, Shown, Values
 from fabric.model.change import Argv, Check
@@ -73,7 +73,7 @@ class Retransmission(RnicSettings):
         asked = self.model_dump(exclude_none=True)
         return ", ".join(f"{name.replace('_', ' ')} {'on' if on else 'off'}" for name, on in asked.items())
 
-    def problems(self, context: Context | None) -> Iterator[Wrong]:
+    def problems(self, context: Context | None) -> Iterator[KeyProblem]:
         """Yield also a problem when nothing is asked for."""
         if not self.values:
             yield (), "'selective_repeat', 'adaptive_timers' or 'short_timeouts' is required here: on or off"

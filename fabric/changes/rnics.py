@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fabric.changes.kind import Context, Kind, Wrong
+from fabric.changes.kind import Context, KeyProblem, Kind
 from fabric.changes.procedure import Procedure
 from fabric.errors import NotInForce, Refused
 from fabric.model.change import Alteration, Alterations, Argv, Change, Check
@@ -87,7 +87,7 @@ class RnicSettings(Kind):
         """Return the values that are asked for."""
         return self.values
 
-    def problems(self, context: Context | None) -> Iterator[Wrong]:
+    def problems(self, context: Context | None) -> Iterator[KeyProblem]:
         """Yield a problem when hosts are on InfiniBand."""
         hosts = () if context is None else [context.topology.hosts[name] for name in context.hosts]
         if any(host.platform.link_layer == "infiniband" for host in hosts):

@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from fabric.changes import one_line
-from fabric.changes.kind import FABRIC, Alters, Context, Kind, Wrong
+from fabric.changes.kind import FABRIC, Alters, Context, KeyProblem, Kind
 from fabric.changes.ports import fabric_ports
 from fabric.changes.procedure import Procedure, Text, awaited, pause, plainly
 from fabric.errors import ExecutorError, NotInForce, Refused, ToolError
@@ -66,7 +66,7 @@ class Toggle(Kind):
         """Return 1 for on, 0 for off."""
         return {"on": int(self.on)}
 
-    def problems(self, context: Context | None) -> Iterator[Wrong]:
+    def problems(self, context: Context | None) -> Iterator[KeyProblem]:
         """Yield managers that would only be sent a signal, although OpenSM reads the option at its start only."""
         wanted = {} if context is None else self.sets(context)
         fixed = sorted(management.AT_START_ONLY & wanted.keys())
@@ -278,7 +278,7 @@ class Shield(Toggle):
     scope: Annotated[str, Choice(("fabric",))]
     """fabric: it is the subnet managers' setting, for everyone on this fabric."""
 
-    def problems(self, context: Context | None) -> Iterator[Wrong]:
+    def problems(self, context: Context | None) -> Iterator[KeyProblem]:
         """Yield a problem when the inventory names no subnet managers."""
         yield from super().problems(context)
         if context is not None and not context.settings.subnet_managers:

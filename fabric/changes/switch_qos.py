@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from fabric.changes import nvue
-from fabric.changes.kind import FABRIC, Context, Kind, Wrong
+from fabric.changes.kind import FABRIC, Context, KeyProblem, Kind
 from fabric.changes.nvue import LOOK_S, SwitchKey, errors_naming, shell
 from fabric.changes.procedure import Procedure
 from fabric.errors import Refused
@@ -51,7 +51,7 @@ class SwitchQos(Kind):
         """Return 1 for on, 0 for off."""
         return {"on": int(self.on)}
 
-    def problems(self, context: Context | None) -> Iterator[Wrong]:
+    def problems(self, context: Context | None) -> Iterator[KeyProblem]:
         """Yield problems: the fabric is not RoCE, or switches cannot be configured."""
         if context is not None and not context.topology.ethernet:
             yield (), "it is for RoCE: InfiniBand has no such setting"

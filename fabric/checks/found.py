@@ -148,12 +148,12 @@ def discover(
     lines = listed or _walked(executor, found, settings, unread)
     silent: dict[str, list[str]] = {}
     heard = list(_heard(found, second, silent))
-    cables, switches, strangers = cables_of(lines, found)
+    cables, switches, unknown_adapters = cables_of(lines, found)
     return FoundFabric(
         found,
         (*cables, *heard),
         frozenset({*switches, *(cable.b.node for cable in heard)}),
-        frozenset(strangers),
+        frozenset(unknown_adapters),
         (*unread, *(f"{fold(names)}: {reason}" for reason, names in silent.items())),
     )
 
@@ -260,14 +260,14 @@ def cables_of(lines: Iterable[PortLine], hosts: Mapping[str, FoundHost]) -> tupl
     names = _switch_names((line for line in by_port.values() if line.end.guid in switches), hosts)
     own = {rnic.guid: f"{host.name}/{rnic.device}" for host in hosts.values() for rnic in host.rnics if rnic.guid}
     with_guids = {name.partition("/")[0] for name in own.values()}
-    strangers: set[str] = set()
+    unknown_adapters: set[str] = set()
 
     def end(guid: int, port: int, description: str) -> FoundEnd:
         if guid in names:
             return FoundEnd(names[guid], str(port))
         first, _, device = description.partition(" ")
         if guid not in own and (first not in hosts or first in with_guids or not _is_name(device)):
-            strangers.add(description)
+            unknown_adapters.add(description)
             return FoundEnd(description, str(port))
         return FoundEnd(own.get(guid, f"{first}/{device}"), str(port))
 
@@ -283,7 +283,7 @@ def cables_of(lines: Iterable[PortLine], hosts: Mapping[str, FoundHost]) -> tupl
         carried = LANE_GBPS.get(lane_gbps) if lane_gbps else None
         rate_gbps = lanes * carried if lanes and carried else None
         cables.append(FoundCable(there, here, rate_gbps) if "/" in there.node else FoundCable(here, there, rate_gbps))
-    return cables, set(names.values()), strangers
+    return cables, set(names.values()), unknown_adapters
 
 
 def _switch_names(lines: Iterable[PortLine], hosts: Container[str]) -> dict[int, str]:

@@ -230,11 +230,11 @@ def wiring(
     if not plan.has_uplinks:
         yield from _between_switches(found, topology)
     yield from _unlike(found, topology, hosts)
-    strangers = sorted(one for one in found.strangers if one.partition(" ")[0] not in topology.hosts)
-    if strangers:
-        names = ", ".join(strangers[:6])
+    unknown_adapters = sorted(one for one in found.unknown_adapters if one.partition(" ")[0] not in topology.hosts)
+    if unknown_adapters:
+        names = ", ".join(unknown_adapters[:6])
         yield warning(
-            f"{len(strangers)} adapters on these switches are of no host that was asked: {names}",
+            f"{len(unknown_adapters)} adapters on these switches are of no host that was asked: {names}",
             "their traffic shares the fabric with what is measured",
             "add their hosts to the inventory, or leave them out on purpose",
         )

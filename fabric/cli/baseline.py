@@ -55,19 +55,19 @@ def record(runs: tuple[Path, ...], name: str | None, out: Path | None, *, as_jso
 def accept(candidate: Path, baselines: Path, *, yes: bool, lower: bool, simulated: bool) -> int:
     """Write a candidate into its baseline file; only the section 'recorded:' changes."""
     from fabric.app.baseline import accept as accept_baseline
-    from fabric.app.baseline import load_acceptance
+    from fabric.app.baseline import prepare_update
     from fabric.report.several_runs import change_lines
 
-    acceptance = load_acceptance(candidate, baselines=baselines, lower=lower, simulated=simulated)
-    print_lines(change_lines(acceptance.changes))
-    if acceptance.kept:
-        print_lines((f"{acceptance.kept} other keys stay as they are",))
+    update = prepare_update(candidate, baselines=baselines, lower=lower, simulated=simulated)
+    print_lines(change_lines(update.changes))
+    if update.kept:
+        print_lines((f"{update.kept} other keys stay as they are",))
     if not yes:
         if not sys.stdin.isatty():
-            raise ConfigError.at("--yes", f"{acceptance.file} would be changed: say --yes")
-        click.confirm(f"Judge by these from now on ({acceptance.file})?", abort=True, err=True)
-    accept_baseline(acceptance)
-    print_lines((f"Written  {acceptance.file}",))
+            raise ConfigError.at("--yes", f"{update.file} would be changed: say --yes")
+        click.confirm(f"Judge by these from now on ({update.file})?", abort=True, err=True)
+    accept_baseline(update)
+    print_lines((f"Written  {update.file}",))
     return 0
 
 

@@ -14,7 +14,7 @@ from fabric.config.baselines import baseline_problem
 from fabric.config.document import Tree, read_document
 from fabric.config.links import component_problem, fault_from_text, network_problem
 from fabric.config.platforms import PlatformEntry, platform, program_first
-from fabric.config.problems import KeyPath, Problems, again, report, section, valid_items
+from fabric.config.problems import KeyPath, Problems, duplicates, report, section, valid_items
 from fabric.config.topology import HostsEntry, SwitchesEntry
 from fabric.model.change import ChangeSettings, SubnetManager
 from fabric.model.fields.entry import key
@@ -160,7 +160,7 @@ def _check_changes(entry: ChangeSettings, topology: Topology, problems: Problems
 
 def _check_managers(managers: Sequence[SubnetManager], topology: Topology, problems: Problems, *, whole: bool) -> None:
     path: KeyPath = (*_CHANGES, "subnet_managers")
-    for position, host in again(manager.host for manager in managers):
+    for position, host in duplicates(manager.host for manager in managers):
         problems.add((*path, position, "host"), f"the subnet manager on {quoted(host)} is there twice")
     for position, manager in enumerate(managers):
         program_first(manager.reload, (*path, position, "reload"), problems)

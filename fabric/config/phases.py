@@ -18,7 +18,7 @@ from fabric.changes.kinds import KINDS, UNUSABLE
 from fabric.config.document import Tree
 from fabric.config.links import Links
 from fabric.config.platforms import env_problems
-from fabric.config.problems import KeyPath, Problems, again, valid, valid_items
+from fabric.config.problems import KeyPath, Problems, duplicates, valid, valid_items
 from fabric.model.change import CHANGES, ChangeSettings, ChangeSpec
 from fabric.model.fields.scalars import NAME_MOST, SAFE_NAME, AsWritten
 from fabric.model.fields.wording import nearest, quoted
@@ -98,7 +98,7 @@ def read_matrix(tree: Mapping[str, Tree], problems: Problems) -> Matrix:
     whole = {name: valid(_OneName, {name: values}) for name, values in raw.items()}
     values = {name: entry[name] for name, entry in whole.items() if entry is not None}
     for name, texts in values.items():
-        for position, text in again(texts):
+        for position, text in duplicates(texts):
             problems.add(("matrix", name, position), f"{quoted(text)} is there twice")
     matrix = Matrix(values, frozenset(name for name, entry in whole.items() if entry is None))
     count = prod(len(texts) for texts in values.values())
@@ -146,7 +146,7 @@ def read_phases(raw: Tree | None, where: Where, links: Links | None, problems: P
 
 def _check_together(phase: Phase, path: KeyPath, *, own_env: bool, problems: Problems) -> None:
     """Note problems between keys that are each right alone."""
-    for position, name in again(spec.name for spec in phase.probes):
+    for position, name in duplicates(spec.name for spec in phase.probes):
         text = f"two probes named {quoted(name)} in this phase: give one another 'name'"
         problems.add((*path, "probes", position), text)
     if phase.env and not any(spec.collective or spec.kind == AgainSpec.kind for spec in phase.probes):
@@ -225,7 +225,7 @@ def check_names(raw: Tree | None, problems: Problems) -> None:
     """Check that each name occurs once, and that a phase needs only phases before it."""
     names = written_names(raw)
     phases = list(valid_items(Phase, raw, ("phases",)))
-    for at, name in again(entry.name for _, entry in phases):
+    for at, name in duplicates(entry.name for _, entry in phases):
         problems.add((*phases[at][0], "name"), f"phase {quoted(name)} is there twice")
     drills = {entry.name for _, entry in phases if entry.drill}
     for path, entry in phases:

@@ -86,7 +86,7 @@ class Problems:
 T = TypeVar("T")
 
 
-def again(values: Iterable[T]) -> Iterator[tuple[int, T]]:
+def duplicates(values: Iterable[T]) -> Iterator[tuple[int, T]]:
     """Yield every value that occurred before, with its position."""
     seen: set[T] = set()
     for position, value in enumerate(values):

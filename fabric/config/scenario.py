@@ -26,7 +26,7 @@ from fabric.config.phases import (
     rounds,
     written_names,
 )
-from fabric.config.problems import Problems, again, report, section
+from fabric.config.problems import Problems, duplicates, report, section
 from fabric.config.selection import HostsText, Selection, hosts_named
 from fabric.errors import ConfigError, Problem
 from fabric.model.fields.entry import key
@@ -122,7 +122,7 @@ _LIMITS = {PFC: "pfc_paused", RETRANSMITS: "retransmits_per_hour"}
 def _check_zero_growth(judge: JudgeSettings, sample: SampleSettings | None, problems: Problems) -> None:
     """Note problems between keys that are each right alone."""
     criteria, limits = judge.zero_growth, judge.allowed_growth or ZeroGrowth()
-    for position, name in again(criteria):
+    for position, name in duplicates(criteria):
         problems.add(("judge", "zero_growth", position), f"{quoted(name)} is there twice")
     for name, bound in _LIMITS.items():
         given = getattr(limits, bound) is not None
@@ -227,7 +227,7 @@ def _check_rounds(file: ScenarioFile, matrix: Matrix, problems: Problems) -> Non
     if file.order == "abba" and (file.rounds == 1 or len(matrix.combinations) == 1):
         text = "order abba turns every second round around: it needs a matrix and 'rounds' of two or more"
         problems.add(("order",), text)
-    for position, rail in again(file.allow):
+    for position, rail in duplicates(file.allow):
         problems.add(("allow", position), f"{quoted(rail)} is there twice")
 
 

@@ -54,7 +54,7 @@ class Waiting:
         self._parked: dict[str, _Queue] = {}  # by claim
         self._naming: dict[str, list[object]] = {}  # host or claim to the keys of the groups that use it
         self._first = self._next = 0
-        self._asked: int | None = None  # number of names at the last ``refuse``; None: a probe was added since
+        self._asked: int | None = None  # number of names at the last ``pop_refused``; None: a probe was added since
         self.extend(probes)
 
     def __iter__(self) -> Iterator[Probe]:
@@ -135,12 +135,12 @@ class Waiting:
     def _park(self, claim: str, place: int, key: object) -> None:
         heappush(self._parked.setdefault(claim, []), (place, key))
 
-    def take_all(self) -> list[Probe]:
+    def pop_all(self) -> list[Probe]:
         """Remove and return every probe, in order."""
         groups, self._groups = self._groups, {}
         return [probe for _, probe in _in_order(groups.values())]
 
-    def refuse(self, refused: Callable[[Probe], object], names: Sequence[str]) -> list[Probe]:
+    def pop_refused(self, refused: Callable[[Probe], object], names: Sequence[str]) -> list[Probe]:
         """
         Remove and return the refused probes, in order; *refused* may look at claims, hosts and kind only.
 
@@ -169,7 +169,7 @@ ERRORS_IN_A_ROW = 4
 
 
 @dataclass(slots=True)
-class _Row:
+class _ErrorStreak:
     """The errors of one host in a row, and the claims that all of them held."""
 
     errors: int = 0
@@ -197,7 +197,7 @@ class HostHealth:
 
     def __init__(self, out: Mapping[str, str]) -> None:
         self.names: dict[str, str] = {}
-        self._rows: dict[str, _Row] = {}
+        self._streaks: dict[str, _ErrorStreak] = {}
         self.out = dict(out)
 
     def out_of(self, probe: Probe) -> str | None:
@@ -225,19 +225,19 @@ class HostHealth:
         """Note how a probe ended; return the host or claim that went out just now."""
         if result.outcome is not Outcome.ERROR:
             for host in probe.hosts:
-                if host in self._rows:
-                    self._rows[host].worked(probe.claims)
+                if host in self._streaks:
+                    self._streaks[host].worked(probe.claims)
             return None
         host_blamed = result.error_host or probe.hosts[0]  # when nobody knows, the count still needs a host
         if self.out_of(probe):
             return None
-        row = self._rows.setdefault(host_blamed, _Row())
-        row.error(probe.claims)
-        if row.errors < ERRORS_IN_A_ROW or len(row.shared) > 1:
+        streak = self._streaks.setdefault(host_blamed, _ErrorStreak())
+        streak.error(probe.claims)
+        if streak.errors < ERRORS_IN_A_ROW or len(streak.shared) > 1:
             return None
-        gone = row.shared.pop() if row.shared else host_blamed
-        del self._rows[host_blamed]
-        self.out[gone] = f"{row.errors} errors in a row, the last: {result.reason}"
+        gone = streak.shared.pop() if streak.shared else host_blamed
+        del self._streaks[host_blamed]
+        self.out[gone] = f"{streak.errors} errors in a row, the last: {result.reason}"
         return gone
 
 

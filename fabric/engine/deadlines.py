@@ -9,7 +9,7 @@ from fabric.plan import PhasePlan, Plan
 from fabric.runs.events import Progress
 from fabric.runs.run_directory import RunDirectory
 
-TIMES = 3.0
+LONGEST_FACTOR = 3.0
 """
 Multiple of the longest good duration (a choice: a part at a third of its rate is still measured, and FAILs by that).
 """
@@ -37,7 +37,7 @@ class LearnedDeadlines:
         """
         Return the longest time (seconds) to wait for this probe; infinite when no earlier round measured such work.
         """
-        return TIMES * self._longest_s.get(_work(plan, probe), inf) + MARGIN_S
+        return LONGEST_FACTOR * self._longest_s.get(_work(plan, probe), inf) + MARGIN_S
 
     def learn(self, plan: PhasePlan, results: Iterable[ProbeResult]) -> None:
         """Learn from a finished round: keep the longest duration of probes that measured something, good or slow."""

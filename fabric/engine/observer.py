@@ -63,7 +63,7 @@ class FollowUp(Protocol):
 
 
 @runtime_checkable
-class Remembers(Protocol):
+class RemembersPhases(Protocol):
     """A follow-up that also wants to learn the results of earlier phases."""
 
     def ended(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> None:

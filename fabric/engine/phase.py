@@ -282,11 +282,11 @@ class PhaseRun:
     def _turn_away(self) -> None:
         """Answer probes of excluded or silent hosts, or of a phase that was given up, without running them."""
         if self._given_up:
-            for probe in self._waiting.take_all():
+            for probe in self._waiting.pop_all():
                 if not self._interrupted:
                     self._answer(probe, Refusal("", Outcome.ERROR, self._given_up))
             return
-        for probe in self._waiting.refuse(self._admission.refusal, self._admission.refused_names):
+        for probe in self._waiting.pop_refused(self._admission.refusal, self._admission.refused_names):
             refusal = self._admission.refusal(probe)
             if refusal is not None:
                 self._answer(probe, self._replan(probe, refusal))

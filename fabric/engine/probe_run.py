@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from fabric.engine.deadlines import TIMES
+from fabric.engine.deadlines import LONGEST_FACTOR
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable, SessionLost
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
@@ -86,7 +86,7 @@ class ProbeRun:
     _unanswered: set[Ticket] = field(default_factory=set)  # cancelled or lost: what they printed is no answer
     _printed: dict[Ticket, CommandResult] = field(default_factory=dict)
     _error: ExecutorError | None = None
-    _late: tuple[str, str] | None = None  # a host, and what was waited for in vain
+    _given_up: tuple[str, str] | None = None  # a host, and what was waited for in vain
     _called: bool = False  # whether the roll was called
     _started_s: float = field(init=False)
 
@@ -117,7 +117,7 @@ class ProbeRun:
         except MemoryError:
             raise  # the next probe would have no memory either
         except Exception as exc:  # noqa: BLE001 - a crash of ours is an ERROR of this probe, never of the run
-            self._late = self.probe.hosts[0], f"its command cannot be built: {type(exc).__name__}: {exc}"
+            self._given_up = self.probe.hosts[0], f"its command cannot be built: {type(exc).__name__}: {exc}"
             return []
         clients = (self._commands.client, *self._commands.beside)
         client, *beside = (replace(one, timeout_s=min(one.timeout_s, self.limit_s)) for one in clients)
@@ -154,8 +154,8 @@ class ProbeRun:
     def _go_on(self) -> list[Ticket]:
         """Begin the next step, if any, now that nothing of the probe runs."""
         if not self._servers and not self._clients:  # only counters were read so far
-            return [] if self._error or self._late else self._begin()
-        if self._commands.counters and not self._after and self._measured() and not self._late:
+            return [] if self._error or self._given_up else self._begin()
+        if self._commands.counters and not self._after and self._measured() and not self._given_up:
             self._after = self._start(self._commands.counters)
             return self._after
         return self._call_the_roll() if self._is_doubtful() else []
@@ -167,7 +167,7 @@ class ProbeRun:
         That is so when the probe ended badly on several hosts and it is not known whether all are there, or when its
         output has names that may be the hosts' own.
         """
-        if self._called or self._late or isinstance(self._error, HostUnreachable):
+        if self._called or self._given_up or isinstance(self._error, HostUnreachable):
             return False
         reading = self._reading()
         return reading.ask_names or (len(self.probe.hosts) > 1 and reading.outcome is not None)
@@ -190,16 +190,16 @@ class ProbeRun:
         """End what is still running, because the deadline passed."""
         self.deadline_s = None
         if not self._clients:
-            self._late = self._commands.servers[0].host, f"the server did not listen within {SERVER_READY_S:g} s"
-        elif self._measured() and not self._late:
+            self._given_up = self._commands.servers[0].host, f"the server did not listen within {SERVER_READY_S:g} s"
+        elif self._measured() and not self._given_up:
             why = f"the server did not end within {SERVER_END_S:g} s of its client: another may have answered"
-            self._late = self._commands.servers[0].host, why
+            self._given_up = self._commands.servers[0].host, why
         self._cancel_open()
 
     def abandon(self, host: str, reason: str) -> None:
         """End the probe without waiting for its deadline, because a host of it is out of the run."""
-        if self._error is None and not self._late:
-            self._late = host, f"given up: {reason}"
+        if self._error is None and not self._given_up:
+            self._given_up = host, f"given up: {reason}"
         self.deadline_s = None
         self._cancel_open()
 
@@ -224,8 +224,8 @@ class ProbeRun:
             return Reading((), Outcome.ERROR, f"asked after it ended badly: {self.missing[1]}")
         if self._error is not None:
             return Reading((), Outcome.ERROR, f"{self._error}{self._why_so_soon()}")
-        if self._late:
-            return Reading((), Outcome.ERROR, ": ".join(self._late))
+        if self._given_up:
+            return Reading((), Outcome.ERROR, ": ".join(self._given_up))
         if self._read is None or not self.done:
             answered = Answered(
                 servers=self._answers(self._servers),
@@ -251,7 +251,7 @@ class ProbeRun:
         """Return the note that a deadline was shorter than the planned one; empty if it was not."""
         if not isinstance(self._error, CommandTimeout) or self._commands.client.timeout_s != self.limit_s:
             return ""
-        return f", which is more than {TIMES:g} times what it took in earlier rounds"
+        return f", which is more than {LONGEST_FACTOR:g} times what it took in earlier rounds"
 
     def _error_host(self) -> str | None:
         """Return the host that the error belongs to; None when several hosts all answered and no single one hung."""
@@ -259,7 +259,7 @@ class ProbeRun:
             return self._hung() if self.missing is None else self.missing[0]
         if isinstance(self._error, HostUnreachable | CommandTimeout):
             return self._error.host
-        return self._late[0] if self._late else self.probe.hosts[0]
+        return self._given_up[0] if self._given_up else self.probe.hosts[0]
 
     def _hung(self) -> str | None:
         """

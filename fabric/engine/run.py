@@ -6,7 +6,7 @@ from fabric.engine.admission import HostHealth, JudgeOwn, LeftOut
 from fabric.engine.deadlines import LearnedDeadlines, RoundClock
 from fabric.engine.held_changes import Changing, HeldChanges
 from fabric.engine.interruption import Interruption, StopFile, listening
-from fabric.engine.observer import FollowUp, Observer, Remembers
+from fabric.engine.observer import FollowUp, Observer, RemembersPhases
 from fabric.engine.phase import Means, PhaseRun, past_of, waiting
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
@@ -106,7 +106,7 @@ class _Run:
         """
         self._means.learned.learn(phase_plan, results)
         for one in self._means.follow_ups:
-            if isinstance(one, Remembers):
+            if isinstance(one, RemembersPhases):
                 one.ended(phase_plan, results, added)
         if phase_plan.phase.name in self._needed:
             self._failed[phase_plan.phase.name] = self._gate(phase_plan, results)

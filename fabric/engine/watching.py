@@ -58,7 +58,7 @@ def settled(kept: dict[What, float], what: What, value: float, step: float, digi
     return kept[what]
 
 
-class Beside:
+class ObservingExecutor:
     """An executor that passes everything on to another one; base of what observes while probes run."""
 
     def __init__(self, executor: Executor) -> None:
@@ -70,7 +70,7 @@ class Beside:
 
     def end(self) -> None:
         """Stop observing and make what was seen durable; safe to call twice. Raises StoreError when the disk fails."""
-        if isinstance(self._inner, Beside):
+        if isinstance(self._inner, ObservingExecutor):
             self._inner.end()
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class Beside:
             self._inner.close()
 
 
-class Watch(Beside):
+class Watch(ObservingExecutor):
     """
     An executor that also samples on some hosts.
 
@@ -197,7 +197,7 @@ def _meanings(names: tuple[str, ...]) -> list[Meaning | None]:
     return [meaning(name) for name in names]
 
 
-EVERY_S = 7200.0
+OPTICS_EVERY_S = 7200.0
 """How often light is read (a choice: it drifts over days, and a pod's 1,536 switch ports take some two minutes)."""
 
 WHOLE_S = 1800.0
@@ -213,7 +213,7 @@ THROUGH_FABRIC = 8
 ASK_S = 30.0
 """Deadline of one question (a choice: one takes less than a second)."""
 
-IN_VAIN = 3
+FAILURES_IN_A_ROW = 3
 """Failures in a row that end a host's round: the tool is not there, or not allowed."""
 
 _STEP_DBM, _STEP_C = 0.25, 2.0  # change that is needed to write a value again (choice)
@@ -250,7 +250,7 @@ class OpticsWatch:
                 found = one.read((answer.stdout, answer.stderr, answer.exit_status))
             except (ExecutorError, ToolError) as exc:
                 failures[0] += 1
-                if failures[0] == IN_VAIN:
+                if failures[0] == FAILURES_IN_A_ROW:
                     self._log.failed(f"{one.host}: {exc}"[:300])
                     queue.clear()
                 continue
@@ -286,7 +286,7 @@ LOOKS = "looks"
 """Name of a reading that belongs to no port: how often all links were looked at."""
 
 
-class LinkWatch(Beside):
+class LinkWatch(ObservingExecutor):
     """
     Looks at all links that *hosts* and switches report, every *every_s* seconds, while another executor works.
 
@@ -347,7 +347,7 @@ class LinkWatch(Beside):
 
     def _looking(self, view: View) -> Procedure[None]:
         """Look at once, then periodically, and once more at the end; leave the fabric alone between two looks."""
-        period_s = EVERY_S if view.seldom else self._every_s
+        period_s = OPTICS_EVERY_S if view.seldom else self._every_s
         last, whole_s = False, -inf
         while not last:
             last, view.whole = self._last, self._last or self._inner.now() >= whole_s + self._whole_s
@@ -399,7 +399,7 @@ class LinkWatch(Beside):
         """
         Ask for the light of all ports if it is due and no look is under way; at the end unless it was read lately.
         """
-        every_s = EVERY_S / 4 if self._last else EVERY_S
+        every_s = OPTICS_EVERY_S / 4 if self._last else OPTICS_EVERY_S
         now_s = self._inner.now()
         if self._under_way or self._optics.busy or now_s - self._optics_s < every_s:
             return
@@ -438,5 +438,5 @@ def stop_watching(executor: Executor) -> None:
     """Take the last look and make what was seen durable; does nothing for an executor that does not observe."""
     if isinstance(executor, LinkWatch):
         executor.finish()
-    if isinstance(executor, Beside):
+    if isinstance(executor, ObservingExecutor):
         executor.end()

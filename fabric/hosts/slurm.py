@@ -1,7 +1,7 @@
 """Hosts of a Slurm job: one srun starts one step with the agents of all hosts, and each agent connects to us.
 
-Slurm's own tree carries the step to the hosts. The agents connect to a Door (a listening socket) at the address that
-srun's own connections come to: one stream per host, so that no host waits for another.
+Slurm's own tree carries the step to the hosts. The agents connect to a TaskListener (a listening socket) at the
+address that srun's own connections come to: one stream per host, so that no host waits for another.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fabric.agent.joining import ANSWER_S, proof, received_line
 from fabric.errors import ExecutorError, HostUnreachable, ToolError
 from fabric.hosts.agent import AgentExecutor
 from fabric.hosts.process import run_here
-from fabric.hosts.stream import GRACE_S, HostStream, Order, notice_loss, raise_file_limit
+from fabric.hosts.stream import GRACE_S, HostStream, Request, notice_loss, raise_file_limit
 from fabric.hosts.threads import Workers
 from fabric.ports import Ticket
 from fabric.tools import slurm
@@ -54,13 +54,13 @@ class SlurmExecutor(AgentExecutor):
         self._nodes: frozenset[str] | None = None
         self._asked: dict[str, float] = {}  # hosts that no step has begun for, and since when
         self._begun: set[str] = set()
-        self._door: Door | None = None
+        self._door: TaskListener | None = None
         self._steps: list[SlurmStep] = []
         self._beginning = threading.Lock()
         self._shut = threading.Event()
         # Guarded by the lock _beginning: tasks that wait for their first program, and why a host has no task.
         self._tasks: dict[str, _TaskStream] = {}
-        self._without: dict[str, str] = {}
+        self._absent: dict[str, str] = {}
         raise_file_limit()
 
     def close(self) -> None:
@@ -73,10 +73,10 @@ class SlurmExecutor(AgentExecutor):
         if self._door is not None:
             self._door.close()
 
-    def _order(self, order: Order) -> Ticket:
-        ticket = super()._order(order)
-        if order.host not in self._begun:
-            self._asked.setdefault(order.host, time.monotonic())
+    def _request(self, request: Request) -> Ticket:
+        ticket = super()._request(request)
+        if request.host not in self._begun:
+            self._asked.setdefault(request.host, time.monotonic())
         return ticket
 
     def _interrupt(self) -> None:
@@ -87,16 +87,18 @@ class SlurmExecutor(AgentExecutor):
     def _stream(self, host: str, argv: tuple[str, ...], stdin: bytes, limit_s: float | None) -> HostStream:
         del limit_s  # a task has connected already, and a step has its own limit
         with self._beginning:
-            if host not in self._tasks and host not in self._without:
+            if host not in self._tasks and host not in self._absent:
                 self._begin_steps(self._gathered(host))
-            task, why = self._tasks.pop(host, None), self._without.pop(host, "")
+            task, why = self._tasks.pop(host, None), self._absent.pop(host, "")
         if task is None:
             raise HostUnreachable(host, _STEP, why or "the testbench is closing")
         task.begin(argv, stdin)
         return task
 
     def _gathered(self, host: str) -> list[str]:
-        """Return all hosts that are asked for now: the first orders of a run go to every host, one after the other."""
+        """
+        Return all hosts that are asked for now: the first requests of a run go to every host, one after the other.
+        """
         self._asked.setdefault(host, time.monotonic())
         while time.monotonic() - max(list(self._asked.values())) < _GATHER_S and not self._shut.wait(_GATHER_S / 4):
             pass
@@ -109,11 +111,11 @@ class SlurmExecutor(AgentExecutor):
         try:
             if self._nodes is None:
                 self._nodes = frozenset(_nodes(self._job))
-            self._door = self._door or Door(_ports())
+            self._door = self._door or TaskListener(_ports())
         except (ExecutorError, ToolError, OSError) as exc:
-            self._without |= dict.fromkeys(hosts, str(exc))
+            self._absent |= dict.fromkeys(hosts, str(exc))
             return
-        self._without |= {host: f"no node of job {self._job}" for host in hosts if host not in self._nodes}
+        self._absent |= {host: f"no node of job {self._job}" for host in hosts if host not in self._nodes}
         left = [host for host in hosts if host in self._nodes]
         for _ in range(_TRIES):
             if not left or self._shut.is_set():
@@ -123,14 +125,14 @@ class SlurmExecutor(AgentExecutor):
                     slurm.step(self._job, left, self._options, task_argv(self._door.port)), self._door, left
                 )
             except (OSError, ValueError) as exc:
-                self._without |= dict.fromkeys(left, f"srun: {exc}")
+                self._absent |= dict.fromkeys(left, f"srun: {exc}")
                 return
             self._steps.append(step)
-            met, absent = step.met(self._shut)
+            met, absent = step.connected_tasks(self._shut)
             self._tasks |= met
-            self._without |= absent
+            self._absent |= absent
             left = [host for host in left if host not in {*met, *absent}]
-        self._without |= dict.fromkeys(left, f"Slurm took back {_TRIES} steps because of other nodes")
+        self._absent |= dict.fromkeys(left, f"Slurm took back {_TRIES} steps because of other nodes")
 
 
 def _nodes(job: str) -> Sequence[str]:
@@ -147,7 +149,7 @@ def _ports() -> range:
     return slurm.srun_ports(answer.stdout)
 
 
-class Door:
+class TaskListener:
     """The socket to which the tasks of steps connect; sends away whoever does not know the present step's secret."""
 
     def __init__(self, ports: range) -> None:
@@ -214,7 +216,7 @@ def _listening(ports: range) -> socket.socket:
 class SlurmStep:
     """One srun, and the tasks of its step that have connected."""
 
-    def __init__(self, argv: tuple[str, ...], door: Door, hosts: Iterable[str]) -> None:
+    def __init__(self, argv: tuple[str, ...], door: TaskListener, hosts: Iterable[str]) -> None:
         self.secret = secrets.token_hex(32)
         self._hosts, self._door = frozenset(hosts), door
         self._met: dict[str, _TaskStream] = {}
@@ -231,7 +233,7 @@ class SlurmStep:
             self._srun.stdin.write(task_program() + f"{self.secret}\n".encode("ascii"))
             self._srun.stdin.close()
 
-    def met(self, shut: threading.Event) -> tuple[Mapping[str, _TaskStream], Mapping[str, str]]:
+    def connected_tasks(self, shut: threading.Event) -> tuple[Mapping[str, _TaskStream], Mapping[str, str]]:
         """
         Wait for all tasks to connect; return those that did, and for each absent host why it has none.
 
@@ -268,7 +270,7 @@ class SlurmStep:
         self.wake()
 
     def wake(self) -> None:
-        """Notify ``met`` that something happened."""
+        """Notify ``connected_tasks`` that something happened."""
         with self._changed:
             self._changed.notify_all()
 

@@ -16,7 +16,7 @@ GRACE_S = 6.0
 TICK_S = 0.25
 """By how much a deadline may be late (seconds)."""
 
-PIECES = 16
+PIECES_PER_TURN = 16
 """Pieces read from one host before others have their turn."""
 
 # Keepalive 5/2/3 notices a black-holed host in 11 s, TCP_USER_TIMEOUT one with unacknowledged data in 13 s. Without
@@ -89,7 +89,7 @@ class HostStream(Protocol):
 
 
 @dataclass(slots=True)
-class Order:
+class Request:
     """A request to a host: a command, or a sampling where *command* is None."""
 
     ticket: Ticket
@@ -140,9 +140,9 @@ class Conversation(ABC):
         self._tell(Lost(ticket, error, self._now()))
 
 
-def unanswered(order: Order, *, cancelled: bool) -> str:
-    """Return why a host is given up that did not report the end of an order."""
-    if cancelled or order.command is None:
-        return f"{order.tool} did not end within {GRACE_S:g} s of being cancelled"
-    limit_s = order.command.timeout_s + GRACE_S
+def unanswered(request: Request, *, cancelled: bool) -> str:
+    """Return why a host is given up that did not report the end of a request."""
+    if cancelled or request.command is None:
+        return f"{request.tool} did not end within {GRACE_S:g} s of being cancelled"
+    limit_s = request.command.timeout_s + GRACE_S
     return f"the host said nothing within {limit_s:g} s, {GRACE_S:g} s beyond the command's own deadline"

@@ -11,7 +11,7 @@ arrive as positional parameters.
 from collections.abc import Callable
 
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable, SessionLost
-from fabric.hosts.stream import GRACE_S, PIECES, TICK_S, Conversation, HostStream, Order, Tell, unanswered
+from fabric.hosts.stream import GRACE_S, PIECES_PER_TURN, TICK_S, Conversation, HostStream, Request, Tell, unanswered
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Ready
 
@@ -63,7 +63,7 @@ status=$?; kill -s KILL -- "-$watch"; kill -s KILL "$watch"; exit $status
 """
 
 
-def environed(command: Command) -> tuple[str, ...]:
+def argv_with_env(command: Command) -> tuple[str, ...]:
     """
     Return the command as one argv, with its environment set by ``env``.
 
@@ -79,16 +79,18 @@ def shell_argv(command: Command, nonce: str) -> tuple[str, ...]:
     """Return the argv that runs *command* under the wrapper, which marks its lines with *nonce*."""
     port = "" if command.ready_port is None else f"{command.ready_port:04X}"
     timeout = f"{command.timeout_s:.3f}"
-    return ("sh", "-c", WRAPPER, "fabric", nonce, timeout, port, RUNNER, *environed(command))
+    return ("sh", "-c", WRAPPER, "fabric", nonce, timeout, port, RUNNER, *argv_with_env(command))
 
 
 class WrappedCommand(Conversation):
     """One command under the wrapper; reports exactly one Ended or Lost."""
 
-    def __init__(self, order: Order, stream: HostStream, nonce: str, *, tell: Tell, now: Callable[[], float]) -> None:
-        assert order.command is not None
-        super().__init__(order.host, stream, tell=tell, now=now)
-        self.order, self._command = order, order.command
+    def __init__(
+        self, request: Request, stream: HostStream, nonce: str, *, tell: Tell, now: Callable[[], float]
+    ) -> None:
+        assert request.command is not None
+        super().__init__(request.host, stream, tell=tell, now=now)
+        self.request, self._command = request, request.command
         cap_bytes = self._command.output_cap_bytes
         self._out, self._err = MarkedOutput(nonce, cap_bytes), MarkedOutput(nonce, cap_bytes)
         self._started_s = now()
@@ -104,7 +106,7 @@ class WrappedCommand(Conversation):
 
     def arrived(self) -> bool:
         """Read output and the wrapper's words, until the last word or the end of the stream."""
-        for _ in range(PIECES):
+        for _ in range(PIECES_PER_TURN):
             data = self.stream.read()
             if data is None:
                 self.give_up(self.stream.epitaph("the command's shell"))
@@ -117,7 +119,7 @@ class WrappedCommand(Conversation):
     def tick(self, now_s: float) -> float:
         """Give up a host that is silent beyond all deadlines."""
         if now_s >= self._due_s:
-            self.abandon(unanswered(self.order, cancelled=self._cancelled))
+            self.abandon(unanswered(self.request, cancelled=self._cancelled))
         return TICK_S
 
     def give_up(self, why: str) -> None:
@@ -127,25 +129,25 @@ class WrappedCommand(Conversation):
         self.failure = why
         problem = self._problem(why)
         if problem is not None:
-            self._lose(self.order.ticket, problem)
+            self._lose(self.request.ticket, problem)
             return
         status, truncated = int(self._err.words[-1].removeprefix("end ")), self._out.truncated or self._err.truncated
         times = self._started_s, self._now()
         result = CommandResult(self._command, status, self._out.text(), self._err.text(), *times, truncated)
-        self._tell(Ended(self.order.ticket, result))
+        self._tell(Ended(self.request.ticket, result))
 
     def _take(self, stdout: bytes, stderr: bytes) -> None:
         known = len(self._err.words)
         self._out.add(stdout)
         self._err.add(stderr)
         if "ready" in self._err.words[known:]:
-            self._tell(Ready(self.order.ticket, self._now()))
+            self._tell(Ready(self.request.ticket, self._now()))
         if self._out.finished and self._err.finished:
             self.give_up("it has ended")
 
     def _problem(self, why: str) -> ExecutorError | None:
         """Return the error that the wrapper's words mean; None if the command ended by itself or was cancelled."""
-        command, host, tool, words = self._command, self.host, self.order.tool, self._err.words
+        command, host, tool, words = self._command, self.host, self.request.tool, self._err.words
         stdout, stderr = self._out.text(), self._err.text()
         if not (self._out.finished and self._err.finished):
             first_line = "" if words else (stderr or stdout).strip().partition("\n")[0][:200]

@@ -57,7 +57,7 @@ class Checked:
         return 3 if Severity.UNKNOWN in found else 0
 
 
-def folded(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def merged(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Merge equal findings with all their hosts; the worst first, then those of most hosts."""
     alike = gathered((replace(one, hosts=()), one.hosts) for one in findings)
     made = [replace(one, hosts=tuple(dict.fromkeys(chain(*hosts)))) for one, hosts in alike.items()]

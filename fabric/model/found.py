@@ -70,12 +70,12 @@ class FoundFabric:
     """
     Everything that was found. *switches*: names of the switches among the ends of cables.
 
-    *strangers*: adapters on these switches that belong to none of the hosts. *unread*: what could not be found out, and
-    why.
+    *unknown_adapters*: adapters on these switches that belong to none of the hosts. *unread*: what could not be found
+    out, and why.
     """
 
     hosts: Mapping[str, FoundHost]
     cables: tuple[FoundCable, ...] = ()
     switches: frozenset[str] = frozenset()
-    strangers: frozenset[str] = frozenset()
+    unknown_adapters: frozenset[str] = frozenset()
     unread: tuple[str, ...] = ()

@@ -295,7 +295,7 @@ class Topology:
     routing: str | None = None
 
     @property
-    def draws_ways(self) -> bool:
+    def paths_are_random(self) -> bool:
         """
         Return whether the path of a pair cannot be planned, because a hash draws it.
 

@@ -126,7 +126,7 @@ def with_env(probe: Probe, env: Sequence[tuple[str, str]]) -> Probe:
     return replace(probe, params={**params, "env": "\n".join(setting(name, value) for name, value in env)})
 
 
-TELLING = {"NCCL_DEBUG": "WARN"}
+DEBUG_ENV = {"NCCL_DEBUG": "WARN"}
 """
 Variables that make NCCL report network errors in detail.
 
@@ -140,7 +140,7 @@ def environment(probe: Probe, platform: Platform, **chosen: str) -> dict[str, st
     gid = {} if platform.gid_index is None else {"NCCL_IB_GID_INDEX": str(platform.gid_index)}
     traffic = {} if platform.traffic_class is None else {"NCCL_IB_TC": str(platform.traffic_class)}
     pairs = (line.partition("=") for line in str(probe.params.get("env", "")).split("\n") if line)
-    return {**TELLING, **traffic, **dict(platform.env), **gid, **{name: value for name, _, value in pairs}, **chosen}
+    return {**DEBUG_ENV, **traffic, **dict(platform.env), **gid, **{name: value for name, _, value in pairs}, **chosen}
 
 
 def _measured(probe: Probe, test: nccl.NcclTest, host: str, names: Mapping[str, str], asked: Collective) -> Reading:
@@ -238,7 +238,7 @@ Output per rank: all ranks are listed before the first row, 93 bytes each and th
 """
 
 
-def alike(hosts: Iterable[Host]) -> list[list[Host]]:
+def fitting_groups(hosts: Iterable[Host]) -> list[list[Host]]:
     """Return groups of hosts with GPUs that one command line fits, in the order first met."""
     by_fit: dict[tuple[object, ...], list[Host]] = {}
     for host in hosts:
@@ -247,13 +247,13 @@ def alike(hosts: Iterable[Host]) -> list[list[Host]]:
     return list(by_fit.values())
 
 
-def joined(names: Iterable[str], topology: Topology) -> list[list[Host]]:
+def joined_groups(names: Iterable[str], topology: Topology) -> list[list[Host]]:
     """Return such groups in which the fabric also joins the hosts' rails."""
     by_part: dict[tuple[int | None, ...], list[Host]] = {}
     for host in map(topology.hosts.__getitem__, names):
         parts = tuple(topology.part_of(host, rnic.rail) for rnic in host.platform.rnics)
         by_part.setdefault(parts, []).append(host)
-    return [group for hosts in by_part.values() for group in alike(hosts)]
+    return [group for hosts in by_part.values() for group in fitting_groups(hosts)]
 
 
 def _fit(platform: Platform) -> tuple[object, ...]:

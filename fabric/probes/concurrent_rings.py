@@ -11,7 +11,7 @@ from fabric.model.command import GIB
 from fabric.model.fields.scalars import Choice, Flag, Whole
 from fabric.model.probe import Probe
 from fabric.model.topology import Host, Topology
-from fabric.probes.collective import AllReduceSpec, joined, shuffled
+from fabric.probes.collective import AllReduceSpec, joined_groups, shuffled
 from fabric.probes.shapes import Name, Seed, Sizes
 
 _NAMED = 4  # an id does not name all of more hosts than this
@@ -50,7 +50,7 @@ class ConcurrentRingsSpec(AllReduceSpec):
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
         """Yield one probe for each group and repetition; hosts that do not fill a group are left out."""
         number = 0
-        for fitting in joined(hosts, topology):
+        for fitting in joined_groups(hosts, topology):
             for group in groups(fitting, self):
                 label = _label(group)
                 yield from self.probes(group, phase=phase, label=label, group=number)

@@ -14,7 +14,7 @@ from fabric.model.fields.entry import NotInFiles
 from fabric.model.fields.scalars import Choice, Flag, Whole
 from fabric.model.probe import Probe
 from fabric.model.topology import Host, Topology
-from fabric.probes.collective import AllReduceSpec, joined, payload_gbps, shuffled
+from fabric.probes.collective import AllReduceSpec, joined_groups, payload_gbps, shuffled
 from fabric.probes.shapes import Name, Seed
 
 
@@ -61,7 +61,7 @@ class GroupAllReduceSpec(AllReduceSpec):
 
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
         """Yield probes over the first hosts that are alike and enough; none if there are too few."""
-        for alike in joined(hosts, topology):
+        for alike in joined_groups(hosts, topology):
             groups = self._doubling(alike) if self.scaling else [self._first(alike)]
             for group in filter(None, groups):
                 ranked = shuffled(group, seed=self.seed) if self.order == "random" else group

@@ -85,7 +85,7 @@ def planes_of(hosts: Iterable[str], topology: Topology) -> list[Plane]:
     return [plane for plane in planes if len(plane.hosts) > 1]
 
 
-def circle(count: int, number: int) -> list[tuple[int, int]]:
+def round_robin(count: int, number: int) -> list[tuple[int, int]]:
     """
     Return round *number* of a round-robin tournament of *count*: any two meet once in count - 1 rounds (odd: count).
     """
@@ -124,10 +124,10 @@ def across_leaves(leaves: Mapping[str, Sequence[str]], spines: Sequence[str], nu
     names = list(leaves)
     if len(names) < 2:
         hosts = [host for group in leaves.values() for host in group]
-        return [PairTest(hosts[a], hosts[b], why="another neighbour") for a, b in circle(len(hosts), number)]
+        return [PairTest(hosts[a], hosts[b], why="another neighbour") for a, b in round_robin(len(hosts), number)]
     tests: list[PairTest] = []
     used: set[str] = set()
-    for first, second in circle(len(names), number):
+    for first, second in round_robin(len(names), number):
         here, there = leaves[names[first]], leaves[names[second]]
         shift = number + 1
         for position in range(min(len(here), len(there))):
@@ -141,7 +141,7 @@ def across_leaves(leaves: Mapping[str, Sequence[str]], spines: Sequence[str], nu
     return tests + [PairTest(a, b, why="left over") for a, b in pairs]
 
 
-def moved(probe: Probe, names: Sequence[str], claims: tuple[str, ...], **own: str) -> Probe:
+def with_hosts(probe: Probe, names: Sequence[str], claims: tuple[str, ...], **own: str) -> Probe:
     """
     Return the same measurement of other hosts; *own* are parameters that differ.
 
@@ -258,14 +258,14 @@ class PairwiseSpec(PairSpec):
 
 
 def other_pairs(
-    probe: Probe, left: str, planned: Iterable[Probe], bereft: Callable[[str], bool], topology: Topology
+    probe: Probe, left: str, planned: Iterable[Probe], lost_partner: Callable[[str], bool], topology: Topology
 ) -> Iterator[Probe]:
     """
     Yield the same measurement of the host that is *left* with each other host of its plane, the best fit first.
 
-    First those that lost their partner of this round as well (*bereft*): one test serves both. Then those under another
-    leaf, if the lost one was, so that uplinks are crossed as planned; then the next in the order of the *planned*
-    probes. Pairs that are planned anyway are left out.
+    First those that lost their partner of this round as well (*lost_partner*): one test serves both. Then those under
+    another leaf, if the lost one was, so that uplinks are crossed as planned; then the next in the order of the
+    *planned* probes. Pairs that are planned anyway are left out.
     """
     rail = int_param(probe, "rail")
     rate = topology.hosts[left].rnic(rail).line_rate_gbps
@@ -280,7 +280,7 @@ def other_pairs(
         if frozenset((left, name)) in pairs or name == left or other.rnic(rail).line_rate_gbps != rate:
             continue
         across = topology.hosts[left].leaf(rail) != other.leaf(rail)
-        fit.append((not bereft(name), across != beyond, (place - at) % len(hosts), name))
+        fit.append((not lost_partner(name), across != beyond, (place - at) % len(hosts), name))
     for alone, _, _, name in sorted(fit):
         sends = left == probe.hosts[0] if alone else left < name  # the same test, whichever of the two asks for it
         yield _moved(probe, (left, name) if sends else (name, left), topology)
@@ -291,7 +291,7 @@ def _moved(probe: Probe, names: tuple[str, str], topology: Topology) -> Probe:
     ends = [topology.hosts[name] for name in names]
     rnics = [host.rnic(int_param(probe, "rail")) for host in ends]
     own = {"rnic": rnics[0].device, "peer_rnic": rnics[1].device, "why": "another partner"}
-    return moved(probe, names, _claims(ends, rnics, topology), **own)
+    return with_hosts(probe, names, _claims(ends, rnics, topology), **own)
 
 
 def _claims(ends: Sequence[Host], rnics: Sequence[Rnic], topology: Topology, ways: Ways = ONE_WAY) -> tuple[str, ...]:

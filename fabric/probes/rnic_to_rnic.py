@@ -91,7 +91,7 @@ class RnicToRnicSpec(InHostSpec):
                     yield probe
                     continue
                 params = crossing.setdefault(id(probe.params), {**probe.params, "link_class": CROSS_LEAF})
-                own = [0 if topology.draws_ways else places[host.name] % sum(cables.values()) for cables in above]
+                own = [0 if topology.paths_are_random else places[host.name] % sum(cables.values()) for cables in above]
                 claims = (*probe.claims, f"{up}:up.{own[0]}", f"{down}:down.{own[1]}")
                 yield replace(probe, claims=claims, params=params)
 

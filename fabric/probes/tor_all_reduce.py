@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from fabric.model.probe import Probe
 from fabric.model.topology import Host, Topology
-from fabric.probes.collective import AllReduceSpec, alike, claims
-from fabric.probes.pairwise import moved
+from fabric.probes.collective import AllReduceSpec, claims, fitting_groups
+from fabric.probes.pairwise import with_hosts
 from fabric.probes.shapes import Name
 
 
@@ -39,7 +39,7 @@ class TorAllReduceSpec(AllReduceSpec):
 
 def neighbours(members: Sequence[Host]) -> Iterator[tuple[Host, Host]]:
     """Yield ring pairs of hosts that one command line fits: n pairs for n > 2 hosts, one pair for two, none for one."""
-    for ring in alike(members):
+    for ring in fitting_groups(members):
         for position in range(len(ring) if len(ring) > 2 else len(ring) - 1):
             yield ring[position], ring[(position + 1) % len(ring)]
 
@@ -60,11 +60,11 @@ def other_pairs(probe: Probe, left: str, planned: Iterable[Probe], topology: Top
     for other in (*ring[at + 1 :], *ring[:at]):
         if frozenset((left, other.name)) not in pairs:
             hosts = (topology.hosts[first], other) if forward else (other, topology.hosts[second])
-            yield moved(probe, [host.name for host in hosts], claims(hosts))
+            yield with_hosts(probe, [host.name for host in hosts], claims(hosts))
 
 
 def _ring(host: str, taking_part: set[str], topology: Topology) -> list[Host]:
     """Return the hosts under the same ToR that take part and that one command line fits, in ring order."""
     group = next(group for group in topology.tor_groups if host in group)
-    fitting = alike(topology.hosts[name] for name in group if name in taking_part)
+    fitting = fitting_groups(topology.hosts[name] for name in group if name in taking_part)
     return next(hosts for hosts in fitting if any(one.name == host for one in hosts))

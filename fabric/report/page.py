@@ -174,7 +174,7 @@ def page(run: ShownRun) -> str:
         templates.text_of("report.js"),
         run=run,
         judged=judged,
-        told=shown_verdict(judged),
+        shown=shown_verdict(judged),
         decision=decision,
         title=f"{word} {judged.scenario.name} {judged.run_id}",
         slot=lambda one: _slot(one, run.past.inventory.topology),

@@ -15,14 +15,14 @@ from fabric.model.verdict import Baseline, Limit
 from fabric.report import templates
 from fabric.report.output import columns, jsonable
 
-LEAST_FOLDED = 3
+LEAST_MERGED = 3
 """Fewer rows of one host are not merged (a choice: the merged line would be no shorter)."""
 
 MOST_PARTS = 4
 """If more parts of one host changed alike, the host itself is named (a choice)."""
 
 
-def folded(rows: Sequence[Compared]) -> tuple[Compared, ...]:
+def merged(rows: Sequence[Compared]) -> tuple[Compared, ...]:
     """
     Merge three or more rows of one host and one change into one line; the order is kept.
 
@@ -30,16 +30,16 @@ def folded(rows: Sequence[Compared]) -> tuple[Compared, ...]:
     line of each part (``gpu003/mlx5_2``) with three or more. The line has the numbers of the worst, which comes first,
     and says how many there are. SAME is never merged, nor is a row of several hosts (a path, an uplink).
     """
-    changed = gathered(((_host(row), row.change), row.component) for row in rows if _foldable(row))
+    changed = gathered(((_host(row), row.change), row.component) for row in rows if _mergeable(row))
     parts = {key: set(names) for key, names in changed.items()}
     lines: dict[tuple[str, Difference], list[Compared]] = {}
     for row in rows:
-        names = parts.get((_host(row), row.change), set()) if _foldable(row) else set()
+        names = parts.get((_host(row), row.change), set()) if _mergeable(row) else set()
         as_a_whole = _host(row) in names or len(names) > MOST_PARTS
         lines.setdefault((_host(row) if as_a_whole else row.component, row.change), []).append(row)
     found: list[Compared] = []
     for (name, _), alike in lines.items():
-        found += [_line(name, alike)] if len(alike) >= LEAST_FOLDED and _foldable(alike[0]) else alike
+        found += [_line(name, alike)] if len(alike) >= LEAST_MERGED and _mergeable(alike[0]) else alike
     return tuple(found)
 
 
@@ -47,7 +47,7 @@ def _host(row: Compared) -> str:
     return Part.of(row.component).host
 
 
-def _foldable(row: Compared) -> bool:
+def _mergeable(row: Compared) -> bool:
     """Return whether a row is of one host or a part of one; everything, paths and switches keep rows of their own."""
     whole = row.component == WHOLE or "+" in row.component or "--" in _host(row)
     return row.change is not Difference.SAME and not whole
@@ -84,7 +84,7 @@ _MOST_ROWS = 20
 def compare_text(first: str, second: str, comparison: Comparison, notes: Sequence[str]) -> str:
     """Return the answer first, then what changed, the worst first, then what could not be compared."""
     kinds = Counter(row.change for row in comparison.rows)
-    rows = folded(comparison.rows)
+    rows = merged(comparison.rows)
     of_kind = [(kind, [_cells(row) for row in rows if row.change is kind]) for kind in _SHOWN]
     return templates.text(
         "compare.txt.j2",

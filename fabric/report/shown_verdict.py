@@ -24,15 +24,15 @@ class ShownSuspect(NamedTuple):
     """
     A suspect in *words*.
 
-    *sure*: how sure it is; *evidence*: its lines, without the odds as numbers; *seen*: how bad it was; *where*: its
+    *sure*: how sure it is; *evidence*: its lines, without the odds as numbers; *severity*: how bad it was; *where*: its
     place; *rows*: the text that finds its rows in the page's table.
     """
 
-    one: Suspect
+    suspect: Suspect
     words: str
     sure: str
     evidence: tuple[str, ...]
-    seen: str
+    severity: str
     where: str
     rows: str
 
@@ -106,12 +106,12 @@ def shown_verdict(judged: JudgedRun) -> ShownVerdict:
 def shown_suspect(one: Suspect) -> ShownSuspect:
     """Return a suspect in words."""
     alike = f", one of {len(one.ambiguous_with) + 1} alike" if one.ambiguous_with else ""
-    seen = []
+    severity = []
     if one.worst_gbps is not None and one.normal_gbps:
         lost = f"{100 * (one.worst_gbps / one.normal_gbps - 1):+.0f} %"
-        seen.append(f"worst {one.worst_gbps:,.0f} of {one.normal_gbps:,.0f} Gb/s ({lost})")
+        severity.append(f"worst {one.worst_gbps:,.0f} of {one.normal_gbps:,.0f} Gb/s ({lost})")
     if one.rate is not None:
-        seen.append(f"bad in {one.rate:.0%} of the probes through it")
+        severity.append(f"bad in {one.rate:.0%} of the probes through it")
     places = (("rack", one.rack), ("leaf", one.leaf), ("serial number", one.serial))
     part = Part.of(one.component)
     own = one.kind in _OF_A_HOST and "/" in one.component
@@ -120,7 +120,7 @@ def shown_suspect(one: Suspect) -> ShownSuspect:
         part_words(one.component, one.kind),
         f"{one.confidence:.0%}{alike}",
         tuple(MARGIN.sub("", line) for line in one.evidence),
-        ", ".join(seen),
+        ", ".join(severity),
         "; ".join(f"{name} {text}" for name, text in places if text),
         f"{part.host}/{part.device}" if own else "".join(one.hosts[:1]),
     )

@@ -13,7 +13,7 @@ from fabric.model.verdict import Hall, JudgedRun, Suspect, Verdict
 from fabric.report.output import columns, jsonable
 from fabric.report.plan import change_document
 from fabric.report.templates import text_of
-from fabric.runs.stored_verdict import FORMAT, KEY
+from fabric.runs.stored_verdict import FORMAT, HISTORY_KEY
 
 BOUND = "the most that RNICs' lines and the cables between switches carry, by the inventory, whatever the routing"
 """The explanation of the bound."""
@@ -120,7 +120,7 @@ def verdict_document(judged: JudgedRun) -> dict[str, Any]:
         "run_id": judged.run_id,
         "path": judged.path,
         "backend": judged.backend,
-        KEY: judged.history_bytes,
+        HISTORY_KEY: judged.history_bytes,
         "judged_by": list(judged.judged_by),
         "outcome": verdict.outcome.value,
         "exit_code": exit_code(verdict),

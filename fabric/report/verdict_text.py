@@ -41,7 +41,7 @@ def verdict_text(judged: JudgedRun) -> str:
     ]
     return templates.text(
         "verdict.txt.j2",
-        told=shown,
+        shown=shown,
         judged=judged,
         verdict=judged.verdict,
         expected=_expected(shown),
@@ -71,7 +71,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._]+")
 def summary(run: ShownRun) -> str:
     """Return the text of summary.md."""
     judged, shown = run.judged, shown_verdict(run.judged)
-    return markdown("summary.md.j2", run=run, judged=judged, told=shown, decision=decision_of(run), most=MOST_SUSPECTS)
+    return markdown("summary.md.j2", run=run, judged=judged, shown=shown, decision=decision_of(run), most=MOST_SUSPECTS)
 
 
 def tickets(run: ShownRun) -> dict[str, str]:
@@ -85,7 +85,7 @@ def tickets(run: ShownRun) -> dict[str, str]:
 
 
 def _ticket(run: ShownRun, shown: ShownSuspect) -> str:
-    path, one = Path(run.judged.path), shown.one
+    path, one = Path(run.judged.path), shown.suspect
     return markdown(
         "ticket.md.j2",
         run=run,
@@ -100,7 +100,7 @@ def _ticket(run: ShownRun, shown: ShownSuspect) -> str:
 
 def facts(shown: ShownSuspect) -> list[tuple[str, str]]:
     """Return what is known of a suspect, by name, in words; unknown facts are left out."""
-    one = shown.one
+    one = shown.suspect
     worst, normal = one.worst_gbps, one.normal_gbps
     found = [
         ("sure", shown.sure),

@@ -158,7 +158,7 @@ def open_or_may_be_live(journal: Path) -> tuple[OpenChange, ...]:
         raise MayBeLive(f"what was changed here cannot be read: {exc}; {ask}") from exc
 
 
-def say_what_is_open(run: Path) -> None:
+def raise_if_open(run: Path) -> None:
     """Raise MayBeLive when a run that ended early could not take everything back, or nobody can tell."""
     try:
         found = open_or_may_be_live(run / JOURNAL)
@@ -280,14 +280,14 @@ How long to wait for the ledger (seconds): as long as one answer of Slurm may ta
 _AGAIN_S = 0.05
 
 
-class Written:
+class LedgerEntry:
     """Writes a ledger line before a scheduler is told something, and one after it; *state* says what came of it."""
 
     def __init__(self, ledger: Path, name: str, act: str, **fields: str) -> None:
         self._journal, self._name, self.state = Journal(ledger), name, "not seen"
         self._fields = {"act": act, **fields}
 
-    def __enter__(self) -> Written:
+    def __enter__(self) -> LedgerEntry:
         until_s = time.monotonic() + _WAIT_S
         while True:
             try:

@@ -14,7 +14,7 @@ from fabric.errors import StoreError
 from fabric.runs.plain_file import MIB, plain_stream, storing
 from fabric.runs.tables import TABLES
 
-JUDGED = (
+OUTDATED_BY_MEASURING = (
     "verdict.json",
     "report.html",
     "junit.xml",
@@ -31,7 +31,7 @@ is about, and somebody may have signed it.
 """
 
 DERIVED = frozenset(
-    {*JUDGED, "certificate.json", "certificate.html", "certificate.json.sha256", "certificate.json.sig"}
+    {*OUTDATED_BY_MEASURING, "certificate.json", "certificate.html", "certificate.json.sha256", "certificate.json.sig"}
 )
 """Files at the top of a run directory that are made from the others."""
 

@@ -41,7 +41,7 @@ from fabric.runs.plain_file import (
     write_durably,
 )
 
-_SYNCING = 16
+_SYNC_THREADS = 16
 """
 Threads that wait for the disk: a file system makes many files durable with one commit (measured: 3 to 30 times as fast
 as one after the other).
@@ -50,7 +50,7 @@ as one after the other).
 MOST_TRANSCRIPT = 128 * MIB
 """Limit of a transcript that is read to show a probe's output (a choice: two days of a host make 2 MB)."""
 
-FOLDER = "raw"
+RAW_FOLDER = "raw"
 _ENTRY = b"=== "
 
 
@@ -58,7 +58,7 @@ class RawOutput:
     """Collects transcripts of the run in a directory; after ``flush`` they survive however this process ends."""
 
     def __init__(self, run: Path) -> None:
-        self._run, self._folder = run, str(run / FOLDER)
+        self._run, self._folder = run, str(run / RAW_FOLDER)
         self._pending: dict[str, list[str]] = {}
         self._begun: set[str] = set()  # transcripts that this process has written to
         self._made: set[str] = set()  # the folders of those
@@ -92,7 +92,7 @@ class RawOutput:
             return
         folders = [*sorted(self._made), self._folder, str(self._run)]
         with storing(self._folder):
-            with ThreadPoolExecutor(_SYNCING) as pool:
+            with ThreadPoolExecutor(_SYNC_THREADS) as pool:
                 list(pool.map(sync_file, self._begun))
             for folder in folders:
                 sync_folder(Path(folder))
@@ -123,7 +123,7 @@ def raw_entries(run: Path, probe_id: str) -> str:
     Raises StoreError for a transcript that cannot be read.
     """
     found: list[str] = []
-    for path in (run / FOLDER / f"{probe_id.rpartition('/')[0]}{end}" for end in (".out", ".err")):
+    for path in (run / RAW_FOLDER / f"{probe_id.rpartition('/')[0]}{end}" for end in (".out", ".err")):
         with storing(path, "cannot read"), suppress(FileNotFoundError, NotADirectoryError):
             found += _entries(read_plain(path, MOST_TRANSCRIPT), f"{probe_id} attempt ".encode())
     return "".join(found)

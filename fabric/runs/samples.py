@@ -40,7 +40,7 @@ Readings = Mapping[tuple[str, str], Value]
 """The readings of one host or switch, by part and name."""
 
 Keep = Callable[[CounterReading], bool]
-Change = tuple[CounterReading, float, Value]
+ReadingChange = tuple[CounterReading, float, Value]
 """A reading changed at this time (seconds) to this value."""
 
 
@@ -158,7 +158,7 @@ def read_samples(run: Path, keep: Keep = lambda _: True, *, file: str = SAMPLES)
     return Samples(_every_s(run / file), courses)
 
 
-def sample_changes(run: Path, *, file: str = SAMPLES) -> Iterator[Change]:
+def sample_changes(run: Path, *, file: str = SAMPLES) -> Iterator[ReadingChange]:
     """Yield every change of every reading, in order of time for each host; raises as ``read_samples``."""
     for _, at_s, changed, _ in _rows(run / file, lambda _: True):
         for reading, value in changed:

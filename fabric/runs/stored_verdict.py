@@ -21,7 +21,7 @@ VERDICT = "verdict.json"
 MOST_VERDICT_BYTES = 192 * MIB
 """Limit of verdict.json (a choice: for 300,000 probes that all failed it takes 100 MB)."""
 
-KEY = "history_bytes"
+HISTORY_KEY = "history_bytes"
 """Its key for the length of the history that it rests on. File times would not do: they change with a copy."""
 
 
@@ -76,7 +76,7 @@ def stored_verdict(run: Path) -> StoredVerdict | None:
     file = run / VERDICT
     try:
         found = orjson.loads(read_plain(file, MOST_VERDICT_BYTES))
-        if not is_of_all(run, found.get(KEY)):
+        if not covers_history(run, found.get(HISTORY_KEY)):
             return None
         if found["format"] != FORMAT:
             raise ValueError(FORMAT)
@@ -100,7 +100,7 @@ def history_bytes(run: Path) -> int:
     return 0
 
 
-def is_of_all(run: Path, judged_bytes: int | None) -> bool:
+def covers_history(run: Path, judged_bytes: int | None) -> bool:
     """
     Return whether a verdict that rests on *judged_bytes* of the history rests on all of it.
 

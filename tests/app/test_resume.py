@@ -15,7 +15,7 @@ from fabric.errors import ConfigError, MayBeLive, StoreError
 from fabric.model.outcome import Outcome
 from fabric.runs.events import read_events
 from fabric.runs.journal import open_changes
-from fabric.runs.manifest import JUDGED
+from fabric.runs.manifest import OUTDATED_BY_MEASURING
 from fabric.runs.run_lock import holding
 from tests.builders import Watcher, gone_on
 from tests.checks.test_held import left_behind
@@ -250,7 +250,9 @@ def test_nothing_that_was_judged_earlier_outlives_a_kill_between_the_end_and_the
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = judged_early(tmp_path)
-    assert {name for name in JUDGED if (run / name).exists()} == {*JUDGED} - {"samples.parquet"}  # of older versions
+    of_older_versions = {"samples.parquet"}
+    written = {name for name in OUTDATED_BY_MEASURING if (run / name).exists()}
+    assert written == {*OUTDATED_BY_MEASURING} - of_older_versions
     told = status(run)
     assert (told.judged, told.outcome) == (True, "error")
 
@@ -261,7 +263,7 @@ def test_nothing_that_was_judged_earlier_outlives_a_kill_between_the_end_and_the
         patch.setattr(app, "write_derived", died)
         with pytest.raises(Killed):
             go_on(tmp_path)
-    assert [name for name in JUDGED if (run / name).exists()] == []
+    assert [name for name in OUTDATED_BY_MEASURING if (run / name).exists()] == []
     assert (run / "certificate.json").exists()  # it says what it is about
     assert len(finished(run)) == 6
     told = status(run)
@@ -281,7 +283,7 @@ def test_what_was_judged_earlier_goes_before_anything_is_measured(
     seen = []
 
     def synced(folder: Path) -> None:
-        left = [name for name in JUDGED if (run / name).exists()]
+        left = [name for name in OUTDATED_BY_MEASURING if (run / name).exists()]
         seen.append((folder, left, (run / "events.jsonl").stat().st_size))
 
     monkeypatch.setattr("fabric.runs.plain_file.sync_folder", synced)

@@ -11,7 +11,7 @@ from fabric.checks.pre_flight import made_equal, pre_flight
 from fabric.config.inventory import load_inventory
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable
 from fabric.model.command import Command
-from fabric.model.finding import Finding, Severity, folded
+from fabric.model.finding import Finding, Severity, merged
 from fabric.model.topology import Topology
 from fabric.ports import Ticket
 from fabric.wiring import BACKENDS
@@ -28,7 +28,7 @@ def unresolved(command: Command) -> tuple[float, ExecutorError]:
 
 def test_hosts_whose_names_do_not_resolve_are_one_row() -> None:
     needs = {name: HostNeeds(ssh=True) for name in HOSTS}
-    (row,) = folded(pre_flight(ScriptedExecutor(unresolved), Topology(HOSTS, {}), needs))
+    (row,) = merged(pre_flight(ScriptedExecutor(unresolved), Topology(HOSTS, {}), needs))
     assert row.hosts == tuple(HOSTS)
     assert row.what == (
         "cannot run 'true': connecting: name does not resolve: ADDRESS (ADDRESS of gpu001: gpu001.mgmt)"
@@ -48,7 +48,7 @@ def unresolved_name(name: str, reason: str = "does not resolve") -> Finding:
 
 
 def test_hosts_whose_addresses_do_not_resolve_are_one_finding() -> None:
-    (row,) = folded(made_equal([unresolved_name(name) for name in EQUAL_HOSTS], EQUAL_HOSTS))
+    (row,) = merged(made_equal([unresolved_name(name) for name in EQUAL_HOSTS], EQUAL_HOSTS))
     assert row.hosts == tuple(EQUAL_HOSTS)
     assert row.what == "ADDRESS does not resolve (for HOST) (ADDRESS of gpu001: 10.0.0.1)"
 

@@ -142,5 +142,5 @@ def test_two_hosts_with_one_guid_are_named_together(pod: tuple[Inventory, FoundF
 def test_an_adapter_of_nobody_is_a_warning(pod: tuple[Inventory, FoundFabric]) -> None:
     """Its host is missing in the inventory."""
     inventory, whole = pod
-    (found,) = findings(inventory, replace(whole, strangers=frozenset({"storage01 HCA-1"})))
+    (found,) = findings(inventory, replace(whole, unknown_adapters=frozenset({"storage01 HCA-1"})))
     assert (found.severity, "storage01 HCA-1" in found.what) == (Severity.WARNING, True)

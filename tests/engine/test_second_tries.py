@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks.measured_rack import rack_topology
 from fabric.engine.admission import HostHealth, LeftOut, ProbeAdmission, Waiting
-from fabric.engine.deadlines import MARGIN_S, TIMES, LearnedDeadlines
+from fabric.engine.deadlines import LONGEST_FACTOR, MARGIN_S, LearnedDeadlines
 from fabric.errors import ExecutorError, SessionLost
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
@@ -138,7 +138,7 @@ def test_the_longest_that_was_measured_in_earlier_rounds_counts() -> None:
     for number, seconds in ((1, 5.0), (2, 9.0), (3, 7.0)):
         plan = planned(soak(number, LoopbackSpec()))
         learned.learn(plan, took(plan, seconds))
-    assert limits(learned, soak(4, LoopbackSpec())) == {TIMES * 9.0 + MARGIN_S}
+    assert limits(learned, soak(4, LoopbackSpec())) == {LONGEST_FACTOR * 9.0 + MARGIN_S}
 
 
 def test_a_gpu_that_hangs_from_the_second_round_on_does_not_cost_a_whole_deadline(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_gpu_that_hangs_from_the_second_round_on_does_not_cost_a_whole_deadlin
     results, executor, _ = run(tmp_path, RACK, [soak(1, spec), soak(2, spec)], script)
     late = [one for name, one in results.items() if name.startswith("soak-r2/gpu001/") and one.attempt]
     assert late
-    limit_s = TIMES * 5.2 + MARGIN_S
+    limit_s = LONGEST_FACTOR * 5.2 + MARGIN_S
     assert all(0.0 < one.ended_s - one.started_s <= limit_s for one in late)
     assert any("more than 3 times what it took in earlier rounds" in one.reason for one in late)
     planned_s = {c.timeout_s for c in executor.commands if c.ready_port is not None}
@@ -276,7 +276,7 @@ class Plain:
         self._probes = kept
         return started
 
-    def refuse(self, out: list[str]) -> list[Probe]:
+    def pop_refused(self, out: list[str]) -> list[Probe]:
         """All of these hosts."""
         gone = [probe for probe in self._probes if not set(out).isdisjoint(probe.hosts)]
         self._probes = [probe for probe in self._probes if probe not in gone]
@@ -303,7 +303,9 @@ def test_groups_start_what_a_look_at_every_probe_starts(
             freed.add(str(of))
         elif what == "refuse":
             out.extend({str(of)}.difference(out))
-            assert grouped.refuse(lambda probe: not set(out).isdisjoint(probe.hosts), out) == plain.refuse(out)
+            assert grouped.pop_refused(lambda probe: not set(out).isdisjoint(probe.hosts), out) == plain.pop_refused(
+                out
+            )
         else:
             assert isinstance(of, tuple)
             for waiting in (plain, grouped):
@@ -347,11 +349,11 @@ def test_nobody_is_asked_again_before_something_changes() -> None:
         asked.append(probe.probe_id)
         return probe.hosts == ("y",)
 
-    assert [probe.probe_id for probe in waiting.refuse(refused, ["y"])] == ["p1"]
-    assert (waiting.refuse(refused, ["y"]), asked) == ([], ["p1"])
+    assert [probe.probe_id for probe in waiting.pop_refused(refused, ["y"])] == ["p1"]
+    assert (waiting.pop_refused(refused, ["y"]), asked) == ([], ["p1"])
     waiting.append(probe_of(3, ("c",)))
-    assert [probe.probe_id for probe in waiting.refuse(refused, ["y"])] == ["p3"]
-    assert (waiting.refuse(refused, ["y", "a"]), asked) == ([], ["p1", "p3", "p0"])
+    assert [probe.probe_id for probe in waiting.pop_refused(refused, ["y"])] == ["p3"]
+    assert (waiting.pop_refused(refused, ["y", "a"]), asked) == ([], ["p1", "p3", "p0"])
 
 
 ROUTES = Probe("pairs/gpu001/routes.x", "routes", "pairs", ("gpu001",), (), 1.0, {})

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fabric.hosts.agent.session import AgentSession
-from fabric.hosts.stream import Order
+from fabric.hosts.stream import Request
 from fabric.model.command import Command
 from fabric.ports import Happening, Sampled
 
@@ -84,7 +84,7 @@ class Conversation:
     def begin(self, ticket: int, **more: Any) -> Command:
         """Ask for a command."""
         command = Command("h", ("true",), 5.0, **more)
-        self.session.begin(Order(ticket, "h", command))
+        self.session.begin(Request(ticket, "h", command))
         self.session.flush()
         return command
 

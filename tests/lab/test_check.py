@@ -9,7 +9,7 @@ from benchmarks.measured_rack import dgx_platform
 from fabric.checks.kind import HostNeeds
 from fabric.checks.pre_flight import pre_flight
 from fabric.hosts.ssh import SshExecutor
-from fabric.model.finding import Severity, folded
+from fabric.model.finding import Severity, merged
 from fabric.model.topology import Host, Topology
 
 pytestmark = pytest.mark.lab
@@ -23,7 +23,7 @@ def test_real_hosts_are_looked_at(orchestrator: Lab) -> None:
     hosts = {name: Host(name, dgx_platform(), name, None, ()) for name in names}
     executor = SshExecutor(orchestrator.settings(connect_timeout_s=3), orchestrator.addresses)
     try:
-        found = folded(pre_flight(executor, Topology(hosts, {}), dict.fromkeys(names, NEEDS)))
+        found = merged(pre_flight(executor, Topology(hosts, {}), dict.fromkeys(names, NEEDS)))
     finally:
         executor.close()
     by_what = {one.what: one for one in found}

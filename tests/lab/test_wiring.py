@@ -33,8 +33,8 @@ def found(folder: Path, fabric: Topology) -> FoundFabric:
     lines = infiniband.read_ports(said.stdout, said.stderr, said.returncode)
     (guid,) = re.findall(r"State: Active\n(?:.*\n)*?\s+Port GUID: (0x[0-9a-f]{16})\n", own.stdout)
     assert int(guid, 16) in {line.end.guid for line in lines}
-    cables, switches, strangers = cables_of(lines, hosts)
-    return FoundFabric(hosts, tuple(cables), frozenset(switches), frozenset(strangers))
+    cables, switches, unknown_adapters = cables_of(lines, hosts)
+    return FoundFabric(hosts, tuple(cables), frozenset(switches), frozenset(unknown_adapters))
 
 
 def test_exchanged_cables_are_named_and_nothing_else(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from benchmarks.measured_rack import dgx_platform, rack_topology
 from fabric.model.differing import MOST_DIFFERENCES, differing
-from fabric.model.finding import Checked, Finding, Severity, folded
+from fabric.model.finding import Checked, Finding, Severity, merged
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.sampling import Growth, growth
@@ -174,13 +174,13 @@ def _one(host: str, what: str = "w", severity: Severity = Severity.WARNING) -> F
 
 def test_equal_findings_are_one() -> None:
     """With all their hosts, each once."""
-    (one,) = folded([_one("a"), _one("b"), _one("a")])
+    (one,) = merged([_one("a"), _one("b"), _one("a")])
     assert one.hosts == ("a", "b")
 
 
 def test_the_worst_come_first() -> None:
     """Then what is true of most hosts."""
-    found = folded(
+    found = merged(
         [_one("a", "x"), _one("a"), _one("b"), _one("c", "u", Severity.UNKNOWN), _one("d", "p", Severity.PROBLEM)]
     )
     assert [(one.what, len(one.hosts)) for one in found] == [("p", 1), ("u", 1), ("w", 2), ("x", 1)]

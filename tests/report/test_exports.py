@@ -24,7 +24,7 @@ from fabric.model.outcome import Outcome
 from fabric.report.diagnosis import parsed_document, parsed_text
 from fabric.report.exports import cell, csv_lines, junit_xml, metrics_text
 from fabric.report.progress import HOLD_S, FoldedOuts, FoldedStates
-from fabric.report.several_runs import folded as rows_folded
+from fabric.report.several_runs import merged
 from fabric.report.shown_run import ShownRun
 from fabric.report.templates import plain
 from fabric.report.verdict_json import verdict_document, verdict_schema
@@ -390,7 +390,7 @@ def row(
 def test_a_host_that_changed_as_a_whole_is_one_line_with_the_count() -> None:
     """The worst of its rows stands for all."""
     parts = [row(f"gpu002/mlx5_{number}", ratio=0.9 + number / 100) for number in range(8)]
-    found = rows_folded([row(WHOLE), *parts, row("gpu002"), row("gpu003")])
+    found = merged([row(WHOLE), *parts, row("gpu002"), row("gpu003")])
     assert [one.component for one in found] == [WHOLE, "gpu002", "gpu003"]
     assert found[1].ratio == 0.9
     assert "worst of 9 rows of 9 components (loopback): gpu002/mlx5_0; all of them: --json" in found[1].note
@@ -399,20 +399,20 @@ def test_a_host_that_changed_as_a_whole_is_one_line_with_the_count() -> None:
 def test_two_bad_parts_of_one_host_stay_two() -> None:
     """A part with three rows is one line of that part."""
     rows = [row(f"gpu002/{part}", kind=kind) for part in ("mlx5_1", "gpu3") for kind in ("a", "b", "c")]
-    assert [one.component for one in rows_folded(rows)] == ["gpu002/mlx5_1", "gpu002/gpu3"]
+    assert [one.component for one in merged(rows)] == ["gpu002/mlx5_1", "gpu002/gpu3"]
 
 
 def test_what_is_the_same_and_what_is_of_several_hosts_is_never_folded() -> None:
     rows = [row(f"gpu002/mlx5_{number}", Difference.SAME) for number in range(8)]
     rows += [row("gpu001/mlx5_0+gpu002/mlx5_0"), row("leaf0--spine1"), row(WHOLE)] * 3
-    assert rows_folded(rows) == tuple(sorted(rows, key=rows.index))
+    assert merged(rows) == tuple(sorted(rows, key=rows.index))
 
 
 def test_worse_and_better_rows_of_one_host_are_two_lines() -> None:
     rows = [
         row("gpu002", change, kind=kind) for change in (Difference.WORSE, Difference.BETTER) for kind in ("a", "b", "c")
     ]
-    assert [(one.component, one.change) for one in rows_folded(rows)] == [
+    assert [(one.component, one.change) for one in merged(rows)] == [
         ("gpu002", Difference.WORSE),
         ("gpu002", Difference.BETTER),
     ]

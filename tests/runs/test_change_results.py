@@ -18,7 +18,7 @@ from fabric.model.probe import Measurement, ProbeResult
 from fabric.runs import plain_file
 from fabric.runs.events import Event, EventLog, history_of, read_events, to_fields
 from fabric.runs.journal import FINAL, JOURNAL, Journal, change_results, open_changes, read_journal, refuse_while_open
-from fabric.runs.stored_verdict import history_bytes, is_of_all
+from fabric.runs.stored_verdict import covers_history, history_bytes
 from fabric.wiring import BACKENDS
 from tests.changes.asked import ber
 from tests.runs.small_run import ended
@@ -184,12 +184,12 @@ def test_a_history_is_sorted_into_last_results_and_all_else() -> None:
 def test_a_verdict_of_less_than_there_is_is_not_of_all(tmp_path: Path, judged_bytes: int | None, of_all: bool) -> None:
     (tmp_path / "events.jsonl").write_bytes(b"abc")
     assert history_bytes(tmp_path) == 3
-    assert is_of_all(tmp_path, judged_bytes) is of_all
+    assert covers_history(tmp_path, judged_bytes) is of_all
 
 
 def test_without_a_history_a_verdict_is_believed(tmp_path: Path) -> None:
     assert history_bytes(tmp_path) == 0
-    assert is_of_all(tmp_path, 17)
+    assert covers_history(tmp_path, 17)
 
 
 def full_disk(monkeypatch: pytest.MonkeyPatch, *, at: str, call: int) -> None:

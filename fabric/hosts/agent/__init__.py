@@ -15,9 +15,9 @@ from functools import partial
 from fabric.agent import program, receiving_argv
 from fabric.errors import HostUnreachable
 from fabric.hosts.agent.session import BLOCKED_S, SILENCE_S, AgentSession
-from fabric.hosts.stream import GRACE_S, TICK_S, Conversation, HostStream, Order
+from fabric.hosts.stream import GRACE_S, TICK_S, Conversation, HostStream, Request
 from fabric.hosts.threads import Dispatcher, Mailbox, Workers
-from fabric.hosts.wrapped import WrappedCommand, environed, shell_argv
+from fabric.hosts.wrapped import WrappedCommand, argv_with_env, shell_argv
 from fabric.model.command import Command
 from fabric.ports import BATCH_S, Ended, Happening, Lost, Sampled, Source, Ticket
 
@@ -32,15 +32,15 @@ class _Host:
     """
     The state of one host; only the dispatcher's thread uses it.
 
-    *waiting*: orders that begin once there is a stream. *opening*: whether a stream is being opened. *plain*: commands
-    with a stream of their own, an Order until it is open.
+    *waiting*: requests that begin once there is a stream. *opening*: whether a stream is being opened. *plain*:
+    commands with a stream of their own, a Request until it is open.
     """
 
     name: str
     agent: AgentSession | None = None
-    waiting: dict[Ticket, Order] = field(default_factory=dict)
+    waiting: dict[Ticket, Request] = field(default_factory=dict)
     opening: bool = False
-    plain: dict[Ticket, WrappedCommand | Order] = field(default_factory=dict)
+    plain: dict[Ticket, WrappedCommand | Request] = field(default_factory=dict)
     connected_before: bool = False
     plain_works: bool = False
     no_agent: str = ""  # why no agent can be started there
@@ -62,11 +62,11 @@ class _Host:
 
 @dataclass(frozen=True, slots=True)
 class _Opening:
-    """What to start on a host and the conversation to hold with it; *order*: the command, if it is a plain one."""
+    """What to start on a host and the conversation to hold with it; *request*: the command, if it is a plain one."""
 
     argv: tuple[str, ...]
     converse: Callable[[HostStream], AgentSession | WrappedCommand]
-    order: Order | None = None
+    request: Request | None = None
     stdin: bytes = b""
     limit_s: float | None = None
     again: bool = False
@@ -126,12 +126,12 @@ class AgentExecutor(ABC):
 
     def start(self, command: Command) -> Ticket:
         """Begin a command; raises ValueError for one that no host could run."""
-        environed(command)
-        return self._order(Order(0, command.host, command))
+        argv_with_env(command)
+        return self._request(Request(0, command.host, command))
 
     def start_sampling(self, host: str, sources: Sequence[Source], period_s: float, batch_s: float = BATCH_S) -> Ticket:
         """Begin to sample; see ``ports.Executor``."""
-        return self._order(Order(0, host, None, tuple(sources), period_s, batch_s))
+        return self._request(Request(0, host, None, tuple(sources), period_s, batch_s))
 
     def cancel(self, ticket: Ticket) -> None:
         """End a command and everything it started, or a sampling; see ``ports.Executor``."""
@@ -164,52 +164,52 @@ class AgentExecutor(ABC):
         self._dispatcher.close(GRACE_S)
         self._workers.join(GRACE_S)  # close streams that were opened too late
 
-    def _order(self, order: Order) -> Ticket:
+    def _request(self, request: Request) -> Ticket:
         if self._closed:
             raise ValueError("the executor is closed")
         self._tickets += 1
-        order.ticket = self._tickets
-        self._dispatcher.post(partial(self._take, order))
-        return order.ticket
+        request.ticket = self._tickets
+        self._dispatcher.post(partial(self._take, request))
+        return request.ticket
 
-    def _take(self, order: Order) -> None:
-        host = self._hosts.get(order.host)
+    def _take(self, request: Request) -> None:
+        host = self._hosts.get(request.host)
         if host is None:
-            host = self._hosts[order.host] = _Host(order.host)
+            host = self._hosts[request.host] = _Host(request.host)
             if not self._agents:
                 host.no_agent, host.plain_works = "agents are not wanted here", True
-        self._open[order.ticket] = host
-        self._begin(host, order)
+        self._open[request.ticket] = host
+        self._begin(host, request)
 
-    def _begin(self, host: _Host, order: Order) -> None:
-        """Give an order to the agent, or connect first; without an agent a command gets a stream of its own."""
+    def _begin(self, host: _Host, request: Request) -> None:
+        """Give a request to the agent, or connect first; without an agent a command gets a stream of its own."""
         session = host.agent
         if session is not None and session.hello is not None:
             if session.busy or session.stream.alive():
-                session.begin(order)
+                session.begin(request)
                 self._to_flush[host] = session
                 self._dispatcher.tick_within(TICK_S)
                 return
             session.abandon("connection lost")
             self._ended(host, session)
-        if host.no_agent and (order.command is None or not self._plain):
-            what, step = ("a command", f"starting {order.tool}") if order.command else ("sampling", "sampling")
+        if host.no_agent and (request.command is None or not self._plain):
+            what, step = ("a command", f"starting {request.tool}") if request.command else ("sampling", "sampling")
             cause = f"{what} needs an agent, and none can be started: {host.no_agent}"
-            self._lose(order, HostUnreachable(host.name, step, cause))
+            self._lose(request, HostUnreachable(host.name, step, cause))
             return
-        host.waiting[order.ticket] = order
+        host.waiting[request.ticket] = request
         self._connect(host)
 
     def _connect(self, host: _Host) -> None:
-        """Open a stream for waiting orders, one at a time: a dead host is not tried once for each command."""
+        """Open a stream for waiting requests, one at a time: a dead host is not tried once for each command."""
         if host.opening or host.agent is not None or not host.waiting:
             return
         if not host.no_agent:
             opening = self._agent(host)
         else:
-            order = host.waiting.pop(next(iter(host.waiting)))
-            host.plain[order.ticket] = order
-            opening = self._wrapped(order)
+            request = host.waiting.pop(next(iter(host.waiting)))
+            host.plain[request.ticket] = request
+            opening = self._wrapped(request)
         host.opening = True
         self._workers.submit(partial(self._open_stream, host, opening))
 
@@ -219,12 +219,12 @@ class AgentExecutor(ABC):
         session = partial(AgentSession, host.name, nonce=nonce, tell=self._tell, now=self.now)
         return _Opening(receiving_argv(nonce, SILENCE_S), session, stdin=program(), again=host.connected_before)
 
-    def _wrapped(self, order: Order) -> _Opening:
+    def _wrapped(self, request: Request) -> _Opening:
         """Describe a stream to one plain command."""
-        assert order.command is not None
-        command, nonce = order.command, f"fabric-{secrets.token_hex(16)}"
-        plain = partial(WrappedCommand, order, nonce=nonce, tell=self._tell, now=self.now)
-        return _Opening(shell_argv(command, nonce), plain, order=order, limit_s=command.timeout_s + GRACE_S)
+        assert request.command is not None
+        command, nonce = request.command, f"fabric-{secrets.token_hex(16)}"
+        plain = partial(WrappedCommand, request, nonce=nonce, tell=self._tell, now=self.now)
+        return _Opening(shell_argv(command, nonce), plain, request=request, limit_s=command.timeout_s + GRACE_S)
 
     def _open_stream(self, host: _Host, opening: _Opening) -> None:
         """Open a stream, in a worker; post the stream or the failure to the dispatcher."""
@@ -237,19 +237,19 @@ class AgentExecutor(ABC):
                     raise
                 stream = start()
         except HostUnreachable as exc:
-            self._dispatcher.post(partial(self._failed, host, opening.order, exc))
+            self._dispatcher.post(partial(self._failed, host, opening.request, exc))
         except BaseException:  # a defect of ours: reported as Lost, its traceback goes to threading.excepthook
             defect = HostUnreachable(host.name, "starting a program", "the testbench itself failed")
-            self._dispatcher.post(partial(self._failed, host, opening.order, defect))
+            self._dispatcher.post(partial(self._failed, host, opening.request, defect))
             raise
         else:
             self._dispatcher.post(partial(self._opened, host, opening, stream))
 
-    def _failed(self, host: _Host, order: Order | None, error: HostUnreachable) -> None:
-        """Lose all orders that waited for a stream which could not be opened."""
+    def _failed(self, host: _Host, request: Request | None, error: HostUnreachable) -> None:
+        """Lose all requests that waited for a stream which could not be opened."""
         host.opening = False
-        orders, host.waiting = [*([order] if order is not None else []), *host.waiting.values()], {}
-        for one in orders:
+        requests, host.waiting = [*([request] if request is not None else []), *host.waiting.values()], {}
+        for one in requests:
             self._lose(one, type(error)(host.name, error.step, error.cause))
             host.plain.pop(one.ticket, None)
 
@@ -257,18 +257,18 @@ class AgentExecutor(ABC):
         host.opening = False
         self._dispatcher.tick_within(TICK_S)
         if stream is None:  # no room for one more; tried again at the next tick
-            if (order := opening.order) is not None:
-                del host.plain[order.ticket]
-                host.waiting = {order.ticket: order, **host.waiting}
-                if order.cancelled:
-                    self._cancel(order.ticket)
+            if (request := opening.request) is not None:
+                del host.plain[request.ticket]
+                host.waiting = {request.ticket: request, **host.waiting}
+                if request.cancelled:
+                    self._cancel(request.ticket)
             return
         conversation = opening.converse(stream)
         if isinstance(conversation, AgentSession):
             host.agent = conversation
         else:
-            host.plain[conversation.order.ticket] = conversation
-            if conversation.order.cancelled:
+            host.plain[conversation.request.ticket] = conversation
+            if conversation.request.cancelled:
                 conversation.cancel()
         if self._closing.is_set():
             conversation.abandon(_CLOSING)
@@ -293,8 +293,8 @@ class AgentExecutor(ABC):
         elif isinstance(conversation, AgentSession) and conversation.hello is not None and host.waiting:
             waiting, host.waiting = host.waiting, {}
             host.connected_before = True
-            for order in waiting.values():
-                self._begin(host, order)
+            for request in waiting.values():
+                self._begin(host, request)
         if more:
             self._dispatcher.post(partial(self._arrived, host, conversation))
 
@@ -308,29 +308,29 @@ class AgentExecutor(ABC):
         self._watched[conversation] = fds, arrived
 
     def _ended(self, host: _Host, conversation: Conversation) -> None:
-        """Finish a conversation; orders that an agent was not sent begin anew, once, or as plain commands."""
+        """Finish a conversation; requests that an agent was not sent begin anew, once, or as plain commands."""
         if conversation not in self._watched:
             return
         self._watch(conversation, ())
         del self._watched[conversation]
         self._workers.submit(partial(self._let_go_of, host, conversation.stream))
         if isinstance(conversation, WrappedCommand):
-            del host.plain[conversation.order.ticket]
+            del host.plain[conversation.request.ticket]
         elif isinstance(conversation, AgentSession):
             self._agent_ended(host, conversation)
 
     def _agent_ended(self, host: _Host, session: AgentSession) -> None:
         host.agent = None
-        orders, host.waiting = [*host.waiting.values(), *session.unsent], {}
+        requests, host.waiting = [*host.waiting.values(), *session.unsent], {}
         if session.hello is None:  # it was no agent
             preamble = session.decoder.preamble[:200]
             host.no_agent = session.failure + (f"; it said: {preamble}" if preamble else "")
-        for order in orders:
-            order.tries += 1
-            if order.tries > _TRIES or self._closed:
-                self._lose(order, HostUnreachable(host.name, f"starting {order.tool}", session.failure))
+        for request in requests:
+            request.tries += 1
+            if request.tries > _TRIES or self._closed:
+                self._lose(request, HostUnreachable(host.name, f"starting {request.tool}", session.failure))
             else:
-                self._begin(host, order)
+                self._begin(host, request)
 
     def _let_go_of(self, host: _Host, stream: HostStream) -> None:
         """Close a stream, in a worker."""
@@ -342,17 +342,17 @@ class AgentExecutor(ABC):
         if host is None:
             return
         self._dispatcher.tick_within(TICK_S)
-        if (order := host.waiting.pop(ticket, None)) is not None:
-            self._lose(order, HostUnreachable(host.name, f"starting {order.tool}", "cancelled before it began"))
-        elif isinstance(plain := host.plain.get(ticket), Order):
+        if (request := host.waiting.pop(ticket, None)) is not None:
+            self._lose(request, HostUnreachable(host.name, f"starting {request.tool}", "cancelled before it began"))
+        elif isinstance(plain := host.plain.get(ticket), Request):
             plain.cancelled = True  # takes effect as soon as it has begun
         elif plain is not None:
             plain.cancel()
         elif host.agent is not None and host.agent.cancel(ticket):
             del self._open[ticket]
 
-    def _lose(self, order: Order, error: HostUnreachable) -> None:
-        self._tell(Lost(order.ticket, error, self.now()))
+    def _lose(self, request: Request, error: HostUnreachable) -> None:
+        self._tell(Lost(request.ticket, error, self.now()))
 
     def _cancel_all(self) -> None:
         for ticket in list(self._open):

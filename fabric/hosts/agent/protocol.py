@@ -34,7 +34,7 @@ Value = int | float | None
 
 
 class _Message(BaseModel):
-    """A message of an agent; ``id`` is the ticket of the order it is about."""
+    """A message of an agent; ``id`` is the ticket of the request it is about."""
 
     model_config = ConfigDict(strict=True)
 
@@ -77,7 +77,7 @@ class Finished(_Message):
 
 
 class CannotDo(_Message):
-    """The agent cannot carry out an order."""
+    """The agent cannot carry out a request."""
 
     e: Literal["error"]
     id: NonNegativeInt

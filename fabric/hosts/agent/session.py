@@ -7,7 +7,7 @@ from math import inf
 
 from fabric.errors import CommandTimeout, HostUnreachable, SessionLost
 from fabric.hosts.agent import protocol as agent
-from fabric.hosts.stream import GRACE_S, PIECES, TICK_S, Conversation, HostStream, Order, Tell, unanswered
+from fabric.hosts.stream import GRACE_S, PIECES_PER_TURN, TICK_S, Conversation, HostStream, Request, Tell, unanswered
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Ready, Sampled, Ticket
 
@@ -30,9 +30,9 @@ _DRIFT = 1e-4  # quartz clocks differ by less than 100 parts in a million
 
 @dataclass(slots=True)
 class _Running:
-    """An order that was sent: its answer so far, and when its end is due."""
+    """A request that was sent: its answer so far, and when its end is due."""
 
-    order: Order
+    request: Request
     sent_s: float
     begins_at: int  # offset of its request in all that is sent
     stdout: bytearray = field(default_factory=bytearray)
@@ -52,7 +52,7 @@ class AgentSession(Conversation):
     def __init__(self, host: str, stream: HostStream, nonce: str, *, tell: Tell, now: Callable[[], float]) -> None:
         super().__init__(host, stream, tell=tell, now=now)
         self.hello: agent.Hello | None = None
-        self.unsent: list[Order] = []
+        self.unsent: list[Request] = []
         self._ahead_s, self._ahead_since_s = 0.0, -inf  # our clock minus the host's, at most; and since when
         self.decoder = agent.LineDecoder(nonce)
         self._running: dict[Ticket, _Running] = {}
@@ -80,14 +80,16 @@ class AgentSession(Conversation):
         self._begun_s += by_s
         self._spoke_s += by_s
 
-    def begin(self, order: Order) -> None:
+    def begin(self, request: Request) -> None:
         """Queue a command or a sampling; ``flush`` sends it together with everything else queued."""
-        running = self._running[order.ticket] = _Running(order, self._now(), self._asked)
-        if order.command is None:
-            self._ask(agent.sample_request(order.ticket, order.sources, order.period_s, order.report_interval_s))
+        running = self._running[request.ticket] = _Running(request, self._now(), self._asked)
+        if request.command is None:
+            self._ask(
+                agent.sample_request(request.ticket, request.sources, request.period_s, request.report_interval_s)
+            )
         else:
-            self._ask(agent.start_request(order.ticket, order.command))
-            self._expect(running, running.sent_s + order.command.timeout_s + GRACE_S)
+            self._ask(agent.start_request(request.ticket, request.command))
+            self._expect(running, running.sent_s + request.command.timeout_s + GRACE_S)
 
     def cancel(self, ticket: Ticket) -> bool:
         """Ask to end a command or sampling. Return True for a sampling, of which nothing but rows will be reported."""
@@ -98,11 +100,11 @@ class AgentSession(Conversation):
         self._ask(agent.key_request("cancel", ticket))
         self._expect(running, self._now() + GRACE_S)
         self.flush()
-        return running.order.command is None
+        return running.request.command is None
 
     def arrived(self) -> bool:
         """Read what the host sent."""
-        for _ in range(PIECES):
+        for _ in range(PIECES_PER_TURN):
             if self.failure:
                 break
             data = self.stream.read()
@@ -146,7 +148,7 @@ class AgentSession(Conversation):
             due_s, ticket = heapq.heappop(self._due)
             running = self._running.get(ticket)
             if running is not None and running.due_s == due_s:
-                self.abandon(unanswered(running.order, cancelled=running.cancelled))
+                self.abandon(unanswered(running.request, cancelled=running.cancelled))
         silent_s = now_s - self._spoke_s
         if self.hello is not None and silent_s >= (PING_S if self.busy else _IDLE_PING_S):
             self._ask(agent.key_request("clock", 0))
@@ -164,9 +166,9 @@ class AgentSession(Conversation):
         running, self._running = self._running, {}
         for one in running.values():
             if one.begins_at >= self._sent and not one.cancelled:
-                self.unsent.append(one.order)
-            elif one.order.command is not None or not one.cancelled:
-                self._lose(one.order.ticket, SessionLost(self.host, f"waiting for {one.order.tool}", why))
+                self.unsent.append(one.request)
+            elif one.request.command is not None or not one.cancelled:
+                self._lose(one.request.ticket, SessionLost(self.host, f"waiting for {one.request.tool}", why))
 
     def _ask(self, request: bytes) -> None:
         self._outgoing += request
@@ -176,7 +178,7 @@ class AgentSession(Conversation):
         """Set when an answer is due; an earlier time stays."""
         if not running.due_s or due_s < running.due_s:
             running.due_s = due_s
-            heapq.heappush(self._due, (due_s, running.order.ticket))
+            heapq.heappush(self._due, (due_s, running.request.ticket))
 
     def _epitaph(self) -> str:
         complaint = self._complaint.decode("utf-8", "replace").strip().replace("\n", " | ")
@@ -217,7 +219,7 @@ class AgentSession(Conversation):
         return host_s + self._ahead_s
 
     def _answered(self, running: _Running, message: agent.Message) -> None:
-        ticket, command = running.order.ticket, running.order.command
+        ticket, command = running.request.ticket, running.request.command
         match message:
             case agent.Printed() if command is not None:
                 self._printed(running, command, message.data, stderr=message.e == "err")
@@ -225,7 +227,7 @@ class AgentSession(Conversation):
                 self._tell(Ready(ticket, self._now()))
             case agent.CannotDo():
                 del self._running[ticket]
-                self._lose(ticket, HostUnreachable(self.host, f"starting {running.order.tool}", message.cause[:500]))
+                self._lose(ticket, HostUnreachable(self.host, f"starting {running.request.tool}", message.cause[:500]))
             case agent.SampledNames() if command is None and len(running.names) < agent.MOST_NAMES:
                 running.names[message.part] = tuple(message.names)
             case agent.Rows() if command is None:
@@ -233,7 +235,7 @@ class AgentSession(Conversation):
             case agent.SamplingStopped() if command is None and running.cancelled:
                 del self._running[ticket]
             case _:
-                raise agent.Garbled(f"{type(message).__name__} about {running.order.tool}")
+                raise agent.Garbled(f"{type(message).__name__} about {running.request.tool}")
 
     def _sampled(self, running: _Running, message: agent.Rows) -> None:
         names, sizes = running.names.get(message.part), {len(row) for row in message.rows}
@@ -242,18 +244,18 @@ class AgentSession(Conversation):
         if message.at:
             self._heard(message.at[-1])  # no row is from the future
         at_s = tuple(map(self._here_s, message.at))
-        self._tell(Sampled(running.order.ticket, names, at_s, tuple(map(tuple, message.rows))))
+        self._tell(Sampled(running.request.ticket, names, at_s, tuple(map(tuple, message.rows))))
 
     def _printed(self, running: _Running, command: Command, data: bytes, *, stderr: bool) -> None:
         kept = running.stderr if stderr else running.stdout
         if len(kept) + len(data) > command.output_cap_bytes:
-            raise agent.Garbled(f"more output of {running.order.tool} than was asked for")
+            raise agent.Garbled(f"more output of {running.request.tool} than was asked for")
         kept += data
 
     def _finished(self, running: _Running, end: agent.Finished) -> None:
-        command, ticket, now_s = running.order.command, running.order.ticket, self._now()
+        command, ticket, now_s = running.request.command, running.request.ticket, self._now()
         if command is None or (end.status is None) != (end.why == "stuck"):
-            raise agent.Garbled(f"Finished about {running.order.tool}")
+            raise agent.Garbled(f"Finished about {running.request.tool}")
         self._printed(running, command, end.out, stderr=False)
         self._printed(running, command, end.err, stderr=True)
         del self._running[ticket]
@@ -262,7 +264,7 @@ class AgentSession(Conversation):
         stderr = running.stderr.decode("utf-8", "replace")
         if end.status is None:
             cause = "its processes survive SIGKILL; they hang in the kernel"
-            self._lose(ticket, HostUnreachable(self.host, f"ending {running.order.tool}", cause))
+            self._lose(ticket, HostUnreachable(self.host, f"ending {running.request.tool}", cause))
         elif end.why == "deadline":
             self._lose(ticket, CommandTimeout(self.host, command.timeout_s, stdout, stderr))
         else:

@@ -57,7 +57,7 @@ def slowest_beside(
     ways, only lost probes count: pair tests are planned so that they share none.
     """
     links, sharing = _links_of(topology, ways or {}), dict[Hashable, list[int]]()
-    drawn = topology.draws_ways or topology.routing is None or bool(ways)
+    drawn = topology.paths_are_random or topology.routing is None or bool(ways)
     if not drawn and not any(host.platform.link_layer == "ethernet" for host in topology.hosts.values()):
         return np.full(len(probes), inf)
     began, ended, gbps, found = np.full((4, len(probes)), inf)

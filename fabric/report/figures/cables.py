@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from fabric.report.figures.style import COLOURS, SERIES, axes, halo, key, shown_name, styled, ticks
+from fabric.report.figures.style import COLOURS, SERIES, axes, halo, legend, shown_name, styled, ticks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,7 +68,7 @@ def load(run: Run) -> Figure | None:
     ticks(ax.yaxis, list(most.index), range(len(most)))
     ax.set(xlabel="Gb/s, mean of the whole run, busier direction", xlim=(0, 1.05 * float(most.max()) or 1.0))
     ax.set_ylim(len(most) - 0.4, -0.6)
-    key(ax, *ax.lines)
+    legend(ax, *ax.lines)
     return made
 
 
@@ -95,5 +95,5 @@ def light(run: Run, part: str) -> Figure | None:
     ticks(ax.xaxis, ends, range(len(ends)), most=40)
     ax.set(xlim=(-0.6, len(ends) - 0.4), ylabel="dBm received")
     ax.margins(y=0.25)
-    key(ax, Line2D([], [], linestyle="--", color=COLOURS["fail"], label="alarm limit of the module"))
+    legend(ax, Line2D([], [], linestyle="--", color=COLOURS["fail"], label="alarm limit of the module"))
     return made

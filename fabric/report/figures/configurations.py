@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
-from fabric.report.figures.style import COLOURS, SERIES, axes, key, shown_name, styled, ticks
+from fabric.report.figures.style import COLOURS, SERIES, axes, legend, shown_name, styled, ticks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -137,7 +137,7 @@ def scaling(points: pd.DataFrame) -> Figure | None:
     ticks(ax.xaxis, [f"{one:,}" for one in every], every)
     ax.xaxis.set_ticks([], minor=True)
     ax.set(xlabel="hosts of the job; broken: at most, by the inventory", ylabel="Gb/s", ylim=(0, None))
-    key(ax, *ax.lines[1::2], columns=3)
+    legend(ax, *ax.lines[1::2], columns=3)
     return made
 
 

@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 
 from fabric.model.part import Part
 from fabric.report.figures.samples import peers, through
-from fabric.report.figures.style import COLOURS, axes, hours, key, shown_name, signs, styled
+from fabric.report.figures.style import COLOURS, axes, hours, legend, shown_name, signs, styled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,7 +65,7 @@ def course(run: Run, part: str, probes: Collection[str] = ()) -> Figure:
     _worst(ax, own, unit_s)
     ax.set_ylabel("% of normal")
     dot = Line2D([], [], color=COLOURS["c0"], marker=".", linestyle="none", label=shown_name(part, 48))
-    key(ax, dot, _BAND, columns=1)
+    legend(ax, dot, _BAND, columns=1)
     if not warm.empty:
         ax.set_xlabel("")
         ax.tick_params(labelbottom=False)
@@ -106,7 +106,7 @@ def against_peers(run: Run, part: str, probes: Collection[str] = ()) -> Figure:
     ax.set(xlim=(100 * min(seen) - 3, 100 * max(seen) + 2), ylim=(len(own) - 0.6, -0.7), yticks=[])
     ax.set_xlabel("% of normal")
     median = Line2D([], [], color=COLOURS["c0"], label="their median")
-    key(ax, _BAND, median, Line2D([], [], color=COLOURS["ink"], label="required"))
+    legend(ax, _BAND, median, Line2D([], [], color=COLOURS["ink"], label="required"))
     return made
 
 

@@ -147,7 +147,7 @@ def hours(ax: Axes, last_s: float) -> float:
     return unit_s
 
 
-def key(ax: Axes, *handles: Artist, columns: int = 5) -> None:
+def legend(ax: Axes, *handles: Artist, columns: int = 5) -> None:
     """Draw a legend at the top left of the figure."""
     made = ax.figure
     made.legend(handles=list(handles), loc="upper left", bbox_to_anchor=(0.0, 1.0), ncols=columns, columnspacing=1.2)

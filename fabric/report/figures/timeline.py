@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 from fabric.model.text import unfold
 from fabric.report.figures.configurations import collectives
 from fabric.report.figures.samples import SHARING, TOGGLES, UPPER, disturbed
-from fabric.report.figures.style import COLOURS, axes, hours, key, shown_name, spans, styled
+from fabric.report.figures.style import COLOURS, axes, hours, legend, shown_name, spans, styled
 
 if TYPE_CHECKING:
     import numpy as np
@@ -176,7 +176,7 @@ def _keys(ax: Axes, *, binned: bool, lost: bool, lanes: int) -> None:
         handles.append(Line2D([], [], marker="x", linestyle="none", color=COLOURS["error"], label="no number"))
     if lanes:
         handles.append(Patch(color=COLOURS["c1"], alpha=0.3, label="a fault in force"))
-    key(ax, *handles)
+    legend(ax, *handles)
 
 
 @styled

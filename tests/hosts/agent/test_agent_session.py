@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fabric.errors import HostUnreachable
 from fabric.hosts.agent.protocol import LINE_BYTES, Garbled, LineDecoder, start_request
 from fabric.hosts.agent.session import PING_S
-from fabric.hosts.stream import GRACE_S, Order
+from fabric.hosts.stream import GRACE_S, Request
 from fabric.model.command import Command
 from fabric.ports import Ended, Lost, Sampled, Source
 from tests.hosts.agent_talk import HELLO, NONCE, Conversation, end, said
@@ -79,10 +79,10 @@ def test_the_end_of_the_stream_loses_what_was_asked_and_returns_what_was_not():
     """What cannot have begun may be begun elsewhere; all else is Lost."""
     talk = Conversation()
     talk.begin(1)
-    talk.session.begin(Order(2, "h", Command("h", ("date",), 5.0)))
+    talk.session.begin(Request(2, "h", Command("h", ("date",), 5.0)))
     talk.bytes(None)
     assert [one.ticket for one in talk.told] == [1]
-    assert [order.ticket for order in talk.session.unsent] == [2]
+    assert [request.ticket for request in talk.session.unsent] == [2]
     assert talk.session.failure == "connection lost"
 
 
@@ -102,7 +102,7 @@ def test_a_busy_agent_hears_of_us_often_and_an_idle_one_seldom():
     talk = Conversation()
     talk.session.tick(talk.now_s + 3 * PING_S)
     assert talk.stream.written == b""
-    talk.session.begin(Order(1, "h", None, (Source("/sys/a"),), 1.0))
+    talk.session.begin(Request(1, "h", None, (Source("/sys/a"),), 1.0))
     talk.session.flush()
     before = len(talk.stream.written)
     talk.session.tick(talk.now_s + PING_S / 2)
@@ -128,7 +128,7 @@ def test_a_frozen_host_is_not_written_to_for_ever():
 def test_samples_are_told_in_our_time():
     """Also values that could not be read."""
     talk = Conversation()
-    talk.session.begin(Order(1, "h", None, (Source("/sys/a"), Source("/sys/b")), 0.1))
+    talk.session.begin(Request(1, "h", None, (Source("/sys/a"), Source("/sys/b")), 0.1))
     talk.now_s += 0.3
     talk.hear(
         {"e": "names", "id": 1, "part": 0, "names": ["/sys/a", "/sys/b"]},
@@ -149,7 +149,7 @@ def test_samples_are_told_in_our_time():
 def test_no_row_is_of_a_time_still_to_come():
     """The agent's first word was half a second on its way; the first rows show it, and their times are right."""
     talk = Conversation()
-    talk.session.begin(Order(1, "h", None, (Source("/sys/a"),), 0.1))
+    talk.session.begin(Request(1, "h", None, (Source("/sys/a"),), 0.1))
     talk.now_s += 0.2
     talk.hear(
         {"e": "names", "id": 1, "part": 0, "names": ["/sys/a"]},
@@ -200,15 +200,15 @@ MESSAGES = st.builds(
 
 @given(st.lists(MESSAGES | st.binary(max_size=60), max_size=12), st.booleans())
 def test_any_bytes_end_every_order_exactly_once(pieces: list[bytes], greeted: bool):
-    """Whatever the host says, then hangs up: each order has one end or comes back unsent."""
+    """Whatever the host says, then hangs up: each request has one end or comes back unsent."""
     talk = Conversation(greeted=greeted)
     for ticket in (1, 2):
         talk.begin(ticket)
-    talk.session.begin(Order(3, "h", None, (Source("/sys/a"),), 0.1))
+    talk.session.begin(Request(3, "h", None, (Source("/sys/a"),), 0.1))
     talk.begin(4)
     talk.bytes(*filter(None, pieces), None)
     ends = [one.ticket for one in talk.told if isinstance(one, Ended | Lost)]
-    ends += [order.ticket for order in talk.session.unsent]
+    ends += [request.ticket for request in talk.session.unsent]
     assert sorted(ends) == [1, 2, 3, 4]
     assert talk.session.failure
 

@@ -166,7 +166,7 @@ class FurtherRounds:
 
         Rails that hang on the same leaves draw from the same ways, so they divide the number.
         """
-        if not self.topology.draws_ways:
+        if not self.topology.paths_are_random:
             return 0
         alike = sum(one.plane.leaves.keys() == found.plane.leaves.keys() for one in planes)
         return -(-draws_of(found.plane, self.topology) // alike)
