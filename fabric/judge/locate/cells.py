@@ -152,8 +152,7 @@ class Entries:
 
 def cost_of(things: Ints | Floats | int, extra: Floats | float) -> Floats:
     """Return the nats that it costs to say which of so many *things* is faulty, with *extra* nats for a rarer kind."""
-    found: Floats = np.log(things) + 1 + extra
-    return found
+    return np.log(things) + 1 + extra
 
 
 def _small(values: Ints, count: int) -> NDArray[np.integer[Any]]:
@@ -199,8 +198,7 @@ class Cells:
     @cached_property
     def through(self) -> Ints:
         """By part: how many samples pass through it."""
-        found: Ints = np.bincount(self.part, self.count, minlength=self.parts).astype(np.int64)
-        return found
+        return np.bincount(self.part, self.count, minlength=self.parts).astype(np.int64)
 
     @cached_property
     def is_bundle(self) -> Bools:
@@ -268,8 +266,7 @@ class SampleMatrix:
     @cached_property
     def slow(self) -> Bools:
         """Which samples are slow."""
-        found: Bools = self.y < -self.floor[self.of_class]
-        return found
+        return self.y < -self.floor[self.of_class]
 
     @cached_property
     def together(self) -> Bools:
@@ -308,8 +305,7 @@ class Likelihood:
     def in_the_way(self) -> Bools:
         """Which samples ran beside a slow sample, so that one may have been in the way of the other."""
         matrix = self.matrix
-        found: Bools = matrix.together | (matrix.beside < -matrix.floor[matrix.of_class])
-        return found
+        return matrix.together | (matrix.beside < -matrix.floor[matrix.of_class])
 
     def _add_congestion(self, density: Floats, explained: Floats) -> None:
         """Add to *density* that others on the same cable slow samples, as often as samples beside slow ones show it."""
@@ -403,8 +399,7 @@ class Likelihood:
         if follows is None:
             return np.ones(len(samples))
         x = self.along(part, samples, warm=follows.warm)
-        found: Floats = np.nan_to_num((x - follows.zero) / (follows.full - follows.zero)).clip(0.0)
-        return found
+        return np.nan_to_num((x - follows.zero) / (follows.full - follows.zero)).clip(0.0)
 
     def cost_of_when(self, fault: FaultyPart) -> float:
         """
@@ -461,14 +456,12 @@ class Likelihood:
     def unexplained(self, explained: Floats, samples: Ints | slice = _ALL) -> Bools:
         """Return which of *samples* are slow, and slower than the loss that explains them."""
         matrix, least = self.matrix, self.least_unexplained_loss(explained[samples], samples)
-        found: Bools = matrix.slow[samples] & (-matrix.y[samples] > least)
-        return found
+        return matrix.slow[samples] & (-matrix.y[samples] > least)
 
     def least_unexplained_loss(self, explained: Floats, samples: Ints | slice) -> Floats:
         """Return the loss from which samples ask for another part than the one that explains them."""
         matrix, of_class = self.matrix, self.matrix.of_class[samples]
-        found: Floats = explained + np.where(explained > 0, matrix.apart[of_class], matrix.least[of_class])
-        return found
+        return explained + np.where(explained > 0, matrix.apart[of_class], matrix.least[of_class])
 
     def density_at_loss(self, samples: Ints | slice, loss: Floats | float, spread: float) -> Floats:
         """Return the density of samples that lose so much."""

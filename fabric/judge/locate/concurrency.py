@@ -77,8 +77,7 @@ def slowest_beside(
 
 def as_shares(gbps: Floats, level_gbps: Floats | float) -> Floats:
     """Return natural logarithms of the shares of a level; infinity stays."""
-    found: Floats = np.log(np.maximum(gbps / level_gbps, exp(NOTHING)))
-    return found
+    return np.log(np.maximum(gbps / level_gbps, exp(NOTHING)))
 
 
 def _least_of_others(began: Floats, ended: Floats, value: Floats) -> Floats:

@@ -165,8 +165,7 @@ class Fit:
         rest: Floats = np.maximum(float(dips) - own, 0.0)
         n: Floats = np.maximum(float(of) - np.bincount(self._place, self._count, minlength=parts), 0.0)
         before, after = (dips + 0.5) / (of + 1.0), (rest + 0.5) / (n + 1.0)
-        found: Floats = np.maximum(0.0, rest * np.log(after / before) + n * (before - after))
-        return found
+        return np.maximum(0.0, rest * np.log(after / before) + n * (before - after))
 
     def _shares(self) -> list[tuple[Floats, Floats]]:
         """Return the shares of each cell's samples in which its part may show, and the nats to say each of them."""
@@ -210,8 +209,7 @@ class Fit:
         dead = most[self._place] > DEAD
         shown = unshown(self._count, often[self._place], level > 0, dead=dead)
         free = (self._count == 0) | ((level > 0) & (level * np.exp(-self._least) <= cap[self._place]))
-        none: Floats = np.where(free, 0.0, shown)
-        return none
+        return np.where(free, 0.0, shown)
 
     def _fault(self, number: int, gain: float, cost: float, loss: Floats, spread: Floats, rho: Floats) -> FaultyPart:
         showing = [i for i in range(int(self._first[number]), int(self._first[number + 1])) if rho[i] > 0]
@@ -265,8 +263,7 @@ def price(loss: Floats, spread: float, count: Ints, noise: Floats | None = None)
     if noise is None:
         return np.full(len(loss), SPREADS[spread] + _ONE_MORE)
     size = np.log(np.maximum(loss, 1e-9) * _SIZES / np.hypot(noise, spread)) - log(2 * pi) / 2
-    found: Floats = np.maximum(size, -0.5 * np.log(np.maximum(count, 2))) + SPREADS[spread] + _NARROW
-    return found
+    return np.maximum(size, -0.5 * np.log(np.maximum(count, 2))) + SPREADS[spread] + _NARROW
 
 
 def price_of_share(rho: Floats, count: Ints, matrix: SampleMatrix, known: Floats) -> Floats:
@@ -289,8 +286,7 @@ def unshown(count: Ints, rho: Floats, of_one: Bools, *, dead: Bools) -> Floats:
     count; but nothing passes through a *dead* part in any class.
     """
     against: Floats = -np.log(1 - np.asarray(rho)) * count
-    found: Floats = np.where(of_one | dead, against, np.minimum(NOT_SHOWN, against))
-    return found
+    return np.where(of_one | dead, against, np.minimum(NOT_SHOWN, against))
 
 
 def line(x: Floats, loss: Floats, floor: float, *, warm: bool) -> Follows | None:

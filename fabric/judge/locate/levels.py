@@ -406,8 +406,7 @@ def _renumbered(groups: Ints) -> Ints:
     """Return groups numbered from 0 in the order of their first host."""
     _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
     place = np.argsort(np.argsort(first))
-    found: Ints = place[inverse].astype(np.int64)
-    return found
+    return place[inverse].astype(np.int64)
 
 
 def refitted(normal: Normal, y: Floats, healthy: Bools) -> Normal:

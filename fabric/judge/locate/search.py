@@ -163,8 +163,7 @@ class Search(Likelihood):
         """Return which samples ask for another part than those that explain them."""
         if not self.matrix.faint:
             return self.unexplained(explained)
-        found: Bools = -self.matrix.y - explained > self.matrix.apart[self.matrix.of_class]
-        return found
+        return -self.matrix.y - explained > self.matrix.apart[self.matrix.of_class]
 
     def _possible(self, rest: Sequence[FaultyPart], given: OtherFaults, banned: Ints = _NOBODY) -> Ints:
         """
@@ -182,16 +181,14 @@ class Search(Likelihood):
         alike = self.cells.first_with_same_samples
         possible &= ~np.isin(alike, alike[[one.part for one in rest]])
         possible[banned] = False
-        found: Ints = np.flatnonzero(possible)
-        return found
+        return np.flatnonzero(possible)
 
     def _enough(self, asking: Bools) -> Bools:
         """Return by part whether an asking sample passes through it; with many rounds two, or one that failed."""
         count = self.cells.total(asking)
         if self.matrix.rounds:
             count += self.cells.total(asking & (self.matrix.y <= NOTHING))
-        found: Bools = count > self.matrix.rounds
-        return found
+        return count > self.matrix.rounds
 
     def _room(self, asking: Bools, density: Floats) -> Floats:
         """Return by part the most nats that it may gain: of many parts few have enough *asking* samples."""
@@ -203,8 +200,7 @@ class Search(Likelihood):
         most[low] = np.maximum(np.log(_SHARP / noise / density[low]), 0.0)
         well = cells.through - np.bincount(part, minlength=cells.parts)
         well = well * ~drawn  # for a drawn part one sample may be enough
-        found: Floats = np.bincount(part, most[sample], minlength=cells.parts) + well * log(1 - OFTEN)
-        return found
+        return np.bincount(part, most[sample], minlength=cells.parts) + well * log(1 - OFTEN)
 
     def starts(self, least: float = -inf) -> list[list[FaultyPart]]:
         """

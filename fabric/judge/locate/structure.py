@@ -79,8 +79,7 @@ class Normal:
         """By class: a sample below it is slow: by the floor or the noise below the lowest level that is no fault."""
         near = (self.weight > 0) & (self.level >= self.top[:, None] - NEAR)
         lowest: Floats = np.where(near, self.level, np.inf).min(axis=1)
-        found: Floats = lowest - np.maximum(FLOOR, 3 * self.noise)
-        return found
+        return lowest - np.maximum(FLOOR, 3 * self.noise)
 
     @classmethod
     def of_noise(cls, noise: Floats, of_class: Ints) -> Normal:

@@ -118,8 +118,7 @@ def unexplained(fitted: Fitted) -> Bools:
     """Return which samples are far too slow with no blamed component, or others on the same cable, to explain it."""
     noise = np.array([one.noise for one in fitted.classes])[fitted.of_class]
     far = np.maximum((FAR if fitted.degrees > HEAVY else FAR_HEAVY) * noise, fitted.floor)
-    odd: Bools = (fitted.ratio < 1 - fitted.explained - far) & ~fitted.together
-    return odd
+    return (fitted.ratio < 1 - fitted.explained - far) & ~fitted.together
 
 
 def _suspect(blamed: Blamed, fitted: Fitted) -> Suspect:

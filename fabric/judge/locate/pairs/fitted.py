@@ -148,8 +148,7 @@ class Fitted:
     def through(self, component: int) -> Ints:
         """Return the samples that pass through a component, slowest first."""
         mine = np.flatnonzero((self.components.paths == component).any(axis=1))
-        found: Ints = mine[np.argsort(self.ratio[mine], kind="stable")]
-        return found
+        return mine[np.argsort(self.ratio[mine], kind="stable")]
 
     @property
     def good(self) -> Ints:

@@ -217,5 +217,4 @@ def shared_parts(fitted: Fitted, odd: Bools, planes: int = 1) -> dict[int, Ints]
 def _through(paths: Ints, which: Bools, components: int) -> Ints:
     """Return how many of some samples pass through each component."""
     crossed = paths[which].ravel()
-    found: Ints = np.bincount(crossed[crossed != UNKNOWN], minlength=components)
-    return found
+    return np.bincount(crossed[crossed != UNKNOWN], minlength=components)

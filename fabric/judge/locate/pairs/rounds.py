@@ -251,8 +251,7 @@ class _Round:
     def _ends_of(self, a: Ints, b: Ints) -> Ints:
         """Return the number of each two hosts; where samples say which end sent, each direction has its own."""
         samples = self.fitted.samples
-        found: Ints = a * len(samples.hosts) + b if samples.directed else samples.pairs_of(a, b)
-        return found
+        return a * len(samples.hosts) + b if samples.directed else samples.pairs_of(a, b)
 
     def _best(self, component: int, a: Ints, b: Ints) -> bool:
         """
@@ -344,8 +343,8 @@ def _accused(fitted: Fitted, *, certain: bool = True) -> list[int]:
 
 def _odd(fitted: Fitted) -> Bools:
     """Return which samples are slow without anything that explains them."""
-    odd: Bools = (fitted.explained == 0) & (fitted.ratio < 1 - _ODD * fitted.noise)
-    return odd
+    found: Bools = (fitted.explained == 0) & (fitted.ratio < 1 - _ODD * fitted.noise)
+    return found
 
 
 def _unexplained_hosts(fitted: Fitted) -> list[int]:

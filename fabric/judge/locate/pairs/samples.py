@@ -105,8 +105,7 @@ class PairSamples:
 
     def pairs_of(self, a: Ints, b: Ints) -> Ints:
         """Return the number of each pair of hosts (indexes), whichever of the two sends."""
-        found: Ints = np.minimum(a, b) * len(self.hosts) + np.maximum(a, b)
-        return found
+        return np.minimum(a, b) * len(self.hosts) + np.maximum(a, b)
 
     @cached_property
     def pair(self) -> Ints:
@@ -130,8 +129,7 @@ class PairSamples:
         own = np.arange(len(self.a))
         ends = np.stack([self.a, self.b, self.labels, np.where(self.drawn & (self.labels == 0), own, UNKNOWN)])
         _, first, of = np.unique(ends, axis=1, return_index=True, return_inverse=True)
-        found: Ints = first[of.ravel()]
-        return found
+        return first[of.ravel()]
 
     @cached_property
     def both_ways(self) -> bool:
