@@ -22,7 +22,7 @@ from statistics import median
 import numpy as np
 
 from fabric.judge.locate.candidates import Component, components_of, named_components_of
-from fabric.judge.locate.cells import NOTHING, SampleMatrix
+from fabric.judge.locate.cells import NOTHING, Cells, SampleMatrix
 from fabric.judge.locate.levels import LEAST_NOISE
 from fabric.judge.locate.matrix import OF_FLOOR, SIGMAS, entries_of
 from fabric.judge.locate.pairs.run_planes import routes_of
@@ -156,9 +156,8 @@ def _culprits(
     columns, entries = entries_of(map(ways, both), y < -floor[of_class])
     y, nothing = np.clip(y, NOTHING, SIGMAS * noise[of_class]), np.zeros(len(y))
     normal = Normal.of_noise(noise, of_class)
-    matrix = SampleMatrix(
-        entries, y, of_class, nothing, normal, floor, least, apart=least, level=nothing[: len(groups)]
-    )
+    cells = Cells(entries, of_class)
+    matrix = SampleMatrix(cells, y, of_class, nothing, normal, floor, least, apart=least, level=nothing[: len(groups)])
     search = Search(matrix)
     for fault in search.faults():
         if search.matters(fault):

@@ -19,7 +19,7 @@ import numpy as np
 from fabric.judge.course.follow_up import are_too_many
 from fabric.judge.course.rows import CourseRow, CourseRows, hours, repeated, rows_of
 from fabric.judge.locate.candidates import Component, over_rounds
-from fabric.judge.locate.cells import NOTHING, SampleMatrix
+from fabric.judge.locate.cells import NOTHING, Cells, SampleMatrix
 from fabric.judge.locate.concurrency import as_shares, slowest_beside
 from fabric.judge.locate.matrix import OF_FLOOR, SIGMAS, entries_of
 from fabric.judge.locate.search import CERTAIN, MOST_NAMED, searched
@@ -239,7 +239,7 @@ def _matrix(
     passed = over_rounds({host for row in rows.rows for host in row.probe.hosts}, topology)
     columns, entries = entries_of((passed(row.probe) for row in rows.rows), y < -floor[of_class], rounds=True)
     matrix = SampleMatrix(
-        entries,
+        Cells(entries, of_class),
         y=y,
         of_class=of_class,
         at_s=np.array([row.began_s for row in rows.rows]),

@@ -15,10 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import comb, inf, log
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabric.judge.locate.structure import UNKNOWN, Bools, FaultyPart, Floats, Follows, Ints, Normal
 
@@ -115,7 +113,6 @@ class Entries:
         part = paths.ravel()
         known = part != UNKNOWN
         part, sample = part[known], np.repeat(np.arange(len(paths)), paths.shape[1])[known]
-        order = np.argsort(_small(part, len(extra)), kind="stable")
         count = np.bincount(part, minlength=len(extra))
         own = (both_ways_part == np.arange(len(both_ways_part))) & (count > 0)
         things = np.maximum(np.bincount(family[own], minlength=int(family.max(initial=0)) + 1)[family], 1)
@@ -123,8 +120,8 @@ class Entries:
             things[family == one] = count_of
         usual = float(np.median(count[count > 0])) if len(part) else 0.0
         return cls(
-            sample[order],
-            part[order],
+            sample,
+            part,
             np.broadcast_to(UNKNOWN, len(part)),
             cost_of(things, extra),
             (count > _MANY * usual) & (extra > 0),
@@ -155,27 +152,20 @@ def cost_of(things: Ints | Floats | int, extra: Floats | float) -> Floats:
     return np.log(things) + 1 + extra
 
 
-def _small(values: Ints, count: int) -> NDArray[np.integer[Any]]:
-    """Return numbers below *count* in a smaller type where that holds them: they sort several times as fast."""
-    return values.astype(np.uint16) if count < 1 << 16 else values
-
-
 class Cells:
-    """Entries grouped by cell; *of_class* is the class of each sample. None: all are of one class, sorted by part."""
+    """Entries grouped by cell; *of_class* is the class of each sample."""
 
-    def __init__(self, entries: Entries, of_class: Ints | None = None) -> None:
-        self.entries, self.parts, classes = entries, len(entries.cost), 1
-        self.sample, self.way, key = entries.sample, entries.way, entries.part
-        if of_class is not None:
-            classes = int(of_class.max(initial=0)) + 1
-            key = key * classes + of_class[self.sample]
-            order = np.argsort(_small(key, self.parts * classes), kind="stable")
-            self.sample, self.way, key = self.sample[order], self.way[order], key[order]
+    def __init__(self, entries: Entries, of_class: Ints) -> None:
+        self.entries, self.parts, classes = entries, len(entries.cost), int(of_class.max(initial=0)) + 1
+        key = entries.part * classes + of_class[entries.sample]
+        small = self.parts * classes < 1 << 16  # small numbers sort several times as fast
+        order = np.argsort(key.astype(np.uint16) if small else key, kind="stable")
+        self.sample, self.way, key = entries.sample[order], entries.way[order], key[order]
         first = np.flatnonzero(np.diff(key, prepend=-1))
         self.start = np.append(first, len(key))
         self.count: Ints = np.diff(self.start)
         self.part, self.of_class = key[first] // classes, key[first] % classes
-        self.part_of_entry = key if of_class is None else np.repeat(self.part, self.count)
+        self.part_of_entry = np.repeat(self.part, self.count)
         self._first_cell = np.searchsorted(self.part, np.arange(self.parts + 1))
 
     def samples_of(self, cell: int) -> Ints:
@@ -232,7 +222,7 @@ class Cells:
 @dataclass(frozen=True)
 class SampleMatrix:
     """
-    Samples and the parts that they pass through.
+    Samples and the parts that they pass through, as *cells*.
 
     By sample: *y* is the log of the share of its class's highest level that it reached, *of_class* its class in
     *normal*, *at_s* when it began. By class, natural logs: *floor* is the loss from which a sample is slow; *least* the
@@ -246,7 +236,7 @@ class SampleMatrix:
     evidence, too.
     """
 
-    entries: Entries
+    cells: Cells
     y: Floats
     of_class: Ints
     at_s: Floats
@@ -284,8 +274,8 @@ class SampleMatrix:
 class Likelihood:
     """The likelihood of samples, given faulty parts."""
 
-    def __init__(self, matrix: SampleMatrix, cells: Cells) -> None:
-        self.matrix, self.cells = matrix, cells
+    def __init__(self, matrix: SampleMatrix) -> None:
+        self.matrix, self.cells = matrix, matrix.cells
         self.rare_of_large = False  # of many rounds: whether large parts, too, may show now and then
         self._base = self._unblamed(np.zeros(len(matrix.y)))
 
@@ -414,7 +404,7 @@ class Likelihood:
         which = _WHOLE_BUNDLE if self.cells.is_bundle[fault.part] else 0.0
         if fault.ways is not None:
             ways = np.unique(self.cells.way[entries])
-            known = self.matrix.entries.cost[fault.part] == 0
+            known = self.cells.entries.cost[fault.part] == 0
             which = log(comb(len(ways), len(fault.ways))) + (0.0 if known else log(len(ways)) / 2)
         return ((fault.since_s > -inf) + (fault.until_s < inf)) * count + line + which
 

@@ -48,10 +48,10 @@ def describe(
     early.
     """
     everybody = _matrix(y, normal, cells, floor, beside)
-    found = _described(everybody, normal, cells, known, with_rivals=with_rivals, best=best)
+    found = _described(everybody, normal, known, with_rivals=with_rivals, best=best)
     if not everybody.together.any():
         return found
-    alone = _described(everybody.alone, normal, cells, known, with_rivals=with_rivals, best=best)
+    alone = _described(everybody.alone, normal, known, with_rivals=with_rivals, best=best)
     if alone.score <= found.score:
         return found
     # Where a part is bad in any case, samples that were slow only beside others show no second bad part.
@@ -69,20 +69,20 @@ def _slow_without_others(alone: Description, shared: Description, cells: Cells) 
 
 
 def _described(
-    matrix: SampleMatrix, normal: Normal, cells: Cells, known: Description | None, *, with_rivals: bool, best: float
+    matrix: SampleMatrix, normal: Normal, known: Description | None, *, with_rivals: bool, best: float
 ) -> Description:
     """Return the best description of a matrix, with others in the way or not, as the matrix says."""
     y, slow = matrix.y, matrix.slow & ~matrix.together
     if known is None:
-        open_ = _untouched(slow, cells)
+        open_ = _untouched(slow, matrix.cells)
         dips = int((slow & open_).sum()), int(open_.sum())
     else:
-        open_, dips = known.explained == 0, _dips_beside(matrix, known, cells)
+        open_, dips = known.explained == 0, _dips_beside(matrix, known)
     none, seen = _share_of_dips(0, len(y)), _share_of_dips(*dips)
     tried = []
     few = known is None and seen > none and slow.sum() <= _FEW_SLOW
     for share in (seen, none) if few else (seen,):
-        search = Search(_of_dips(matrix, share, slow & open_), cells)
+        search = Search(_of_dips(matrix, share, slow & open_))
         cost = log(len(y)) / 2 if share != none else 0.0  # the nats of a share that the samples tell, as BIC has it
         for faults in search.starts(best - _MOST_SWAPPED):
             score = search.score(faults) - cost
@@ -96,7 +96,7 @@ def _described(
     return Description(normal, tuple(found), explained, share, score, matrix.slow, together)
 
 
-def _dips_beside(matrix: SampleMatrix, known: Description, cells: Cells) -> tuple[int, int]:
+def _dips_beside(matrix: SampleMatrix, known: Description) -> tuple[int, int]:
     """
     Return how many samples dip beside what *known* parts explain, and of how many samples that can be told.
 
@@ -106,7 +106,7 @@ def _dips_beside(matrix: SampleMatrix, known: Description, cells: Cells) -> tupl
     tells = np.ones(len(matrix.y), dtype=np.bool_)
     for one in known.faults:
         if any(loss.spread >= max(SPREADS) for loss in one.losses):
-            tells[cells.of(one.part)] = False
+            tells[matrix.cells.of(one.part)] = False
     dips = tells & ~matrix.together & (-matrix.y - known.explained > matrix.floor[matrix.of_class])
     return int(dips.sum()), int(tells.sum())
 
@@ -120,7 +120,7 @@ def _matrix(y: Floats, normal: Normal, cells: Cells, floor: float, beside: Float
     """Return the matrix for the search, still without its dips."""
     below, one = normal.top[normal.of_class] - y, np.ones(len(normal.noise))
     return SampleMatrix(
-        cells.entries,
+        cells,
         y=-below,
         of_class=normal.of_class,
         at_s=np.zeros(len(y)),
@@ -194,4 +194,4 @@ def open_parts(found: Description, y: Floats, cells: Cells, floor: float) -> tup
     """
     dips = found.slow & (found.explained == 0)
     matrix = _of_dips(_matrix(y, found.normal, cells, _OPEN_LOSS * floor, inf), found.background, dips)
-    return tuple((one.part, one.gain) for one in Search(matrix, cells).open_faults(found.faults) if one.gain > OPEN)
+    return tuple((one.part, one.gain) for one in Search(matrix).open_faults(found.faults) if one.gain > OPEN)

@@ -112,7 +112,7 @@ class Fit:
             mine = np.flatnonzero(place == number)
             names, of = np.unique(way[mine], return_inverse=True)
             bad = 2 * np.bincount(of, slow[mine]) >= np.bincount(of)
-            known = self._data.matrix.entries.cost[self._parts[number]] == 0
+            known = self._data.cells.entries.cost[self._parts[number]] == 0
             least = 1 if known else _LEAST_WAYS
             if least <= bad.sum() < len(names):
                 chosen[mine] = bad[of]
@@ -169,18 +169,18 @@ class Fit:
 
     def _shares(self) -> list[tuple[Floats, Floats]]:
         """Return the shares of each cell's samples in which its part may show, and the nats to say each of them."""
-        cells, matrix = len(self._cells), self._data.matrix
+        cells, matrix, entries = len(self._cells), self._data.matrix, self._data.cells.entries
         found: list[Floats] = [np.full(cells, ALWAYS)]
         if not self._free:
             # With pairs, a large part that seemed to show at times stood for small parts that always show.
-            seldom = ~(matrix.entries.large & matrix.faint)[self._parts]
+            seldom = ~(entries.large & matrix.faint)[self._parts]
             found.append(np.where(seldom[self._place], OFTEN, 0.0))
-        may = ~matrix.entries.large | self._data.rare_of_large if matrix.rounds else matrix.entries.is_drawn
+        may = ~entries.large | self._data.rare_of_large if matrix.rounds else entries.is_drawn
         if may[self._parts].any():
             slow = np.bincount(self._local, self._slow & ~matrix.together[self._sample], minlength=cells)
             rare = np.clip(slow / np.maximum(self._count, 1), 1e-9, OFTEN)
             found.append(np.where(may[self._parts][self._place], rare, 0.0))
-        known = matrix.entries.share[self._parts][self._place]
+        known = entries.share[self._parts][self._place]
         if known.any():
             found.append(known)
         none = np.zeros(cells)

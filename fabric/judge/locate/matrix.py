@@ -19,7 +19,7 @@ from statistics import NormalDist
 import numpy as np
 
 from fabric.judge.locate.candidates import Component, are_about, components_of, named_components_of
-from fabric.judge.locate.cells import NOTHING, Entries, SampleMatrix, cost_of
+from fabric.judge.locate.cells import NOTHING, Cells, Entries, SampleMatrix, cost_of
 from fabric.judge.locate.concurrency import as_shares, slowest_beside
 from fabric.judge.locate.gpus import GPUS
 from fabric.judge.locate.levels import level_and_noise
@@ -201,7 +201,7 @@ class ProbeSamples:
         slow = self._y < -self.floor[self.of_class]
         columns, entries = entries_of(map(self._parts, self.rows), slow, times=times, known=known)
         matrix = SampleMatrix(
-            entries,
+            Cells(entries, self.of_class),
             y=self._y,
             of_class=self.of_class,
             at_s=np.array([row.began_s for row in self.rows]),

@@ -19,7 +19,7 @@ from math import inf, log
 
 import numpy as np
 
-from fabric.judge.locate.cells import NOTHING, Cells, Likelihood, SampleMatrix
+from fabric.judge.locate.cells import NOTHING, Likelihood, SampleMatrix
 from fabric.judge.locate.fit import DEAD, Fit, OtherFaults, line
 from fabric.judge.locate.structure import ALWAYS, OFTEN, Bools, FaultyPart, Floats, Ints
 
@@ -53,9 +53,9 @@ _NOBODY: Ints = np.empty(0, dtype=np.int64)
 class Search(Likelihood):
     """The search for the faulty parts of a matrix: for each fault of a large part there is also a smaller part."""
 
-    def __init__(self, matrix: SampleMatrix, cells: Cells | None = None) -> None:
-        super().__init__(matrix, cells or Cells(matrix.entries, matrix.of_class))
-        entries = matrix.entries
+    def __init__(self, matrix: SampleMatrix) -> None:
+        super().__init__(matrix)
+        entries = self.cells.entries
         self._large = entries.large | self.cells.is_bundle
         self._both_ways = np.arange(len(entries.cost)) if entries.both_ways_part is None else entries.both_ways_part
 
@@ -78,7 +78,7 @@ class Search(Likelihood):
     def score(self, faults: Sequence[FaultyPart]) -> float:
         """Return the log likelihood of all samples minus what it costs to say the hypothesis."""
         density, _ = self.explained(faults)
-        parts, entries = [one.part for one in faults], self.matrix.entries
+        parts, entries = [one.part for one in faults], self.cells.entries
         which = sum(float(entries.costs(parts[:number])[part]) for number, part in enumerate(parts))
         cost = self.matrix.normal.cost + self.cost_of_congestion + sum(one.cost for one in faults)
         return float(np.log(density).sum()) - cost - which
@@ -94,7 +94,7 @@ class Search(Likelihood):
         return found
 
     def _beside(self, faults: Sequence[FaultyPart]) -> OtherFaults:
-        return OtherFaults(*self.explained(faults), self.matrix.entries.costs([one.part for one in faults]))
+        return OtherFaults(*self.explained(faults), self.cells.entries.costs([one.part for one in faults]))
 
     def _fits(self, parts: Ints, given: OtherFaults) -> list[FaultyPart]:
         """Return the best fault of each of *parts*, the best first."""
@@ -192,7 +192,7 @@ class Search(Likelihood):
 
     def _room(self, asking: Bools, density: Floats) -> Floats:
         """Return by part the most nats that it may gain: of many parts few have enough *asking* samples."""
-        matrix, cells, drawn = self.matrix, self.cells, self.matrix.entries.is_drawn
+        matrix, cells, drawn = self.matrix, self.cells, self.cells.entries.is_drawn
         entry = np.flatnonzero(asking[cells.sample])
         part, sample = cells.part_of_entry[entry], cells.sample[entry]
         most, low = np.zeros(len(density)), np.flatnonzero(asking)
@@ -317,6 +317,6 @@ def searched(matrix: SampleMatrix) -> tuple[Search, list[FaultyPart]]:
     search = Search(matrix)
     found = [(search, search.faults())]
     if matrix.together.any():
-        alone = Search(matrix.alone, search.cells)
+        alone = Search(matrix.alone)
         found.append((alone, alone.faults()))
     return max(found, key=lambda one: one[0].score(one[1]))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fabric.judge.locate.candidates import Component
-from fabric.judge.locate.cells import SampleMatrix
+from fabric.judge.locate.cells import Cells, SampleMatrix
 from fabric.judge.locate.matrix import entries_of
 from fabric.judge.locate.search import Search
 from fabric.judge.locate.structure import Normal
@@ -24,12 +24,12 @@ def blamed(kept: dict[int, float], *, known: frozenset[str] = frozenset()) -> li
         passed.append(Component("leaf0:uplinks", "uplinks", "", above))
         parts += [passed] * EACH
         y += [np.log(kept.get(host, 1.0)) + 0.005 * random.normal() for _ in range(EACH)]
-    one = np.ones(1)
+    one, of_class = np.ones(1), np.zeros(len(y), dtype=np.int64)
     columns, entries = entries_of(parts, np.array(y) < -0.03, known=known)
     matrix = SampleMatrix(
-        entries,
+        Cells(entries, of_class),
         y=np.array(y),
-        of_class=(of_class := np.zeros(len(y), dtype=np.int64)),
+        of_class=of_class,
         at_s=np.zeros(len(y)),
         normal=Normal.of_noise(0.005 * one, of_class),
         floor=0.03 * one,

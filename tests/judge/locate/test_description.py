@@ -28,7 +28,8 @@ def mesh(*, losses: dict[int, float] | None = None, cv: float = 0.004, seed: int
 def cells_of(paths: Ints, family: list[int]) -> Cells:
     """Parts on these paths, none of which is drawn."""
     none, parts = np.zeros(len(family)), np.arange(len(family))
-    return Cells(Entries.of_paths(paths, np.array(family, dtype=np.int64), none, parts, none > 0, none))
+    entries = Entries.of_paths(paths, np.array(family, dtype=np.int64), none, parts, none > 0, none)
+    return Cells(entries, np.zeros(len(paths), dtype=np.int64))
 
 
 def found(y: Floats, ends: Ints, *, family: list[int] | None = None, paths: Ints | None = None) -> Description:
@@ -77,7 +78,7 @@ def test_who_passes_a_bad_part_dips_as_often_as_others() -> None:
     one, often, deep = np.ones(1), 0.1, np.array([0.5])
     none = np.zeros(1, dtype=np.int64)
     matrix = SampleMatrix(
-        Entries.of_paths(none[:, None], none, 0 * one, none, one > 1, 0 * one),
+        Cells(Entries.of_paths(none[:, None], none, 0 * one, none, one > 1, 0 * one), none),
         y=np.array([-1.5]),
         of_class=none,
         at_s=0 * one,
@@ -89,7 +90,7 @@ def test_who_passes_a_bad_part_dips_as_often_as_others() -> None:
         dips=(often, deep),
         faint=True,
     )
-    slowed, _ = Likelihood(matrix, Cells(matrix.entries)).slowed(none, 0.3 * one, 0.004)
+    slowed, _ = Likelihood(matrix).slowed(none, 0.3 * one, 0.004)
     assert slowed == pytest.approx(often * deep, rel=0.01)
 
 
@@ -196,4 +197,6 @@ def test_what_was_slow_beside_others_alone_is_no_second_part(alone: bool) -> Non
     )
     normal = Normal.of_noise(np.array([0.003]), np.zeros(120, dtype=np.int64))
     normal = replace(normal, level=normal.level + np.log(400))
-    assert sorted(bad(describe(y, normal, Cells(entries), beside=beside))) == ([0, 1] if alone else [0])
+    assert sorted(bad(describe(y, normal, Cells(entries, normal.of_class), beside=beside))) == (
+        [0, 1] if alone else [0]
+    )

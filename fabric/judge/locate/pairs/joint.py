@@ -204,4 +204,5 @@ class _Numbers:
         """Return the cells for the locator, with the family of each part."""
         family, extra, whole, bundle, share = (np.array(column) for column in zip(*self._rows, strict=True))
         many = {FAMILY["path"]: self._pairs}
-        return Cells(Entries.of_paths(paths, family, extra, whole, bundle, share, many)), family
+        entries = Entries.of_paths(paths, family, extra, whole, bundle, share, many)
+        return Cells(entries, np.zeros(len(paths), dtype=np.int64)), family
