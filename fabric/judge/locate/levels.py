@@ -114,12 +114,12 @@ def _several_levels(every: Floats, reference: Bools, *, placed: bool) -> Iterato
             if any(len(some) == len(other) and np.abs(some - other).max() < width / 2 for other in seen):
                 continue
             seen.append(some)
-            found = _fitted(f"{count} levels", 0.0, every, reference, everything, [some])
+            found = _fitted(0.0, every, reference, everything, [some])
             if (-np.diff(found.level[0]) > _DISTINCT * found.noise[0]).all():
                 yield from (_highest(found, fewer, len(every)) for fewer in range(count, 0, -1))
     for begun, middle in ((_NOISY, seen[0][:1]), (_LOUD, np.array([np.median(y[y > y.max() - _FAR])]))):
         level, weight, noise = _settled(y, middle, begun)
-        noisy = Normal("noisy", 0.0, everything, level[None], weight[None], np.array([noise]))
+        noisy = Normal(0.0, everything, level[None], weight[None], np.array([noise]))
         yield _tailed(noisy, every, reference)
 
 
@@ -144,7 +144,7 @@ def _highest(normal: Normal, count: int, samples: int) -> Normal:
     """Return a single class with only its *count* highest levels: what is below them is faults."""
     level, weight = normal.level[:, :count], normal.weight[:, :count]
     cost = cost_of_levels(level[0, 0] - level[0, 1:], samples)
-    return replace(normal, name=f"{count} levels", cost=cost, level=level, weight=weight / weight.sum())
+    return replace(normal, cost=cost, level=level, weight=weight / weight.sum())
 
 
 def cost_of_levels(gaps: Floats, samples: int) -> float:
@@ -181,7 +181,6 @@ def levels_of(y: Floats, *, width: float, least_share: float = _LEAST_SHARE) -> 
 
 
 def _fitted(
-    name: str,
     cost: float,
     y: Floats,
     reference: Bools,
@@ -198,7 +197,7 @@ def _fitted(
         begun = _WIDE if number in wide else _NARROW
         mine = _settled(y[reference & (key == number)], some, begun, _WIDEST if number in wide else inf)
         level[number, : len(some)], weight[number, : len(some)], noise[number] = mine
-    return _tailed(Normal(name, cost, key, level, weight, noise, groups), y, reference)
+    return _tailed(Normal(cost, key, level, weight, noise, groups), y, reference)
 
 
 def _settled(y: Floats, levels: Floats, noise: float = _NARROW, most: float = inf) -> tuple[Floats, Floats, float]:
@@ -263,7 +262,7 @@ def _classed(
     below = np.sort([float(level[0]) for level in levels])
     cost += cost_of_levels(below[-1] - below[:-1], len(y))
     wider = np.flatnonzero(np.isin(present, wide))
-    found = _fitted("classes", cost, y, reference, key.astype(np.int64), levels, groups, wider)
+    found = _fitted(cost, y, reference, key.astype(np.int64), levels, groups, wider)
     return replace(found, names=tuple(names[n] for n in present.tolist()))
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
+from fabric.judge.normal.keys import grouped
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe
@@ -18,11 +19,7 @@ _ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+")
 
 def merged(found: Sequence[Suspect]) -> list[Suspect]:
     """Merge ERROR suspects of one host each that tell the same story into one, hosts folded; the others stay."""
-    groups: dict[object, list[Suspect]] = {}
-    for number, suspect in enumerate(found):
-        alike = suspect.outcome is Outcome.ERROR and len(suspect.hosts) == 1
-        groups.setdefault(_story(suspect) if alike else number, []).append(suspect)
-    return [_one(group) if len(group) > 1 else group[0] for group in groups.values()]
+    return [_one(group) if len(group) > 1 else group[0] for group in grouped(found, _story).values()]
 
 
 def names(suspect: Suspect) -> tuple[str, ...]:
@@ -33,8 +30,10 @@ def names(suspect: Suspect) -> tuple[str, ...]:
     return tuple(suspect.component.replace(folded, host) for host in suspect.hosts)
 
 
-def _story(suspect: Suspect) -> tuple[object, ...]:
-    """Return what a suspect says, without its host's name and address."""
+def _story(suspect: Suspect) -> Hashable:
+    """Return what an ERROR suspect of one host says, without the host's name and address; others are each alone."""
+    if suspect.outcome is not Outcome.ERROR or len(suspect.hosts) != 1:
+        return id(suspect)
     host = suspect.hosts[0]
     texts = (suspect.component, *suspect.evidence)
     return suspect.kind, tuple(_ADDRESS.sub("ADDRESS", text.replace(host, "HOST")) for text in texts)
@@ -60,30 +59,19 @@ def without_mistakes(
 
     On a single host the two cannot be told apart, and it stays a missing part.
     """
-    if not any(verdict.named is not None and verdict.named.condition == "absent" for verdict in verdicts.values()):
-        return dict(verdicts)
-    hosts: dict[str, set[str]] = {}
-    lacking: dict[tuple[str, str], set[str]] = {}
-    for probe in probes:
-        platform = topology.hosts[probe.hosts[0]].platform.name
-        hosts.setdefault(platform, set()).update(probe.hosts)
-        named = verdicts[probe.probe_id].named
-        if named is not None and named.condition == "absent":
-            host, device = Part.of(named.component).place
-            lacking.setdefault((platform, device), set()).add(host)
-    wrong = {key for key, where in lacking.items() if len(where) > 1 and where == hosts[key[0]]}
-    if not wrong:
-        return dict(verdicts)
-    return {
-        probe.probe_id: _corrected(verdicts[probe.probe_id], topology.hosts[probe.hosts[0]].platform.name, wrong)
-        for probe in probes
-    }
+    named = {name: one.named for name, one in verdicts.items() if one.named and one.named.condition == "absent"}
 
+    def lacked(probe: Probe) -> tuple[str, str]:
+        """Return the platform of a probe, and the device that its host lacks."""
+        return topology.hosts[probe.hosts[0]].platform.name, Part.of(named[probe.probe_id].component).item
 
-def _corrected(verdict: ProbeVerdict, platform: str, wrong: set[tuple[str, str]]) -> ProbeVerdict:
-    named = verdict.named
-    device = Part.of(named.component).item if named is not None and named.condition == "absent" else ""
-    if (platform, device) not in wrong:
-        return verdict
-    reason = f"no host of platform {platform} has an RNIC {device}: is its name right in the inventory?"
-    return replace(verdict, outcome=Outcome.ERROR, reason=reason)
+    found = dict(verdicts)
+    for (platform, device), lacking in grouped((one for one in probes if one.probe_id in named), lacked).items():
+        alike = (one for one in probes if topology.hosts[one.hosts[0]].platform.name == platform)
+        hosts = {host for probe in alike for host in probe.hosts}
+        without = {Part.of(named[probe.probe_id].component).host for probe in lacking}
+        if len(without) > 1 and without == hosts:
+            reason = f"no host of platform {platform} has an RNIC {device}: is its name right in the inventory?"
+            for name in (probe.probe_id for probe in lacking):
+                found[name] = replace(verdicts[name], outcome=Outcome.ERROR, reason=reason)
+    return found

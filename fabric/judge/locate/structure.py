@@ -42,7 +42,6 @@ class Normal:
     *names* are those of the classes, *degrees* the degrees of freedom of the noise.
     """
 
-    name: str
     cost: float
     of_class: Ints
     level: Floats
@@ -84,7 +83,7 @@ class Normal:
     @classmethod
     def of_noise(cls, noise: Floats, of_class: Ints) -> Normal:
         """Return a structure with one level for each class, for samples that are given as shares of it."""
-        return cls("classes", 0.0, of_class, np.zeros((len(noise), 1)), np.ones((len(noise), 1)), noise)
+        return cls(0.0, of_class, np.zeros((len(noise), 1)), np.ones((len(noise), 1)), noise)
 
     def density(self, y: Floats, of_class: Ints, loss: Floats | float = 0.0, spread: float = 0.0) -> Floats:
         """Return the density of samples of these classes, held down by *loss* with a *spread*."""
