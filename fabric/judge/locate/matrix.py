@@ -68,13 +68,13 @@ _FEW_NOISE = 0.01  # noise of a class with too few numbers to estimate it
 
 @dataclass(frozen=True, slots=True)
 class PlacedSample:
-    """One sample with its class and its times; *value_gbps* is None where nothing was measured."""
+    """One sample with its class; *value_gbps* is None where nothing was measured."""
 
     probe: Probe
+    verdict: ProbeVerdict
+    result: ProbeResult
     of_class: int
     value_gbps: float | None
-    began_s: float
-    ended_s: float
 
 
 class ProbeSamples:
@@ -112,11 +112,10 @@ class ProbeSamples:
         about, anchored = are_about(bad_hosts, self._topology), self._anchored[self.of_class].tolist()
         kept = [i for i, probe in enumerate(taken) if bad_hosts and (anchored[i] or about(probe))]
         self.of_class, self._y = self.of_class[kept], self._y[kept]
-        self.rows = [
-            PlacedSample(probe, of_class, None if isnan(value) else value, result.started_s, result.ended_s)
-            for of_class, i in zip(self.of_class.tolist(), kept, strict=True)
-            for probe, value, result in ((taken[i], float(values[i]), results[taken[i].probe_id]),)
-        ]
+        self.rows = list[PlacedSample]()
+        for i, of_class in zip(kept, self.of_class.tolist(), strict=True):
+            name, value = taken[i].probe_id, None if isnan(values[i]) else float(values[i])
+            self.rows.append(PlacedSample(taken[i], verdicts[name], results[name], of_class, value))
 
     def _taken(self, probes: Sequence[Probe]) -> tuple[list[Probe], Floats, Bools]:
         """Return the probes that tell something, their numbers (NaN: nothing), and which are bad; set the classes."""
@@ -204,13 +203,13 @@ class ProbeSamples:
             Cells(entries, self.of_class),
             y=self._y,
             of_class=self.of_class,
-            at_s=np.array([row.began_s for row in self.rows]),
+            at_s=np.array([row.result.started_s for row in self.rows]),
             normal=Normal.of_noise(self.noise, self.of_class),
             floor=self.floor,
             least=self._least,
             apart=self._apart,
             level=self.level * np.array([self._outcome is Outcome.FAIL and k in _ONE_FLOW for k in self._kinds]),
-            lost=None if self._outcome is Outcome.FAIL else np.array([self._is_lost(row) for row in self.rows]),
+            lost=None if self._outcome is Outcome.FAIL else np.array([_is_lost(row) for row in self.rows]),
             beside=self._beside(),
             timed=len({row.probe.phase for row in self.rows}) > len(self._phases()),
         )
@@ -223,16 +222,11 @@ class ProbeSamples:
         beside = slowest_beside([row.probe for row in self.rows], self._results, self._topology)
         return as_shares(beside, self.level[self.of_class])
 
-    def _is_lost(self, row: PlacedSample) -> bool:
-        """Return whether a sample ended without a number, and no tool said what is bad."""
-        return row.value_gbps is None and self._verdicts[row.probe.probe_id].named is None
-
     def _phases(self) -> set[Hashable]:
         return {self._written.get(row.probe.phase, row.probe.phase) for row in self.rows}
 
     def _parts(self, row: PlacedSample) -> Iterator[Component]:
-        probe = row.probe
-        verdict = self._verdicts[probe.probe_id]
+        probe, verdict = row.probe, row.verdict
         bad = verdict.outcome is self._outcome
         named = list(named_components_of(probe, verdict.named, self._topology)) if bad and verdict.named else []
         if named:
@@ -256,7 +250,7 @@ class ProbeSamples:
         return frozenset(
             row.probe.probe_id
             for row in self.rows
-            if (value := self._verdicts[row.probe.probe_id].value_gbps) is not None and value < least[row.of_class]
+            if row.verdict.value_gbps is not None and row.verdict.value_gbps < least[row.of_class]
         )
 
 
@@ -296,6 +290,11 @@ def entries_of(
     return columns, Entries(
         sample[shown], part[shown], way[shown], cost, large, np.zeros_like(large), np.zeros(len(columns))
     )
+
+
+def _is_lost(row: PlacedSample) -> bool:
+    """Return whether a sample ended without a number, and no tool said what is bad."""
+    return row.value_gbps is None and row.verdict.named is None
 
 
 def _is_of_gpu(probe: Probe, verdict: ProbeVerdict) -> bool:

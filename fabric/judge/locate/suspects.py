@@ -13,7 +13,7 @@ from fabric.judge.locate.candidates import Component
 from fabric.judge.locate.cells import LOST, cost_of
 from fabric.judge.locate.fit import DEAD
 from fabric.judge.locate.levels import FIFTH
-from fabric.judge.locate.matrix import EXTRA, LEAST_ALIKE, ProbeSamples, RoundOf
+from fabric.judge.locate.matrix import EXTRA, LEAST_ALIKE, PlacedSample, ProbeSamples, RoundOf
 from fabric.judge.locate.search import (
     CERTAIN,
     LEAST_GAIN,
@@ -90,11 +90,11 @@ def locate(
     matrix, columns = made.matrix(known)
     search, found = searched(matrix)
     faults = [one for one in found if search.matters(one)]
-    report = _FaultReport(made, columns, search, verdicts, outcome)
+    report = _FaultReport(made, columns, search, outcome)
     # Pairs come here when they missed a limit and nothing explains it: something is bad, only what is open.
     sure = [one for one in faults if pairs or report.is_sure(one)]
     return Located(
-        suspects=(*report.suspects(sure), *report.left_over(sure, results)),
+        suspects=(*report.suspects(sure), *report.left_over(sure)),
         explained=report.explained(sure),
         normal_gbps=made.normal_gbps,
         low=made.low(),
@@ -132,16 +132,10 @@ class NamedParts:
 class _FaultReport(NamedParts):
     """Faults of a matrix in words."""
 
-    def __init__(
-        self,
-        made: ProbeSamples,
-        columns: Sequence[Component],
-        search: Search,
-        verdicts: Mapping[str, ProbeVerdict],
-        outcome: Outcome,
-    ) -> None:
+    def __init__(self, made: ProbeSamples, columns: Sequence[Component], search: Search, outcome: Outcome) -> None:
         super().__init__(columns, search)
-        self._made, self._verdicts, self._outcome = made, verdicts, outcome
+        self._made, self._rows, self._outcome = made, made.rows, outcome
+        self._hosts = {host for row in made.rows for host in row.probe.hosts}
         self._verb = "failed" if outcome is Outcome.FAIL else "had errors"
 
     def is_sure(self, fault: FaultyPart) -> bool:
@@ -151,10 +145,10 @@ class _FaultReport(NamedParts):
         A fault that was slow at one moment only, and well at others, was seen once, however many probes measured it
         then.
         """
-        bad = [self._made.rows[i] for i in self._bad(fault)]
+        bad = [self._rows[i] for i in self._bad(fault)]
         if any(row.value_gbps is None for row in bad):
             return fault.gain >= LEAST_GAIN
-        at_once = bool(bad) and max(row.began_s for row in bad) < min(row.ended_s for row in bad)
+        at_once = bool(bad) and max(row.result.started_s for row in bad) < min(row.result.ended_s for row in bad)
         return fault.gain >= CERTAIN and not (at_once and len(bad) < len(self._telling(fault)))
 
     def _telling(self, fault: FaultyPart) -> list[int]:
@@ -168,8 +162,8 @@ class _FaultReport(NamedParts):
 
     def explained(self, faults: Sequence[FaultyPart]) -> frozenset[str]:
         """Return the ids of the bad probes that *faults* explain; repetitions of one series have one verdict."""
-        bad = {series_key(self._made.rows[i].probe) for one in faults for i in self._bad(one)}
-        return frozenset(row.probe.probe_id for row in self._made.rows if series_key(row.probe) in bad)
+        bad = {series_key(self._rows[i].probe) for one in faults for i in self._bad(one)}
+        return frozenset(row.probe.probe_id for row in self._rows if series_key(row.probe) in bad)
 
     def suspects(self, faults: Sequence[FaultyPart]) -> tuple[Suspect, ...]:
         """Return each fault as a suspect; the same trouble of many hosts becomes one."""
@@ -178,26 +172,22 @@ class _FaultReport(NamedParts):
 
     def congested(self, faults: Sequence[FaultyPart]) -> dict[str, float]:
         """Return the probes of series that were slow only beside others on the same cable, with their normal, Gb/s."""
-        beside, slow, rows = self._search.congested(faults), self._search.matrix.slow, self._made.rows
+        beside, slow, rows = self._search.congested(faults), self._search.matrix.slow, self._rows
         by_part = {series_key(rows[i].probe) for i in np.flatnonzero(slow & ~beside).tolist()}
         found = {series_key(rows[i].probe) for i in np.flatnonzero(beside).tolist()} - by_part
         level = self._made.level
         return {one.probe.probe_id: float(level[one.of_class]) for one in rows if series_key(one.probe) in found}
 
-    def left_over(self, faults: Sequence[FaultyPart], results: Mapping[str, ProbeResult]) -> list[Suspect]:
+    def left_over(self, faults: Sequence[FaultyPart]) -> list[Suspect]:
         """Return suspects for samples of nothing that no fault explains: the host that failed, or all of the probe."""
         explained = {i for one in faults for i in self._telling(one)}
         explained.update(np.flatnonzero(self._search.congested(faults)).tolist())
-        where: dict[tuple[str, ...], list[int]] = {}
-        for number, row in enumerate(self._made.rows):
-            if row.value_gbps is None and number not in explained:
-                own = results[row.probe.probe_id].error_host
-                where.setdefault((own,) if own else row.probe.hosts, []).append(number)
+        left = [row for i, row in enumerate(self._rows) if row.value_gbps is None and i not in explained]
+        where = grouped(left, lambda row: (row.result.error_host,) if row.result.error_host else row.probe.hosts)
         return [self._lone(hosts, samples) for hosts, samples in where.items()]
 
-    def _lone(self, hosts: tuple[str, ...], bad: Sequence[int]) -> Suspect:
-        telling = [row for row in self._made.rows if set(hosts) <= set(row.probe.hosts)]
-        judged = [(self._made.rows[i].probe.kind, self._verdicts[self._made.rows[i].probe.probe_id]) for i in bad]
+    def _lone(self, hosts: tuple[str, ...], bad: Sequence[PlacedSample]) -> Suspect:
+        telling = [row for row in self._rows if set(hosts) <= set(row.probe.hosts)]
         kind = "host" if len(hosts) == 1 else "pair" if len(hosts) == 2 else "group"
         return Suspect(
             component="+".join(hosts) if len(hosts) < 3 else f"{hosts[0]}+{len(hosts) - 1}-more",
@@ -207,11 +197,11 @@ class _FaultReport(NamedParts):
             evidence=(
                 f"{' or '.join(hosts)}" + (", or what is between them" if len(hosts) > 1 else ""),
                 f"{len(bad)} of {len(telling)} probes that could show it {self._verb}",
-                *evidence_lines(judged),
+                *evidence_lines([(row.probe.kind, row.verdict) for row in bad]),
             ),
             next_step=next_step(kind, self._outcome),
             hosts=hosts,
-            probes=tuple(self._made.rows[i].probe.probe_id for i in bad[:MOST_NAMED]),
+            probes=tuple(row.probe.probe_id for row in bad[:MOST_NAMED]),
         )
 
     def _confidence_of_lone(self, kind: str, bad: int, tests: int) -> float:
@@ -223,8 +213,7 @@ class _FaultReport(NamedParts):
         """
         if self._outcome is Outcome.FAIL:
             return round((bad + 1) / (tests + 2), 2)
-        hosts = len({host for row in self._made.rows for host in row.probe.hosts})
-        of_part = -float(cost_of(hosts, EXTRA.get(kind, 0.0))) - log(tests + 1) - log(comb(tests, bad))
+        of_part = -float(cost_of(len(self._hosts), EXTRA.get(kind, 0.0))) - log(tests + 1) - log(comb(tests, bad))
         of_strays = bad * log(LOST) + (tests - bad) * log1p(-LOST)
         return min(SURE, round(1 / (1 + exp(of_strays - of_part)), 2))
 
@@ -233,8 +222,7 @@ class _FaultReport(NamedParts):
         mine, loss = self._within(fault), fault.loss
         same = [one for one in faults if self._within(one) == mine and abs(one.loss - loss) < SAME_LOSS]
         hosts = len({Part.of(self._columns[one.part].name).host for one in same})
-        everybody = len({host for row in self._made.rows for host in row.probe.hosts})
-        enough = hosts >= max(LEAST_ALIKE, FIFTH * everybody) and self._outcome is Outcome.FAIL
+        enough = hosts >= max(LEAST_ALIKE, FIFTH * len(self._hosts)) and self._outcome is Outcome.FAIL
         return (mine, min(one.part for one in same)) if enough and mine is not None else fault.part
 
     def _within(self, fault: FaultyPart) -> tuple[str, str] | None:
@@ -265,14 +253,14 @@ class _FaultReport(NamedParts):
 
     def _is_of_gpus(self, fault: FaultyPart) -> bool:
         """Return whether only probes of GPUs with each other show a fault."""
-        return {self._made.rows[i].probe.kind for i in self._bad(fault)} == {AllToAllSpec.kind}
+        return {self._rows[i].probe.kind for i in self._bad(fault)} == {AllToAllSpec.kind}
 
     def _suspect(self, fault: FaultyPart) -> Suspect:
         (column, rivals), bad, telling = self._named(fault), self._bad(fault), self._telling(fault)
-        judged = [(row.probe, self._verdicts[row.probe.probe_id]) for i in bad for row in [self._made.rows[i]]]
-        hosts = self._hosts(column, [probe for probe, _ in judged])
-        named = judged[0][1].named
-        alone = all(len(probe.hosts) == 1 for probe, _ in judged)
+        rows, slowest = [self._rows[i] for i in bad], sorted(bad, key=lambda i: float(self._search.matrix.y[i]))
+        hosts = _hosts_of(column, [row.probe for row in rows])
+        named = rows[0].verdict.named
+        alone = all(len(row.probe.hosts) == 1 for row in rows)
         about = "gpu" if column.kind == "host" and self._is_of_gpus(fault) else column.kind
         is_group = column.kind == "group" and not column.name.endswith("-more")
         return Suspect(
@@ -284,28 +272,17 @@ class _FaultReport(NamedParts):
                 column.text,
                 f"{len(bad)} of {len(telling)} probes that could show it {self._verb}{self._since(fault)}",
                 *self._routes(fault),
-                *evidence_lines([(probe.kind, self._seen(i)) for i, (probe, _) in zip(bad, judged, strict=True)]),
+                *evidence_lines([(row.probe.kind, self._seen(row)) for row in rows]),
             ),
             ambiguous_with=rivals,
             next_step=next_step(about, self._outcome, named.condition if named else None, alone=alone),
             hosts=hosts,
-            probes=tuple(self._made.rows[i].probe.probe_id for i in self._worst_first(bad)[:MOST_NAMED]),
+            probes=tuple(self._rows[i].probe.probe_id for i in slowest[:MOST_NAMED]),
         )
 
-    @staticmethod
-    def _hosts(column: Component, bad: Sequence[Probe]) -> tuple[str, ...]:
-        """Return the hosts whose part it is; for what hosts share, and for several hosts, those of the bad probes."""
-        every = tuple(sorted({host for probe in bad for host in probe.hosts}))
-        own = tuple(one.host for one in Part.of(column.name).members)
-        return own if set(own) <= set(every) else every
-
-    def _worst_first(self, samples: Sequence[int]) -> list[int]:
-        return sorted(samples, key=lambda i: float(self._search.matrix.y[i]))
-
-    def _seen(self, sample: int) -> ProbeVerdict:
+    def _seen(self, row: PlacedSample) -> ProbeVerdict:
         """Return the verdict of a sample, with what is normal for it if it missed that and not the limit."""
-        row = self._made.rows[sample]
-        verdict = self._verdicts[row.probe.probe_id]
+        verdict = row.verdict
         if verdict.value_gbps is None or self._outcome is not Outcome.FAIL:
             return verdict
         if verdict.limit_gbps is not None and verdict.value_gbps < verdict.limit_gbps:
@@ -346,6 +323,13 @@ class _FaultReport(NamedParts):
             hosts=hosts,
             probes=tuple(name for one in each for name in one.probes)[:MOST_NAMED],
         )
+
+
+def _hosts_of(column: Component, bad: Sequence[Probe]) -> tuple[str, ...]:
+    """Return the hosts whose part it is; for what hosts share, and for several hosts, those of the bad probes."""
+    every = tuple(sorted({host for probe in bad for host in probe.hosts}))
+    own = tuple(one.host for one in Part.of(column.name).members)
+    return own if set(own) <= set(every) else every
 
 
 def shown_name(column: Component) -> str:

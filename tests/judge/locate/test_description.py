@@ -148,9 +148,7 @@ def test_who_may_be_bad_is_open_and_not_blamed() -> None:
     y, ends = np.append(y, np.log(390 * 0.96)), np.vstack([ends, [0, HOSTS]])
     paths = ends
     cells = cells_of(paths, [0] * (HOSTS + 1))
-    normal = Normal(
-        "one", 0.0, np.zeros(len(y), dtype=np.int64), np.array([[np.log(390)]]), np.ones((1, 1)), np.array([0.01])
-    )
+    normal = Normal(0.0, np.zeros(len(y), dtype=np.int64), np.array([[np.log(390)]]), np.ones((1, 1)), np.array([0.01]))
     description = describe(y, normal, cells)
     assert bad(description) == {}
     assert HOSTS in [part for part, _ in open_parts(description, y, cells, 0.02)]
@@ -170,7 +168,7 @@ def test_tails_are_as_the_samples_show_them(draw: str, degrees: float) -> None:
     noise = random.normal(size=600) if draw == "normal" else random.standard_t(4, size=600)
     y = np.log(390) + 0.005 * noise
     none = np.zeros(600, dtype=np.int64)
-    start = Normal("one", 0.0, none, np.array([[np.log(390)]]), np.ones((1, 1)), np.array([0.005]))
+    start = Normal(0.0, none, np.array([[np.log(390)]]), np.ones((1, 1)), np.array([0.005]))
     assert refitted(start, y, np.ones(600, dtype=np.bool_)).degrees == degrees
 
 
