@@ -10,17 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fabric.judge.locate.cells import NOTHING, Likelihood, SampleMatrix
-from fabric.judge.locate.structure import (
-    ALWAYS,
-    OFTEN,
-    UNKNOWN,
-    Bools,
-    FaultyPart,
-    Floats,
-    Follows,
-    Ints,
-    Loss,
-)
+from fabric.judge.locate.structure import ALWAYS, OFTEN, UNKNOWN, Bools, FaultyPart, Floats, Follows, Ints, Loss
 
 DEAD = -NOTHING / 2
 """A loss (natural log) beyond which next to nothing passes: a tool called the part dead, or it carried nothing."""

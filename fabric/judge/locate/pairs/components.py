@@ -22,7 +22,7 @@ import numpy as np
 
 from fabric.judge.locate.candidates import CORES, SPINES
 from fabric.judge.locate.pairs.samples import PairSamples
-from fabric.judge.locate.structure import UNKNOWN, Ints
+from fabric.judge.locate.structure import UNKNOWN, Bools, Ints
 
 FAMILY = {"host": 0, "link": 1, "uplinks": 2, "leaf": 3, "spine": 4, "core": 4, SPINES: 4, CORES: 4, "path": 6}
 """By kind of a part: the number of its family, all parts that are alike."""
@@ -63,6 +63,11 @@ class Components:
     part: Ints
     paths: Ints
     way: Callable[[Ints, Ints, Ints], Ints]
+
+    def through(self, which: Bools) -> Ints:
+        """Return for each component how many of the *which* samples pass through it."""
+        crossed = self.paths[which]
+        return np.bincount(crossed[crossed != UNKNOWN], minlength=len(self.names))
 
     @cached_property
     def host_sides(self) -> Ints:

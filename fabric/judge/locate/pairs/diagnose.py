@@ -197,12 +197,12 @@ def slow_rails(planes: Sequence[Fitted], topology: Topology | None) -> list[Verd
     """
     alike: dict[tuple[str, float | None], list[tuple[str, float]]] = {}
     for plane in planes:
-        samples, rate = plane.samples, None
+        samples = plane.samples
         if samples.rail is None or len(samples.hosts) < LEAST_HOSTS:
             continue
         known = (topology.hosts.get(name) for name in samples.hosts) if topology else ()
-        for rnic in (host.platform.rnic_by_device.get(samples.rail) for host in known if host is not None):
-            rate = rate or (rnic.line_rate_gbps if rnic else None)
+        rnics = (host.platform.rnic_by_device.get(samples.rail) for host in known if host is not None)
+        rate = next((rnic.line_rate_gbps for rnic in rnics if rnic is not None), None)
         for one in plane.classes:
             where = f"{samples.kind}, {one.name}" if samples.kind else one.name
             alike.setdefault((where, rate), []).append((samples.rail, one.gbps))

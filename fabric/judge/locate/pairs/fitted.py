@@ -153,8 +153,7 @@ class Fitted:
     @property
     def good(self) -> Ints:
         """By host: how many of its samples are not explained by a bad part."""
-        good, samples = self.explained == 0, self.samples
-        return np.bincount(np.concatenate([samples.a[good], samples.b[good]]), minlength=len(samples.hosts))
+        return self.samples.by_host(self.explained == 0)
 
     @property
     def needed(self) -> int:

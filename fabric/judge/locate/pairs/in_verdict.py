@@ -134,8 +134,7 @@ def class_lines(planes: Sequence[Fitted]) -> tuple[str, ...]:
     ]
     if len(texts) < 2:
         return ()
-    more = f"; and {len(texts) - _MOST_CLASSES} more" if len(texts) > _MOST_CLASSES else ""
-    return (f"{len(texts)} classes, each compared with itself alone: {'; '.join(texts[:_MOST_CLASSES])}{more}",)
+    return (f"{len(texts)} classes, each compared with itself alone: {some(texts, most=_MOST_CLASSES, apart='; ')}",)
 
 
 class Inside:

@@ -20,8 +20,9 @@ from fabric.judge.locate.pairs.against_limit import (
 from fabric.judge.locate.pairs.findings import possible, some, suspects_of, unexplained
 from fabric.judge.locate.pairs.fitted import Fitted
 from fabric.judge.locate.search import CHANCE, MOST_NAMED
-from fabric.judge.locate.structure import UNKNOWN, Bools, Ints
+from fabric.judge.locate.structure import Bools, Ints
 from fabric.judge.normal.keys import grouped
+from fabric.model import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.verdict import Suspect
@@ -89,11 +90,9 @@ def judged(planes: Sequence[Fitted], *, limit_alone: bool, more: Sequence[Suspec
 
 def rails_of(planes: Sequence[Fitted]) -> dict[str, int]:
     """Return on how many rails each host was measured."""
-    rails: dict[str, set[str]] = {}
-    for samples in (one.samples for one in planes):
-        for host in samples.hosts if samples.rail is not None else ():
-            rails.setdefault(host, set()).add(str(samples.rail))
-    return {host: len(found) for host, found in rails.items()}
+    of_rails = (one.samples for one in planes if one.samples.rail is not None)
+    rails = gathered((host, samples.rail) for samples in of_rails for host in samples.hosts)
+    return {host: len(set(found)) for host, found in rails.items()}
 
 
 def merged(suspects: Sequence[Suspect], rails: Mapping[str, int]) -> list[Suspect]:
@@ -200,10 +199,10 @@ def shared_parts(fitted: Fitted, odd: Bools, planes: int = 1) -> dict[int, Ints]
     """
     components, left = fitted.components, odd.copy()
     least = log(len(set(components.part.tolist())) * planes / CHANCE)
-    through = _through(components.paths, np.ones(len(odd), dtype=np.bool_), len(components.names))
+    through = components.through(np.ones(len(odd), dtype=np.bool_))
     found: dict[int, Ints] = {}
     while left.sum() >= _LEAST and len(found) < _PARTS_MOST:
-        slow = _through(components.paths, left, len(components.names))
+        slow = components.through(left)
         nats = np.where(slow >= _LEAST, beyond_chance(slow, through, int(left.sum()), len(odd)), 0.0)
         best = int(nats.argmax())  # of equally unlikely ones the whole part: its directions come after it
         if nats[best] < least:
@@ -212,9 +211,3 @@ def shared_parts(fitted: Fitted, odd: Bools, planes: int = 1) -> dict[int, Ints]
         found[best] = np.flatnonzero(mine)
         left &= ~mine
     return found
-
-
-def _through(paths: Ints, which: Bools, components: int) -> Ints:
-    """Return how many of some samples pass through each component."""
-    crossed = paths[which].ravel()
-    return np.bincount(crossed[crossed != UNKNOWN], minlength=components)

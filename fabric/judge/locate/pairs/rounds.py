@@ -10,7 +10,7 @@ samples have. Of all tests through a suspect, the one with the least doubt about
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -51,8 +51,7 @@ def further_round(fitted: Fitted, *, left: int, draws: int) -> list[PairTest]:
 
 def targeted(fitted: Fitted) -> list[PairTest]:
     """Return one host-disjoint round for all that is to be settled; empty when no cleared partner is left."""
-    suspects = to_settle(fitted)
-    return _Round(fitted).for_components(suspects) if suspects else []
+    return _Round(fitted).for_components(to_settle(fitted))
 
 
 def verifying(fitted: Fitted) -> list[PairTest]:
@@ -60,15 +59,12 @@ def verifying(fitted: Fitted) -> list[PairTest]:
     return _Round(fitted).verifying()
 
 
-@dataclass
 class _Round:
     """A round in the making: its tests, which hosts are free, and which may be partners."""
 
-    fitted: Fitted
-    _found: list[PairTest] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        fitted, samples, components = self.fitted, self.fitted.samples, self.fitted.components
+    def __init__(self, fitted: Fitted) -> None:
+        self.fitted, self._found = fitted, list[PairTest]()
+        samples, components = fitted.samples, fitted.components
         parts = len(components.names) + 1  # the last place stands for no component
         self._doubtful = np.zeros(parts, dtype=np.bool_)
         self._doubtful[[*to_settle(fitted), *(blamed.component for blamed in fitted.blamed)]] = True
@@ -135,8 +131,7 @@ class _Round:
         if len(blamed) < LEAST_GROUP:
             return
         among = np.isin(samples.a, blamed) & np.isin(samples.b, blamed)
-        ends = np.concatenate([samples.a[among], samples.b[among]])
-        met, pairs = np.bincount(ends, minlength=len(samples.hosts)), set(samples.pair[among].tolist())
+        met, pairs = samples.by_host(among), set(samples.pair[among].tolist())
         for a, b in combinations(blamed[np.argsort(met[blamed], kind="stable")].tolist(), 2):
             known = int(samples.pairs_of(np.array(a), np.array(b))) in pairs
             if not known and max(met[a], met[b]) < _AMONG and self._free[a] and self._free[b]:
@@ -357,9 +352,7 @@ def _unexplained_hosts(fitted: Fitted) -> list[int]:
     samples, components = fitted.samples, fitted.components
     odd = _odd(fitted)
     good = (fitted.explained == 0) & ~odd
-    ends = np.concatenate([samples.a[good], samples.b[good]])
-    count = np.bincount(ends, minlength=len(samples.hosts))
-    dips = np.bincount(np.concatenate([samples.a[odd], samples.b[odd]]), minlength=len(samples.hosts))
+    count, dips = samples.by_host(good), samples.by_host(odd)
     blamed = {int(components.part[blamed.component]) for blamed in fitted.blamed}
     side = components.host_sides.tolist()
     bad_leaves = {int(components.leaf[c]) for c in blamed if components.kinds[c] == "leaf"}
@@ -383,8 +376,7 @@ def not_crossed(fitted: Fitted) -> list[int]:
     """
     components = fitted.components
     good = (fitted.explained == 0) & ~_odd(fitted)
-    crossed = components.paths[good].ravel()
-    count = np.bincount(crossed[crossed != UNKNOWN], minlength=len(components.names))
+    count = components.through(good)
     blamed = {int(components.part[blamed.component]) for blamed in fitted.blamed}
     bad = np.isin(components.part, list(blamed))
     usable = _usable(fitted, bad)

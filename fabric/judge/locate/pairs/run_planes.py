@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from fabric.judge.locate.pairs.samples import OVER, PairSamples, Routes, pods_of
 from fabric.judge.normal.keys import ends_of, grouped, leaf_of
 from fabric.model.diagnosis import PairTest
 from fabric.model.part import Part
-from fabric.model.probe import AGAIN, FailureKind, Probe, ProbeResult
+from fabric.model.probe import AGAIN, FailureKind, Measurement, Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.probes import pairwise, routes
 from fabric.probes.pairwise import Plane, planes_of
@@ -158,15 +158,17 @@ def is_lost(result: ProbeResult) -> bool:
     return result.failure is FailureKind.RETRIES_EXCEEDED and result.named is None
 
 
+def _read(measured: Measured, plane: str) -> Iterator[tuple[Probe, Measurement]]:
+    """Yield what was read of the switches of a plane."""
+    for probe, result in measured:
+        if probe.kind == routes.KIND and probe.params["plane"] == plane:
+            yield from ((probe, one) for one in result.measurements)
+
+
 def lids_of(measured: Measured, plane: str) -> dict[str, int]:
     """Return the LIDs of switches and RNICs (``gpu001/mlx5_0``) of a plane, as far as they were read."""
-    return {
-        m.metric.split(" ", 1)[1]: int(m.value)
-        for probe, result in measured
-        if probe.kind == routes.KIND and probe.params["plane"] == plane
-        for m in result.measurements
-        if m.metric.startswith(f"{routes.LID} ")
-    }
+    read = (m for _, m in _read(measured, plane) if m.metric.startswith(f"{routes.LID} "))
+    return {m.metric.split(" ", 1)[1]: int(m.value) for m in read}
 
 
 def routes_of(measured: Measured, topology: Topology) -> dict[str, dict[tuple[str, str], str]]:
@@ -186,12 +188,11 @@ def routes_of(measured: Measured, topology: Topology) -> dict[str, dict[tuple[st
         for (switch, _), peer in peers.items():
             above.setdefault(switch, set()).add(peer)
         sends: dict[tuple[str, str], str] = {}
-        for probe, result in tables:
+        for probe, m in _read(tables, plane):
             switch = str(probe.params["leaf"])
-            for m in result.measurements if probe.params["plane"] == plane else ():
-                lid, port = int(m.metric.split(" ")[1]), (switch, int(m.value))
-                if lid in ends and port in peers:
-                    sends[switch, ends[lid][0]] = peers[port]
+            lid, port = int(m.metric.split(" ")[1]), (switch, int(m.value))
+            if lid in ends and port in peers:
+                sends[switch, ends[lid][0]] = peers[port]
         ways = {key: _way(*key, under[key[1]], sends, above) for key in sends if key[0] in under.values()}
         found[plane] = {key: OVER.join(way) for key, way in ways.items() if way}
     return found
@@ -219,10 +220,8 @@ def _way(
 def peers_of(measured: Measured, plane: str) -> dict[tuple[str, int], str]:
     """Return the switch above each port of each switch."""
     found = {}
-    for probe, result in measured:
-        if probe.kind == routes.KIND and probe.params["plane"] == plane:
-            for m in result.measurements:
-                if m.metric.startswith(f"{routes.PEER} "):
-                    _, end, peer = m.metric.split(" ", 2)
-                    found[end.rpartition(":")[0], int(m.value)] = peer
+    for _, m in _read(measured, plane):
+        if m.metric.startswith(f"{routes.PEER} "):
+            _, end, peer = m.metric.split(" ", 2)
+            found[end.rpartition(":")[0], int(m.value)] = peer
     return found

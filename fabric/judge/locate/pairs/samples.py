@@ -13,6 +13,7 @@ import numpy as np
 
 from fabric.judge.locate.candidates import CORES, SPINES, spines_above
 from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Ints
+from fabric.model import gathered
 from fabric.model.diagnosis import PairRow, PairTest
 from fabric.model.text import fold
 from fabric.model.topology import Host, Topology
@@ -107,6 +108,10 @@ class PairSamples:
         """Return the number of each pair of hosts (indexes), whichever of the two sends."""
         return np.minimum(a, b) * len(self.hosts) + np.maximum(a, b)
 
+    def by_host(self, which: Bools) -> Ints:
+        """Return for each host how many of the *which* samples it sent or received."""
+        return np.bincount(np.concatenate([self.a[which], self.b[which]]), minlength=len(self.hosts))
+
     @cached_property
     def pair(self) -> Ints:
         """The pair of each sample as a number: the lower host index times the number of hosts, plus the higher."""
@@ -182,13 +187,9 @@ def planes_of(rows: Sequence[PairRow], topology: Topology | None) -> list[PairSa
     Of each kind only the largest message size counts: latency rules smaller ones. Each kind on each rail is a plane of
     its own, because a good pair reaches something else in each.
     """
-    largest: dict[str, int] = {}
-    for kind, size_bytes in {(row.kind, row.size_bytes) for row in rows}:
-        largest[kind] = max(largest.get(kind, 0), size_bytes)
-    groups: dict[tuple[str, str | None], list[PairRow]] = {}
-    for row in rows:
-        if row.size_bytes == largest[row.kind]:
-            groups.setdefault((row.kind, row.rail), []).append(row)
+    sizes = gathered({(row.kind, row.size_bytes) for row in rows})
+    largest = {kind: max(of_kind) for kind, of_kind in sizes.items()}
+    groups = gathered(((row.kind, row.rail), row) for row in rows if row.size_bytes == largest[row.kind])
     return [_samples(group, kind, rail, topology) for (kind, rail), group in groups.items()]
 
 
