@@ -220,25 +220,27 @@ def _settled(y: Floats, levels: Floats, noise: float = _NARROW, most: float = in
             drawn.sum(axis=0) > 0, (drawn * y[:, None]).sum(axis=0) / np.maximum(drawn.sum(axis=0), 1e-9), level
         )
         count = float(part.sum())
-        seen = (float((drawn * (y[:, None] - level) ** 2).sum()) + _PRIOR_COUNT * _PRIOR_NOISE**2) / (
-            count + _PRIOR_COUNT
-        )
+        seen = _noise_of(float((drawn * (y[:, None] - level) ** 2).sum()), count)
         weight = (part.sum(axis=0) + 1 / len(y)) / (count + len(level) / len(y))
         dips = float(np.clip(1 - count / len(y), 0.01, 0.4))
-        before, noise = noise, min(max(LEAST_NOISE, seen**0.5), most)
+        before, noise = noise, min(seen, most)
         if abs(noise - before) < _SETTLED * noise:
             break
     return level, weight, min(_deviation(y, level, part), most)
 
 
 def _deviation(y: Floats, level: Floats, part: Floats) -> float:
-    """Return the standard deviation of normal noise with this middle half; few samples tell little: a prior counts."""
+    """Return the standard deviation of normal noise with this middle half."""
     away = np.abs(y - level[part.argmax(axis=1)])
     order = np.argsort(away)
     total = np.cumsum(part.sum(axis=1)[order])
     seen = 1.4826 * float(away[order][np.searchsorted(total, total[-1] / 2)])
-    drawn = (total[-1] * seen**2 + _PRIOR_COUNT * _PRIOR_NOISE**2) / (total[-1] + _PRIOR_COUNT)
-    return max(LEAST_NOISE, float(drawn**0.5))
+    return _noise_of(float(total[-1]) * seen**2, float(total[-1]))
+
+
+def _noise_of(squares: float, count: float) -> float:
+    """Return the noise of *count* samples with this sum of squares; few samples tell little: a prior counts, too."""
+    return max(LEAST_NOISE, float(((squares + _PRIOR_COUNT * _PRIOR_NOISE**2) / (count + _PRIOR_COUNT)) ** 0.5))
 
 
 def _classed(
@@ -442,7 +444,7 @@ def level_and_noise(values: Floats) -> tuple[float, float]:
             break
         level += float(np.median(y[near] - level))
         seen, before = 1.4826 * float(np.median(np.abs(y[near] - level))), noise
-        noise = max(LEAST_NOISE, ((count * seen**2 + _PRIOR_COUNT * _PRIOR_NOISE**2) / (count + _PRIOR_COUNT)) ** 0.5)
+        noise = _noise_of(count * seen**2, count)
         if window >= 3 * noise and abs(noise - before) < _SETTLED * noise:
             break  # a window that was too narrow for wide noise has grown with it
         window = max(FLOOR, 3 * noise)

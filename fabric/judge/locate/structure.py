@@ -53,13 +53,17 @@ class Normal:
 
     def expected(self, y: Floats) -> Floats:
         """Return what each sample should be: the nearest level that is no fault; if it is slow, the main one."""
-        near = (self.weight > 0) & (self.level >= self.top[:, None] - NEAR)
-        level = np.where(near, self.level, np.inf)[self.of_class]
+        level = self._healthy[self.of_class]
         nearest = np.abs(y[:, None] - level).argmin(axis=1)
         found: Floats = level[np.arange(len(y)), nearest]
         slow = y < self.slow_below[self.of_class]
         found[slow] = np.minimum(self.top, np.maximum(self.main, self.top - NEAR))[self.of_class][slow]
         return found
+
+    @cached_property
+    def _healthy(self) -> Floats:
+        """By class: its levels that are no faults, infinity for others."""
+        return np.where((self.weight > 0) & (self.level >= self.top[:, None] - NEAR), self.level, np.inf)
 
     @cached_property
     def top(self) -> Floats:
@@ -76,8 +80,7 @@ class Normal:
     @cached_property
     def slow_below(self) -> Floats:
         """By class: a sample below it is slow: by the floor or the noise below the lowest level that is no fault."""
-        near = (self.weight > 0) & (self.level >= self.top[:, None] - NEAR)
-        lowest: Floats = np.where(near, self.level, np.inf).min(axis=1)
+        lowest: Floats = self._healthy.min(axis=1)
         return lowest - np.maximum(FLOOR, 3 * self.noise)
 
     @classmethod
