@@ -3,7 +3,7 @@
 Other packages add checks by entry points.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import EntryPoint, entry_points
@@ -23,6 +23,7 @@ from fabric.tools.driver import as_root, complaint, plain
 
 Argv = tuple[str, ...]
 Read = TypeVar("Read")
+Ordered = TypeVar("Ordered", int, str)
 
 IN_FLIGHT_MOST = 256
 """Most commands that run at the same time over all hosts; a choice: each takes one thread over SSH."""
@@ -90,6 +91,12 @@ def parsed(answer: HostAnswer, parse: Callable[[str, str, int], Read], what: str
     except ToolError as exc:
         unread.append(f"{what}: {quoted(str(exc))}")
         return None
+
+
+def usual(values: Iterable[Ordered | None]) -> Ordered | None:
+    """Return the most frequent value, the least of equally frequent ones; None is no value."""
+    counts = Counter(value for value in values if value is not None)
+    return min(counts, key=lambda value: (-counts[value], value), default=None)
 
 
 def ask_all(
@@ -231,19 +238,13 @@ def altering(scenario: Scenario, inventory: Inventory) -> dict[str | None, Alter
 
     The key None means: some change reaches a switch in-band, and the inventory does not say from which host.
     """
+    context = Context(inventory.topology, inventory.changes, hosts=scenario.hosts)
+    specs = (spec for phase in scenario.phases for spec in phase.changes if isinstance(spec, Kind))
     made: dict[str | None, Alters] = {}
-    for host, more in _needs(scenario, inventory):
+    for host, more in (need for spec in specs for need in spec.needs(context)):
         one = made.get(host, Alters())
         made[host] = Alters(tuple(dict.fromkeys(one.programs + more.programs)), one.guarded or more.guarded)
     return made
-
-
-def _needs(scenario: Scenario, inventory: Inventory) -> Iterator[tuple[str | None, Alters]]:
-    context = Context(inventory.topology, inventory.changes, hosts=scenario.hosts)
-    for phase in scenario.phases:
-        for spec in phase.changes:
-            if isinstance(spec, Kind):
-                yield from spec.needs(context)
 
 
 GROUP = "fabric.checks"

@@ -1,7 +1,6 @@
 """Whether the programs that a scenario calls are there, are the right ones, and have one version on all hosts."""
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from fabric.checks.kind import (
     problem,
     quoted,
     unknown,
+    usual,
     warning,
 )
 from fabric.model.finding import Finding
@@ -96,14 +96,13 @@ def _compare_versions(hosts: Mapping[str, Looked]) -> Iterator[Finding]:
     """Report hosts that have another version of a program than most."""
     by_host = {name: _versions(looked) for name, looked in hosts.items()}
     for program in dict.fromkeys(name for found in by_host.values() for name in found):
-        counts = Counter(found[program] for found in by_host.values() if program in found)
-        usual = min(counts, key=lambda version: (-counts[version], version))
+        most = usual(found.get(program) for found in by_host.values())
         refused = ", and mpirun may refuse to start on them" if program == "mpirun" else ""
         for host, found in by_host.items():
-            version = found.get(program, usual)
-            if version != usual:
+            version = found.get(program, most)
+            if version != most:
                 yield warning(
-                    f"{program} is {version}, elsewhere {usual}",
+                    f"{program} is {version}, elsewhere {most}",
                     f"hosts with other versions are not measured alike{refused}",
                     "install the same version on all hosts",
                     host,

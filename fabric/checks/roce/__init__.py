@@ -6,7 +6,7 @@ reports both.
 """
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -21,9 +21,11 @@ from fabric.checks.kind import (
     problem,
     quoted,
     unknown,
+    usual,
     warning,
 )
 from fabric.checks.roce.rules import LOSSY, RULES, RoceEnd, RoceSetting, with_knobs
+from fabric.model import gathered
 from fabric.model.finding import Finding, Severity
 from fabric.model.text import fold, some
 from fabric.model.topology import Host, Topology
@@ -67,10 +69,10 @@ def ends(hosts: Mapping[str, Looked], switches: Mapping[str, Answers], unread: l
     Return every port that answered, with the other end of its cable; *unread* takes switches that did not, and why.
     """
     platforms = [looked.host.platform for looked in hosts.values()]
-    wanted = _most(platform.traffic_class for platform in platforms)
+    wanted = usual(platform.traffic_class for platform in platforms)
     slowed = not platforms or any(platform.congestion_control == "dcqcn" for platform in platforms)
     found = {(end.node, end.port): end for name, looked in hosts.items() for end in _of_host(name, looked)}
-    cnp_dscp = _most(end.reported.cnp_dscp for end in found.values())
+    cnp_dscp = usual(end.reported.cnp_dscp for end in found.values())
     cables: list[tuple[tuple[str, str], tuple[str, str]]] = []
     by_address = {(end.node, word): key for key, end in found.items() for word in _called(end.reported)}
     names = {*hosts, *switches}
@@ -81,13 +83,12 @@ def ends(hosts: Mapping[str, Looked], switches: Mapping[str, Answers], unread: l
         peers = {port: peer for port, peer in peers.items() if peer[0]}
         if not peers and not reasons:
             reasons.append("LLDP hears no host and no switch of this fabric")
-        switch_ends = list(_of_switch(switch, answers, peers, hosts, reasons))
+        for end in _of_switch(switch, answers, peers, hosts, reasons):
+            found[switch, end.port] = replace(end, wanted=wanted, cnp_dscp=cnp_dscp, slowed_down=slowed)
         unread += ((switch, reason) for reason in reasons)
-        for end in switch_ends:
-            end = replace(end, wanted=wanted, cnp_dscp=cnp_dscp, slowed_down=slowed)
-            found[switch, end.port] = end
-        for port, (node, far) in peers.items():
-            cables.append(((switch, port), by_address.get((node, far.lower()), (node, far))))
+        cables += (
+            ((switch, port), by_address.get((node, far.lower()), (node, far))) for port, (node, far) in peers.items()
+        )
     far_of = {one: found[other] for pair in cables for one, other in (pair, pair[::-1]) if other in found}
     listening = {end.node for end in found.values() if end.host is None}
     return [
@@ -150,11 +151,6 @@ def _called(reported: RocePort) -> Iterator[str]:
     return (word.lower() for word in (reported.address, reported.interface) if word)
 
 
-def _most(values: Iterable[int | None]) -> int | None:
-    counts = Counter(value for value in values if value is not None)
-    return min(counts, key=lambda value: (-counts[value], value)) if counts else None
-
-
 CABLES_MOST = 4
 """Most cables that one finding names (a choice: two lines)."""
 
@@ -195,15 +191,11 @@ def _merged(findings: Iterable[tuple[RoceEnd, Finding]]) -> Iterator[Finding]:
     """
     Merge equal findings of many ends: first the ports of one node, then nodes that have the finding on the same ports.
     """
-    of_node: dict[tuple[Finding, str], list[RoceEnd]] = {}
-    for end, one in findings:
-        of_node.setdefault((one, end.node), []).append(end)
+    of_node = gathered(((one, end.node), end) for end, one in findings)
     alike: dict[tuple[Finding, str, str, int], list[RoceEnd]] = {}
     for (one, _), those in of_node.items():
-        ports, interfaces = (
-            fold(end.port for end in those),
-            fold(end.reported.interface for end in those if end.reported.interface),
-        )
+        ports = fold(end.port for end in those)
+        interfaces = fold(end.reported.interface for end in those if end.reported.interface)
         alike.setdefault((one, ports, interfaces, those[0].priority), []).extend(those)
     for (one, ports, interfaces, priority), those in alike.items():
         advice = one.advice.format(port="IF" if interfaces == "none" else interfaces, priority=priority)
@@ -238,27 +230,18 @@ def _findings(found: Sequence[RoceEnd]) -> Iterator[tuple[RoceEnd, Finding]]:
             severity = Severity.PROBLEM if few else rule.severity
             yield end, Finding("", severity, (), fault, rule.why, _fix(settings[rule.about], end))
     compared = {about: one.of for about, one in settings.items() if one.of is not None}
-    values = {(end.name, about): _text(of(end)) for end in found for about, of in compared.items()}
-    usual = _usual(found, values, done)
+    told = {
+        end.name: {about: _text(of(end)) for about, of in compared.items() if (end.name, about) not in done}
+        for end in found
+    }
+    like = gathered(((end.alike, about), text) for end in found for about, text in told[end.name].items())
+    most = {key: usual(texts) for key, texts in like.items()}
     for end in found:
-        mine = {about: values[end.name, about] for about in compared if (end.name, about) not in done}
-        unlike = {about: text for about, text in mine.items() if text != usual[end.alike, about]}
+        unlike = {about: text for about, text in told[end.name].items() if text != most[end.alike, about]}
         if unlike:
-            named = [f"{settings[at].name} {text} (elsewhere {usual[end.alike, at]})" for at, text in unlike.items()]
+            named = [f"{settings[at].name} {text} (elsewhere {most[end.alike, at]})" for at, text in unlike.items()]
             fixes = "; ".join(dict.fromkeys(_fix(settings[about], end) for about in unlike))
             yield end, problem(", ".join(named), _UNLIKE, f"set all alike: {fixes}")
-
-
-def _usual(
-    found: Sequence[RoceEnd], values: Mapping[tuple[str, str], str], done: Container[tuple[str, str]]
-) -> dict[tuple[str, str], str]:
-    """Return the most frequent value by kind of port and setting, among ends that are not wrong by rule."""
-    counts: dict[tuple[str, str], Counter[str]] = {}
-    kind = {end.name: end.alike for end in found}
-    for (name, about), text in values.items():
-        if (name, about) not in done:
-            counts.setdefault((kind[name], about), Counter())[text] += 1
-    return {key: min(those, key=lambda text: (-those[text], text)) for key, those in counts.items()}
 
 
 def _fix(setting: RoceSetting, end: RoceEnd) -> str:
