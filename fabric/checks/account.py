@@ -106,11 +106,9 @@ def _as_we_are(answer: HostAnswer) -> Iterator[Finding]:
 
 def _refusal(looked: Looked, refused: list[str]) -> Finding:
     there = looked.answers[_where(looked.needs)].stdout.split()
-    paths: list[str] = []
-    unplaced: list[str] = []
-    for name in refused:
-        known = [path for path in _candidates(name) if path in there]
-        (paths if known else unplaced).append(known[0] if known else name)
+    known = {name: next((path for path in _candidates(name) if path in there), None) for name in refused}
+    paths = [path for path in known.values() if path is not None]
+    unplaced = [name for name, path in known.items() if path is None]
     login = looked.answers[WHO].stdout.strip()
     account = login if _ACCOUNT.fullmatch(login) else "ACCOUNT"
     advice = f"visudo -f /etc/sudoers.d/fabric: {sudoers_line(account, paths)}" if paths else "install them"

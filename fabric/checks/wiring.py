@@ -40,9 +40,9 @@ class Planned:
         return {end.node: other for end, other in self.ends.items() if _is_rnic(end)}
 
     @property
-    def has_uplinks(self) -> bool:
-        """Return whether the plan has cables between switches."""
-        return any(not _is_rnic(end) and not _is_rnic(other) for end, other in self.ends.items())
+    def uplinks(self) -> Mapping[FoundEnd, FoundEnd]:
+        """Return the planned cables between switches, each from both of its ends."""
+        return _uplinks(self.ends)
 
 
 def planned(cables: Sequence[FoundCable], found: FoundFabric, topology: Topology, hosts: Sequence[str]) -> Planned:
@@ -99,10 +99,9 @@ def against_plan(plan: Planned, found: FoundFabric, topology: Topology) -> Itera
     wrong = {end: other for end, other in there.items() if plan.ends.get(end) != other}
     yield from _exchanged_as_planned(plan, wrong, topology)
     yield from _misplaced_as_planned(plan, wrong, nodes, topology)
-    listed = any(not _is_rnic(end) and not _is_rnic(other) for end, other in there.items())
-    for a, b in plan.ends.items() if listed else ():
-        dark = a not in there and b not in there and not _is_rnic(a) and not _is_rnic(b)
-        if dark and (a.node, a.port) < (b.node, b.port):  # an RNIC's is reported by its host
+    listed = bool(_uplinks(there))
+    for a, b in plan.uplinks.items() if listed else ():  # an RNIC's cable is reported by its host
+        if a not in there and b not in there and (a.node, a.port) < (b.node, b.port):
             what = f"the cable from {a} to {b} is missing or down"
             yield problem(what, _WHY_PLAN, "plug it, or mend cable and modules", *_about(a, b))
     yield from _not_compared(plan, listed=listed)
@@ -144,6 +143,10 @@ def _is_rnic(end: FoundEnd) -> bool:
     return "/" in end.node
 
 
+def _uplinks(ends: Mapping[FoundEnd, FoundEnd]) -> Mapping[FoundEnd, FoundEnd]:
+    return {end: other for end, other in ends.items() if not _is_rnic(end) and not _is_rnic(other)}
+
+
 def _called(end: FoundEnd, topology: Topology) -> str:
     """Return the name of an end, with its rack where the inventory has it."""
     host = topology.hosts.get(end.node.partition("/")[0])
@@ -170,7 +173,7 @@ def _not_compared(plan: Planned, *, listed: bool) -> Iterator[Finding]:
             f"{name} has two cables in the blueprint, one by its device and one by its interface: neither is compared"
         )
         yield unknown(what, _WHY_PLAN, "take one of them out", name.partition("/")[0])
-    if plan.has_uplinks and not listed:
+    if plan.uplinks and not listed:
         what = "nobody listed the cables between switches: those of the blueprint are not compared"
         yield unknown(what, _WHY_PLAN, "InfiniBand: see fabric check; Ethernet: hosts hear their own cables only")
     if plan.foreign:
@@ -227,7 +230,7 @@ def wiring(
     if cables:
         yield from against_plan(plan, found, topology)
         yield from _other_leaf(plan, places)
-    if not plan.has_uplinks:
+    if not plan.uplinks:
         yield from _between_switches(found, topology)
     yield from _unlike(found, topology, hosts)
     unknown_adapters = sorted(one for one in found.unknown_adapters if one.partition(" ")[0] not in topology.hosts)
@@ -276,7 +279,7 @@ def _misplaced(wrong: Mapping[str, FoundEnd], wanted: Mapping[str, str], topolog
         del left[name]
         host = name.partition("/")[0]
         partners = [one for one, at in left.items() if at.node == wanted[name] and wanted[one] == end.node]
-        partner = next((one for one in partners if one.partition("/")[0] == host), partners[0] if partners else None)
+        partner = min(partners, key=lambda one: one.partition("/")[0] != host, default=None)  # one of the host itself
         if partner is None:
             what = f"{name} is in {end}, and belongs in {wanted[name]}"
             yield problem(what, _WHY, f"move the cable of {name} to {wanted[name]}, or correct the inventory", host)
@@ -407,8 +410,7 @@ def _ends(cables: Sequence[FoundCable]) -> str:
     """Return ``leaf3 port 18 leads to spine2 port 4``; for parallel cables, say that it is one of them."""
     if len(cables) == 1:
         return f"{cables[0].a} leads to {cables[0].b}"
-    ports = (", ".join(getattr(cable, end).port for cable in cables) for end in ("a", "b"))
-    one, other = ports
+    one, other = (", ".join(getattr(cable, end).port for cable in cables) for end in ("a", "b"))
     return f"one of {cables[0].a.node} ports {one} leads to {cables[0].b.node} (ports {other})"
 
 

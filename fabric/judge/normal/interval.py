@@ -95,8 +95,7 @@ def of_few_rounds(of: Rounds, over: Rounds) -> Interval:
     between = max(BETWEEN_ROUNDS, _seen_between(of, over))
     known = between**2 * (1 / len(of) + 1 / len(over))
     rounds = min(len(of), len(over))
-    found = _around(fmean(sides[0]) - fmean(sides[1]), half_width(variances, counts, known=known), rounds)
-    return replace(found, between=between)
+    return _around(fmean(sides[0]) - fmean(sides[1]), half_width(variances, counts, known=known), rounds, between)
 
 
 def of_pairs(logs: Sequence[float]) -> Interval:
@@ -194,8 +193,8 @@ def half_width(variances: Sequence[float], counts: Sequence[int], *, known: floa
     return _quantile(1.0 / max(share, 1e-6)) * sqrt(squared)
 
 
-def _around(mean: float, half: float, rounds: int) -> Interval:
-    return Interval(exp(mean), exp(mean - half), exp(mean + half), rounds)
+def _around(mean: float, half: float, rounds: int, between: float = 0.0) -> Interval:
+    return Interval(exp(mean), exp(mean - half), exp(mean + half), rounds, between)
 
 
 def _seen_between(*sides: Rounds) -> float:

@@ -197,18 +197,17 @@ def _beside(probe: Probe, result: ProbeResult, topology: Topology, alone: Sequen
     if probe.params[FLOWS] == 1:
         least = share * _line_gbps(probe, probe.hosts[1], topology)
         text = f"{gbps_text(value)} Gb/s alone, at least {least:g} required"
-        outcome = Outcome.PASS if value >= least else Outcome.FAIL
-        return ProbeVerdict(probe.probe_id, outcome, "" if value >= least else text, value, least)
-    if not alone:
+    elif not alone:
         text = f"{gbps_text(value)} Gb/s beside an incast: it was not measured alone"
         return ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, text, value)
-    least = share * median(alone)
+    else:
+        least = share * median(alone)
+        slowed = "it waits with the incast" if counts.held_back else "nobody told it to slow down"
+        why = f"{'packets are lost' if counts.lost else slowed} ({counts.text})"
+        text = f"{gbps_text(value)} Gb/s beside an incast to another host, {gbps_text(median(alone))} alone: {why}"
     if value >= least:
         return ProbeVerdict(probe.probe_id, Outcome.PASS, "", value, least)
-    text = f"{gbps_text(value)} Gb/s beside an incast to another host, {gbps_text(median(alone))} alone"
-    slowed = "it waits with the incast" if counts.held_back else "nobody told it to slow down"
-    why = "packets are lost" if counts.lost else slowed
-    return ProbeVerdict(probe.probe_id, Outcome.FAIL, f"{text}: {why} ({counts.text})", value, least)
+    return ProbeVerdict(probe.probe_id, Outcome.FAIL, text, value, least)
 
 
 FLOOR = 0.1

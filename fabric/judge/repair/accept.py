@@ -294,9 +294,8 @@ def _links(because: Because, run: Measured, case: _Case) -> None:
         if one.component in own or (one.component.startswith(own) and Part.of(one.component).is_port)
     ]
     for outcome, lines in ((Outcome.FAIL, case.reject), (Outcome.MARGINAL, case.notes)):
-        lines += [f"{one.component}: {one.reason}" for one in theirs if one.outcome is outcome and one.reason][
-            :MOST_SHOWN
-        ]
+        texts = [f"{one.component}: {one.reason}" for one in theirs if one.outcome is outcome and one.reason]
+        lines += texts[:MOST_SHOWN]
     covered = run.verdict.links
     if covered is None or covered.whole < covered.cables:
         text = "nobody looked at both ends of its cables" if covered is None else str(covered)

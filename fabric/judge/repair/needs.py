@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 
 from fabric.judge.locate.candidates import components_of
 from fabric.judge.normal.interval import LEAST_SAMPLES, tests_that_tell
@@ -134,11 +134,7 @@ def needs_of(
     """
     accused = frozenset((*(one.probe_id for one in evidence), *(name for one in suspects for name in one.probes)))
     blamed = {name: one.course for one in suspects for name in (one.component, *one.ambiguous_with)}
-
-    @cache
-    def tests_of(name: str) -> list[PartTest]:
-        return part_tests(name, run, accused=accused)
-
+    tests_of = cache(partial(part_tests, run=run, accused=accused))
     tests = {name: tests_of(name) for name in blamed if len(tests_of(name)) >= LEAST_SAMPLES}
     explain = [own for name, own in tests.items() if not Part.of(name).end or all(one.bad for one in own)]
     explained = {one.probe.probe_id for own in explain for one in own}
