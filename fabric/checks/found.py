@@ -46,12 +46,9 @@ def note_identity(executor: Executor, run: Path, scenario: Scenario, topology: T
 
 def commands(host: Host) -> tuple[Argv, ...]:
     """Return the commands for one host; none about parts that its platform does not have."""
-    asked: list[Argv] = []
-    if host.platform.rnics:
-        asked += [_files(host), host_parts.RNICS, *(mlxlink.module(rnic.device) for rnic in host.platform.rnics)]
-    if host.platform.gpus:
-        asked.append(host_parts.GPUS)
-    return tuple(asked)
+    modules = (mlxlink.module(rnic.device) for rnic in host.platform.rnics)
+    of_rnics = (_files(host), host_parts.RNICS, *modules) if host.platform.rnics else ()
+    return (*of_rnics, host_parts.GPUS) if host.platform.gpus else of_rnics
 
 
 def read(host: Host, answers: Answers) -> HostIdentity:
@@ -61,25 +58,21 @@ def read(host: Host, answers: Answers) -> HostIdentity:
     return HostIdentity(host.name, tuple(parts), tuple(dict.fromkeys(unread)))
 
 
-def _rnic_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIdentity]:
+def _rnic_parts(host: Host, answers: Answers, unread: list[str]) -> Iterator[PartIdentity]:
     if not host.platform.rnics:
-        return []
+        return
     devices = parsed(answers[_files(host)], sysfs.read_identity, "RNICs", unread) or {}
     vpd = parsed(answers[host_parts.RNICS], host_parts.read_rnics, "serial numbers of RNICs", unread) or {}
-    parts = []
     for rnic in host.platform.rnics:
         if device := devices.get(rnic.device):
             data = vpd.get(device.pci_address or "", Vpd(part_number=device.board_id))
             numbers = data.serial, data.part_number, device.firmware, device.node_guid
-            parts.append(PartIdentity(rnic.device, "rnic", *numbers))
+            yield PartIdentity(rnic.device, "rnic", *numbers)
         elif devices:
             unread.append(f"{rnic.device}: no such device")
         module = parsed(answers[mlxlink.module(rnic.device)], mlxlink.read_module, f"module of {rnic.device}", unread)
         if module is not None:
-            parts.append(
-                PartIdentity(f"{rnic.device}:port", "module", module.serial, module.part_number, module.firmware)
-            )
-    return parts
+            yield PartIdentity(f"{rnic.device}:port", "module", module.serial, module.part_number, module.firmware)
 
 
 def _gpu_parts(host: Host, answers: Answers, unread: list[str]) -> Sequence[PartIdentity]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fabric.changes.guard import Guard, Listed
-from fabric.checks.kind import Argv, HostAnswer, ask_all, excuse, problem, quoted, unknown, warning
+from fabric.checks.kind import HostAnswer, ask_all, excuse, problem, quoted, unknown, warning
 from fabric.errors import ChangeError, MayBeLive
 from fabric.model.fields.folded import some
 from fabric.model.finding import Finding
@@ -17,8 +17,8 @@ MOST_NAMED = 8
 """Most held changes that a refusal names (a choice: one screen)."""
 
 _WHY = "it alters the fabric: what is measured meanwhile is the change, not the fabric"
-# This text needs neither root nor the guard's own program: almost everywhere there is no such directory. A directory
-# whose parent cannot be searched may be there.
+# This text exits 0 where a guard may have kept something. It needs neither root nor the guard's own program: almost
+# everywhere there is no such directory. A directory whose parent cannot be searched may be there.
 _LOOK = 'for d; do if [ -e "$d" ] || [ ! -x "${d%/*}" ]; then exit 0; fi; done; exit 1'
 
 
@@ -49,7 +49,7 @@ def held_on(executor: Executor, inventory: Inventory, hosts: Sequence[str]) -> G
     """
     settings = inventory.changes
     guard = Guard(settings.guard_directory, sudo=settings.sudo)
-    look = look_argv(guard)
+    look = ("sh", "-c", _LOOK, "fabric-held", guard.directory, guard.kept_directory)
     there = {name: answers[look] for name, answers in ask_all(executor, dict.fromkeys(hosts, (look,))).items()}
     unasked = {name: excuse(one) for name, one in there.items() if one.exit_status not in (0, 1)}
     argv = guard.list()
@@ -62,11 +62,6 @@ def held_on(executor: Executor, inventory: Inventory, hosts: Sequence[str]) -> G
             unasked[name] = quoted(str(exc).removeprefix(f"{name}: "))
     live = sorted((one for one in held if one.may_be_live), key=lambda one: one.running)
     return GuardsAsked(tuple(live), unasked)
-
-
-def look_argv(guard: Guard) -> Argv:
-    """Return a command that exits 0 where a guard may have kept something."""
-    return ("sh", "-c", _LOOK, "fabric-held", guard.directory, guard.kept_directory)
 
 
 def _listed(guard: Guard, answer: HostAnswer) -> tuple[Listed, ...]:

@@ -7,7 +7,7 @@ resolution in time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
@@ -81,15 +81,14 @@ class WindowCourse:
 
 def recoveries(
     course: PhaseCourse, windows: Sequence[Window], fraction: float, *, holds: bool = False
-) -> list[WindowCourse]:
+) -> Iterator[WindowCourse]:
     """
-    Return for each window of one change when every key that had lost was back, until the next window begins.
+    Yield for each window of one change when every key that had lost was back, until the next window begins.
 
     Time counts from the end of a window. If the change *holds*, it counts from the window's begin, and bandwidth must
     then stay back while the change is in force.
     """
     ends = [*(window.began_s for window in windows[1:]), inf]
-    found = []
     for window, until_s in zip(windows, ends, strict=False):
         from_s = window.began_s if holds else window.until_s
         meanwhile = (one for one in course.levels if one.ended_s > window.began_s and one.started_s < until_s)
@@ -99,15 +98,12 @@ def recoveries(
         # Keys that lost nothing (pairs elsewhere in the network) say nothing of how long other keys took.
         telling = [one for one in courses if one.lost_s is not None or one.not_before_s > -inf] or courses
         seen = [one.seen_s for one in telling if one.seen_s is not None]
-        found.append(
-            WindowCourse(
-                lost_s=min(lost, default=None),
-                seen_s=max(seen) if seen and len(seen) == len(telling) else None,
-                not_before_s=max([0.0, *(one.not_before_s for one in telling)]),
-                after=sum(one.after for one in courses),
-            )
+        yield WindowCourse(
+            lost_s=min(lost, default=None),
+            seen_s=max(seen) if seen and len(seen) == len(telling) else None,
+            not_before_s=max([0.0, *(one.not_before_s for one in telling)]),
+            after=sum(one.after for one in courses),
         )
-    return found
 
 
 def _key_recovery(

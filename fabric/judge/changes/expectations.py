@@ -151,14 +151,11 @@ def judge_time(
     """
     text = words(expected)
     names = [phase.name for phase in selected(expected.phase, phases)]
-    found: list[_Found] = []
-    count = 0
-    for name in names:
-        course = phase_course(name, phases, samples, changes)
-        count += len(course.levels)
-        for result in changes:
-            if result.change.phase == name and result.change.is_fault:
-                found += _judged(expected, course, result)
+    courses = {name: phase_course(name, phases, samples, changes) for name in names}
+    count = sum(len(course.levels) for course in courses.values())
+    faults = gathered((one.change.phase, one) for one in changes if one.change.is_fault)
+    made = [(course, one) for name, course in courses.items() for one in faults.get(name, ())]
+    found = [window for course, one in made for window in _judged(expected, course, one)]
     if not found:
         return ExpectationVerdict(text, Outcome.INCONCLUSIVE, "no change was seen in force", n=count)
     outcome, reason, seen = max(

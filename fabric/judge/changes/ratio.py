@@ -18,7 +18,7 @@ they share the network, so what one gains another loses. 32 pairs measured once 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import ceil, inf, log, sqrt
@@ -93,9 +93,9 @@ def selected(ref: PhaseRef, phases: Sequence[Phase]) -> list[Phase]:
     return [phase for phase in phases if phase.written == ref.label and set(ref.where) <= set(phase.where)]
 
 
-def each_combination(expected: ExpectedRatio, phases: Sequence[Phase]) -> list[tuple[Where, ExpectedRatio]]:
+def each_combination(expected: ExpectedRatio, phases: Sequence[Phase]) -> Iterator[tuple[Where, ExpectedRatio]]:
     """
-    Return one comparison for each combination of matrix values that no side names: off with off, on with on.
+    Yield one comparison for each combination of matrix values that no side names: off with off, on with on.
 
     They are not pooled: a good combination would hide a bad one.
     """
@@ -103,11 +103,9 @@ def each_combination(expected: ExpectedRatio, phases: Sequence[Phase]) -> list[t
     fixed = {name for ref in expected.refs for name, _ in ref.where}
     names = [{name for name, _ in phase.where} for side in sides for phase in side]
     free = set.intersection(*names) - fixed if names else set()
-    found = []
     for where in dict.fromkeys(tuple(pair for pair in phase.where if pair[0] in free) for phase in sides[0]) or ((),):
         of, *over = (PhaseRef(ref.label, (*ref.where, *where)) for ref in expected.refs)
-        found.append((where, replace(expected, of=of, over=over[0] if over else None)))
-    return found
+        yield where, replace(expected, of=of, over=over[0] if over else None)
 
 
 def compared(expected: ExpectedRatio, phases: Sequence[Phase], samples: Sequence[Sample]) -> Sides:
@@ -221,7 +219,7 @@ def judge_ratio(
     cases = each_combination(expected, phases)
     found = [(where, _judge_one(case, phases, samples, changes)) for where, case in cases]
     where, worst = max(found, key=lambda one: (one[1].outcome.rank, -_margin(expected, one[1])))
-    reason = f"the worst of {len(cases)}, {where_words(where)}: {worst.reason}" if len(cases) > 1 else worst.reason
+    reason = f"the worst of {len(found)}, {where_words(where)}: {worst.reason}" if len(found) > 1 else worst.reason
     return replace(worst, text=words(expected), reason=reason)
 
 
@@ -367,11 +365,9 @@ def _how_many_more(expected: ExpectedRatio, interval: Interval) -> str:
     return f"about {needed} rounds would settle it ({needed - interval.rounds} more)"
 
 
-def _unsteady(expected: ExpectedRatio, sides: Sides) -> list[str]:
-    """Return a note for each side whose samples lie far apart: a change came late into force, or a cable is loose."""
-    found = []
+def _unsteady(expected: ExpectedRatio, sides: Sides) -> Iterator[str]:
+    """Yield a note for each side whose samples lie far apart: a change came late into force, or a cable is loose."""
     for ref, side in zip(expected.refs, sides.all, strict=True):
         values = list(chain.from_iterable(side.means().values()))
         if stdev(map(log, values)) > UNSTABLE_CV:
-            found.append(f"{ref_words(ref)} is unsteady, {min(values):,.0f} to {max(values):,.0f} Gb/s")
-    return found
+            yield f"{ref_words(ref)} is unsteady, {min(values):,.0f} to {max(values):,.0f} Gb/s"

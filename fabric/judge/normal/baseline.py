@@ -196,11 +196,10 @@ def two_classes(ordered: Sequence[float], *, floor: float) -> int | None:
 
 
 def _two(low: Sequence[RecordedNumber], high: Sequence[RecordedNumber]) -> str:
-    sides = []
-    for side, other in ((high, low), (low, high)):
-        middle = median(sample.value_gbps for sample in side)
-        sides.append(f"{len(side)} samples around {middle:.1f} Gb/s ({_whose(side, other)})")
-    return " and ".join(sides)
+    return " and ".join(
+        f"{len(side)} samples around {median(one.value_gbps for one in side):.1f} Gb/s ({_whose(side, other)})"
+        for side, other in ((high, low), (low, high))
+    )
 
 
 def _whose(side: Sequence[RecordedNumber], other: Sequence[RecordedNumber]) -> str:

@@ -160,24 +160,23 @@ def _evenness(shares: Mapping[str, float]) -> float:
     return 1 / (len(shares) * sum(share**2 for share in shares.values()))
 
 
-def congestion_lines(probes: Iterable[Probe], results: Results, topology: Topology) -> list[str]:
-    """Return lines on what these probes reached, by kind and number of flows, whatever their verdicts."""
+def congestion_lines(probes: Iterable[Probe], results: Results, topology: Topology) -> Iterator[str]:
+    """Yield lines on what these probes reached, by kind and number of flows, whatever their verdicts."""
     pairs = ((probe, results.get(probe.probe_id)) for probe in probes if probe.kind in KINDS)
     found = [(probe, result) for probe, result in pairs if result is not None and result.outcome is None]
-    lines = []
     for (kind, flows), those in sorted(grouped(found, lambda one: (one[0].kind, int_param(one[0], FLOWS))).items()):
         gbps = [result.measurements[0].value for _, result in those]
         if kind == VictimSpec.kind:
             where = "alone" if flows == 1 else f"beside an incast of {flows - 1}"
-            lines.append(f"victim {where}: median {gbps_text(median(gbps))}, least {gbps_text(min(gbps))} Gb/s")
+            yield f"victim {where}: median {gbps_text(median(gbps))}, least {gbps_text(min(gbps))} Gb/s"
             continue
         even = f"Jain's index {min(_evenness(_shares(result.measurements)) for _, result in those):.2f} at least"
         if issubclass(_SPEC_OF_KIND[kind], CircleSpec):
             shares = [value / _lines_gbps(probe, topology) for value, (probe, _) in zip(gbps, those, strict=True)]
-            lines.append(f"{kind} of {flows} hosts: {min(shares):.0%} to {max(shares):.0%} of their lines, {even}")
+            yield f"{kind} of {flows} hosts: {min(shares):.0%} to {max(shares):.0%} of their lines, {even}"
         else:
-            lines.append(f"{kind} of {flows} senders: sum {gbps_text(min(gbps))} Gb/s, {even}")
-    return [*lines, *collision_lines(found, topology)]
+            yield f"{kind} of {flows} senders: sum {gbps_text(min(gbps))} Gb/s, {even}"
+    yield from collision_lines(found, topology)
 
 
 def _why_slow(counts: CongestionCounts) -> tuple[Outcome, str]:

@@ -71,11 +71,6 @@ class HeldBack:
     paused: float
     at: str
 
-    @property
-    def is_held(self) -> bool:
-        """Return whether that is enough to slow a sender down."""
-        return self.cnps >= CNPS or self.paused >= PAUSED
-
     def __str__(self) -> str:
         paused = f", paused {self.paused:.0%} of the time" if self.paused >= 0.01 else ""
         return f"{self.marked:,.0f} marks and {self.cnps:,.0f} CNPs a second on {self.at}{paused}"
@@ -138,7 +133,7 @@ class Congestion:
 
         Return None if it was not told to slow down, or if nobody else sends there: then a bad part fills the queue.
         """
-        if not back.is_held:
+        if back.cnps < CNPS and back.paused < PAUSED:
             return None
         result = self._results[probe.probe_id]
         seen = [self._others(leaf, up, result.started_s, result.ended_s) for leaf, up in self._ways(probe)]

@@ -296,7 +296,7 @@ NOBODY: End = ("", "")
 
 def link_health(looked: LinkEvidence, cables: Sequence[SeenCable]) -> list[PortHealth]:
     """Judge every cable as one port seen from both ends, in the order of the inventory; then add bad batches."""
-    dark = _hosts_that_are_off(cables, looked.courses) if looked.courses else set()
+    dark = _hosts_that_are_off(cables, looked.courses)
     gone = _hosts_going_down(cables, looked.courses)
     counted = [one for one in cables if one.host not in dark]
     with_ends = [(one, _ends(one, looked, gone, ends=2 * len(cables))) for one in counted]

@@ -9,7 +9,7 @@ change, and reported.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -18,6 +18,7 @@ from fabric.judge.locate.steps import next_step
 from fabric.judge.normal.keys import ends_of, grouped, leaf_of
 from fabric.judge.ports.health import BER, MANY, PortHealth, Step, counted_words, joined, ports_of_run
 from fabric.judge.ports.links import LinkEvidence, cables_of, coverage_of, link_health
+from fabric.model import gathered
 from fabric.model.change import Changes
 from fabric.model.outcome import Outcome, Reason, ReasonKind
 from fabric.model.probe import SHARE, Probe, Results
@@ -111,10 +112,8 @@ def port_findings(
     # Both ends of an RNIC's cable are one part: what its host read, and what its leaf read.
     sick = [joined(ends) for ends in grouped(bad, lambda port: port.component).values()]
     meanwhile = _meanwhile(probes, results, sick, topology)
-    unaware: dict[str, list[str]] = defaultdict(list)
-    for one in verdicts.values():
-        for port, _ in _surely(meanwhile.get(one.probe_id, ())) if one.outcome.is_good else ():
-            unaware[port.component].append(one.probe_id)
+    good = [name for name, one in verdicts.items() if one.outcome.is_good]
+    unaware = gathered((port.component, name) for name in good for port, _ in _surely(meanwhile.get(name, ())))
     read = {(port.host, port.device) for port in ports}
     asked = hosts if samples.courses or zero_growth else ()
     unread = [h for h in asked if any((h, rnic.device) not in read for rnic in topology.hosts[h].platform.rnics)]
@@ -321,29 +320,27 @@ def _suspects(
     return found
 
 
-def _sick_lines(sick: Sequence[PortHealth], unaware: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return lines about the worst ports: what is wrong, and how many probes had good bandwidth meanwhile."""
+def _sick_lines(sick: Sequence[PortHealth], unaware: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield lines about the worst ports: what is wrong, and how many probes had good bandwidth meanwhile."""
     worst = sorted((port for port in sick if port.bad), key=lambda port: -port.outcome.rank)
-    lines = []
     for port in worst[:MOST_SHOWN]:
         good = unaware.get(port.component, ())
         seen = [f"bandwidth good in {counted(len(good), 'probe')} meanwhile"] if good else []
-        lines.append(f"{port.outcome.name}: {port.component}: {'; '.join([*port.words, *seen])}")
-    return lines + ([f"and {len(worst) - MOST_SHOWN} more ports, in verdict.json"] if worst[MOST_SHOWN:] else [])
+        yield f"{port.outcome.name}: {port.component}: {'; '.join([*port.words, *seen])}"
+    if worst[MOST_SHOWN:]:
+        yield f"and {len(worst) - MOST_SHOWN} more ports, in verdict.json"
 
 
 def _unshown(port: PortHealth) -> str:
     return f"zero growth of {', '.join(port.unread)} is not shown: not read, only once, or too few to tell"
 
 
-def _unshown_lines(ports: Sequence[PortHealth], what: str = "ports", why: str = "") -> list[str]:
-    """Return a line for each set of criteria that some ports did not show; *why*: the reason why a look failed."""
+def _unshown_lines(ports: Sequence[PortHealth], what: str = "ports", why: str = "") -> Iterator[str]:
+    """Yield a line for each set of criteria that some ports did not show; *why*: the reason why a look failed."""
     of, because = f"of {len(ports)} {what}, of", f" (a look at them failed: {why})" if why else ""
-    return [
-        f"{Outcome.INCONCLUSIVE.name}: {text} on {len(alike)} {of} {fold(hosts)}{because}"
-        for text, alike in grouped((port for port in ports if port.unread), _unshown).items()
-        for hosts in (dict.fromkeys(port.host for port in alike),)
-    ]
+    for text, alike in grouped((port for port in ports if port.unread), _unshown).items():
+        hosts = fold(dict.fromkeys(port.host for port in alike))
+        yield f"{Outcome.INCONCLUSIVE.name}: {text} on {len(alike)} {of} {hosts}{because}"
 
 
 def _notes(ports: Sequence[PortHealth], unread: Sequence[str], what: str = "ports") -> list[str]:
