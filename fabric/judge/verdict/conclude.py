@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
@@ -378,47 +378,43 @@ def _change_reasons(changes: Changes) -> list[str]:
     return still + [f"{Outcome.ERROR.name}: change {state_text(result)}" for result in others]
 
 
-def _expectation_reasons(expectations: Sequence[ExpectationVerdict]) -> list[str]:
-    """Return a line for each expectation that did not PASS, the worst first; a ratio is shown with its interval."""
-    lines = []
+def _expectation_reasons(expectations: Sequence[ExpectationVerdict]) -> Iterator[str]:
+    """Yield a line for each expectation that did not PASS, the worst first; a ratio is shown with its interval."""
     for found in sorted(expectations, key=lambda found: -found.outcome.rank):
         value, interval = found.number
         number = f"{value} (95 % interval {interval}), " if interval else ""
         if found.outcome is not Outcome.PASS:
-            lines.append(f"{found.outcome.name}: expected {found.text}: {number}{found.reason}")
-    return lines
+            yield f"{found.outcome.name}: expected {found.text}: {number}{found.reason}"
 
 
-def _reasons(probes: Sequence[Probe], verdicts: Verdicts, blameless: AbstractSet[str], results: Results) -> list[str]:
+def _reasons(
+    probes: Sequence[Probe], verdicts: Verdicts, blameless: AbstractSet[str], results: Results
+) -> Iterator[str]:
     """
-    Return one line per kind of probe and outcome that is not a PASS, with the hosts folded.
+    Yield one line per kind of probe and outcome that is not a PASS, with the hosts folded.
 
     Probes that no suspect explains get their reasons below that line: those that are SKIPPED, MARGINAL or
     INCONCLUSIVE, and those of which no suspect is made (*blameless*).
     """
     bad = [probe for probe in probes if verdicts[probe.probe_id].outcome is not Outcome.PASS]
-    if not bad:
-        return []
     groups = grouped(bad, lambda probe: (verdicts[probe.probe_id].outcome, probe.kind))
     totals = Counter(probe.kind for probe in probes)
-    lines = []
     skipped = [key for key in groups if key[0] is Outcome.SKIPPED]
     left = [one for key in skipped for one in groups.pop(key)] if len(skipped) > _MOST_SKIPPED else []
     for (outcome, kind), members in sorted(groups.items(), key=lambda item: (-item[0][0].rank, item[0][1])):
         hosts = fold(dict.fromkeys(host for probe in members for host in probe.hosts))
-        lines.append(f"{outcome.name}: {len(members)} of {totals[kind]} {kind} on {hosts}")
+        yield f"{outcome.name}: {len(members)} of {totals[kind]} {kind} on {hosts}"
         if outcome in (Outcome.SKIPPED, Outcome.MARGINAL, Outcome.INCONCLUSIVE):
             summaries, explained = _without_limit(members, verdicts), members
         else:
             summaries, explained = {}, [probe for probe in members if probe.probe_id in blameless]
         others = (verdicts[probe.probe_id].reason for probe in explained if probe.probe_id not in summaries)
-        lines += [f"  {text}" for text in (*dict.fromkeys(summaries.values()), *common_reasons(others))]
+        yield from (f"  {text}" for text in (*dict.fromkeys(summaries.values()), *common_reasons(others)))
     if left:
         because = {name: one.left_out for name, one in results.items() if one.left_out is not None}
         whys = (str(because.get(probe.probe_id, verdicts[probe.probe_id].reason)) for probe in left)
-        lines.append(f"SKIPPED: {len(left)} of {len(probes)} probes of {len(skipped)} kinds")
-        lines += [f"  {text}" for text in common_reasons(whys)]
-    return lines
+        yield f"SKIPPED: {len(left)} of {len(probes)} probes of {len(skipped)} kinds"
+        yield from (f"  {text}" for text in common_reasons(whys))
 
 
 def _without_limit(probes: Iterable[Probe], verdicts: Verdicts) -> dict[str, str]:

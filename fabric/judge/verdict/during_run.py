@@ -199,8 +199,6 @@ def _failed_once(probes: Sequence[Probe], by_id: Results) -> list[Sequence[Probe
     """Return the probes that ran once and ended with an ERROR while nearly all else of their hosts was measured."""
     ran = begun((probe for probe in probes if probe.kind in REPEATED_KINDS), by_id)
     failed = [probe for probe, result in ran if result.outcome is Outcome.ERROR]
-    if not failed:
-        return []
     counted = Counter(host for probe, _ in ran for host in probe.hosts)
     errors = Counter(host for probe in failed for host in probe.hosts)
     few = {host for host, count in errors.items() if count <= max(1.0, MOST_ERRORS * counted[host]) < counted[host]}
