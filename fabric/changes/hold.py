@@ -48,7 +48,7 @@ class Leased:
     """
 
     def __init__(
-        self, guard: Guard, lease: Lease, *, signal: Signal, clock: Callable[[], float], own_boot_id: str = ""
+        self, guard: Guard, lease: Lease, *, signal: Signal, clock: Callable[[], float], own_boot_id: str
     ) -> None:
         self.armed: list[Guarded] = []
         self.applied_s = 0.0
@@ -206,7 +206,8 @@ class Hold:
     One change and its state; carry out ``procedure``, and ``state`` and ``reason`` tell how far it is.
 
     *looked*: it was looked at, and nothing refuses it. *due_s*: when a change of the time line is due, executor's
-    seconds. *concurrency* knows the other changes of the phase; without it there are none.
+    seconds; infinite until the first probe has begun. *concurrency* knows the other changes of the phase; without it
+    there are none.
     """
 
     def __init__(
@@ -223,16 +224,13 @@ class Hold:
     ) -> None:
         self.change, self.signal = change, Signal()
         self.state, self.reason, self.looked = "waiting", "", False
-        self.due_s: float | None = None
+        self.due_s = inf
         self._kind, self._context, self._owner, self._guard_id = kind_of(change), context, owner, guard_id
         self._allow, self._record, self._clock = allow, record, clock
-        self._guard = Guard(context.settings.guard_directory, sudo=context.settings.sudo)
         self._concurrency = concurrency or Concurrency(context, allow)
+        guard = Guard(context.settings.guard_directory, sudo=context.settings.sudo)
         own = "" if POWER_LOSS in allow else context.own_boot_id
-        lease = context.settings.lease
-        self._leased = Leased(self._guard, lease, signal=self.signal, clock=clock, own_boot_id=own)
-        self._unhealthy: UnhealthyList | None = None
-        self._cut_off = ""
+        self._leased = Leased(guard, context.settings.lease, signal=self.signal, clock=clock, own_boot_id=own)
 
     @property
     def in_force(self) -> bool:
@@ -296,10 +294,8 @@ class Hold:
 
     def _wait_for_its_time(self) -> Procedure[None]:
         """Wait until ``due_s``, which is known once the first probe has begun; returns at once for other changes."""
-        while self.change.when.at_s is not None and not self.signal.stop:
-            if self.due_s is not None and self._clock() >= self.due_s:
-                return
-            yield from pause(inf if self.due_s is None else self.due_s)
+        while self.change.when.at_s is not None and not self.signal.stop and self._clock() < self.due_s:
+            yield from pause(self.due_s)
 
     def _alter(self, admitted: Admitted, before: Counters) -> Procedure[None]:
         """Go from the intent to the end; whatever happens, what was armed is undone."""
@@ -308,34 +304,36 @@ class Hold:
             self._intend(admitted)
             yield from self._leased.arm(self._owner)
             self._enter("armed")
-            yield from self._live(before)
-            why = self._cut_off
+            why = yield from self._live(before)
         except LeaseGone as exc:
             end, why = "lost", f"its guard took it back before its time: {exc}"
         except Exception as exc:  # noqa: BLE001 - even a defect of ours or a full disk must not leave a change behind
             end, why = "failed", str(exc) if isinstance(exc, FabricError) else f"{type(exc).__name__}: {exc}"
-        yield from self._take_back(end, why)
+        yield from self._take_back(end, why, admitted.unhealthy)
 
     def _intend(self, admitted: Admitted) -> None:
         """Record what may be done and how to undo it, before anything is done."""
-        self._unhealthy = admitted.unhealthy
         self._leased.name(self._guard_id, admitted.alterations)
         self._enter(
             "intent",
             component=self.change.component,
             asked=self._kind.model_dump(mode="json", exclude_none=True),
             owner=self._owner,
-            **intent_fields(self.change.kind, self._leased.armed, self._unhealthy),
+            **intent_fields(self.change.kind, self._leased.armed, admitted.unhealthy),
         )
 
-    def _live(self, before: Counters) -> Procedure[None]:
-        """Keep the change in force for as long as asked: once, or repeatedly for a flap."""
-        leased = self._leased
+    def _live(self, before: Counters) -> Procedure[str]:
+        """
+        Keep the change in force for as long as asked: once, or repeatedly for a flap.
+
+        Returns the text for a flap that ended before its last time; else empty.
+        """
+        leased, cut_off = self._leased, ""
         for number, cycle in enumerate(self._kind.cycles(self.change.component, now_s=self._clock())):
-            self._cut_off = self._kind.cut_off(after=number)
+            cut_off = self._kind.cut_off(after=number)
             yield from leased.wait(cycle.from_s, in_force=False)
             if self.signal.stop:
-                return
+                break
             yield from leased.apply()
             began_s = leased.applied_s
             yield from driven(
@@ -347,9 +345,10 @@ class Hold:
             yield from self._look_once_more()
             if cycle.lifts and not self.signal.stop:
                 self._enter("lifted", at_s=(yield from leased.lift()))
-                self._cut_off = self._kind.cut_off(after=number + 1)
+                cut_off = self._kind.cut_off(after=number + 1)
             if self.signal.stop:
-                return
+                break
+        return cut_off
 
     def _look_once_more(self) -> Procedure[None]:
         """
@@ -366,7 +365,7 @@ class Hold:
             if self._clock() < self._leased.leased_until_s:
                 raise NotInForce(f"was not in force at the end: {exc}") from exc
 
-    def _take_back(self, end: str, why: str) -> Procedure[None]:
+    def _take_back(self, end: str, why: str, list_was: UnhealthyList | None) -> Procedure[None]:
         """Undo, read back and journal; the change is open if it is not seen undone."""
         trouble, hand = "", ""
         not_undone: list[Guarded] = []
@@ -379,11 +378,11 @@ class Hold:
                 trouble = trouble or f"{armed.alteration.host}: {outcome}"
                 not_undone.insert(0, armed)
             undone_s = self._clock()
-        if not trouble and self._unhealthy is not None:
-            _, isolated = yield from give_back(self._unhealthy)
+        if not trouble and list_was is not None:
+            _, isolated = yield from give_back(list_was)
             if isolated:
                 trouble = f"undone, but UFM may keep a port isolated: {isolated}"
-                hand = isolated_by_hand(self._unhealthy)
+                hand = isolated_by_hand(list_was)
         if not trouble:
             trouble = yield from self._recovered()
         if trouble:
@@ -409,10 +408,9 @@ class Hold:
 
         Giving a port back is part of the undo and is done in a hurry, too; this wait is cut short then.
         """
-        alterations = self._leased.alterations
         try:
             until_s = self._clock() + RECOVER_S
-            waiting = self._kind.recovered(self.change, alterations, self._context, until_s)
+            waiting = self._kind.recovered(self.change, self._leased.alterations, self._context, until_s)
             yield from driven(waiting, partial(whole_pause, unless=self._hurried), until=self._hurried)
         except FabricError as exc:
             return f"undone, but: {exc}"

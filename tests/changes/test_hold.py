@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 
 import orjson
 import pytest
@@ -23,7 +24,7 @@ def held(
     *,
     on_pause: Callable[[Hold, Pause], float] | None = None,
     on_ask: Callable[[Hold, Command], ExecutorError | None] = lambda hold, step: None,
-    due_s: float | None = None,
+    due_s: float = inf,
 ) -> Hold:
     """
     Live a change through.
