@@ -11,13 +11,14 @@ again. In a fleet a hundred thousand probes wait at any moment and few can start
 claims freed and the hosts lost, not with the number of waiting probes.
 """
 
+from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import chain
 from operator import itemgetter
 
-from fabric.engine.observer import Observer
+from fabric.engine.observer import Means
 from fabric.errors import ExecutorError, HostUnreachable, SessionLost
 from fabric.model import gathered
 from fabric.model.outcome import Outcome
@@ -29,7 +30,6 @@ from fabric.model.verdict import OwnFails
 from fabric.plan import PhasePlan
 from fabric.probes import pairwise, routes, tor_all_reduce
 from fabric.runs.events import Progress
-from fabric.runs.run_directory import RunDirectory
 
 _Group = list[tuple[int, Probe]]
 """Equal probes, each with its place in the order. Most groups hold a single probe (an empty deque takes 600 bytes)."""
@@ -67,28 +67,25 @@ class Waiting:
 
     def append(self, probe: Probe) -> None:
         """Add a probe after all others."""
-        key = _alike(probe)
-        if key not in self._groups:
-            self._begin(key, probe)
-            self._park(_NO_CLAIM, self._next, key)
-        self._groups[key].append((self._next, probe))
+        self._put(probe, self._next)
         self._next += 1
-        self._asked = None
 
     def put_first(self, probe: Probe) -> None:
         """Add a probe before all others."""
         self._first -= 1
+        self._put(probe, self._first)
+
+    def _put(self, probe: Probe, place: int) -> None:
         key = _alike(probe)
         if key not in self._groups:
-            self._begin(key, probe)
-        self._groups[key].insert(0, (self._first, probe))
-        self._park(_NO_CLAIM, self._first, key)
+            self._groups[key] = []
+            for name in (*probe.hosts, *probe.claims):
+                self._naming.setdefault(name, []).append(key)
+        group = self._groups[key]
+        insort(group, (place, probe), key=itemgetter(0))
+        if group[0][0] == place:  # it comes first in its group, which was parked by another place if at all
+            self._park(_NO_CLAIM, place, key)
         self._asked = None
-
-    def _begin(self, key: object, probe: Probe) -> None:
-        self._groups[key] = []
-        for name in (*probe.hosts, *probe.claims):
-            self._naming.setdefault(name, []).append(key)
 
     def start(self, held: dict[str, float], freed: Iterable[str], now_s: float) -> list[Probe]:
         """
@@ -388,16 +385,8 @@ class LeftOut:
     partners go on with others, as when a host is lost. Rounds are counted by the written name of the phase.
     """
 
-    def __init__(
-        self,
-        judge_own: JudgeOwn,
-        *,
-        directory: RunDirectory,
-        clock: Callable[[], float],
-        observer: Observer,
-        progress: Progress,
-    ) -> None:
-        self._judge_own, self._directory, self._clock, self._observer = judge_own, directory, clock, observer
+    def __init__(self, judge_own: JudgeOwn, means: Means, progress: Progress) -> None:
+        self._judge_own, self._means = judge_own, means
         self._bad_rounds = {written: dict(counts) for written, counts in progress.bad_rounds.items()}
         self._judged = set(progress.rounds_judged)
         self._hosts = dict(progress.left_out)
@@ -428,6 +417,6 @@ class LeftOut:
         self._bad_rounds[phase.written] = after
         self._hosts |= left_out
         fields = {"phase": phase.name, "written": phase.written, "bad_rounds": after, "left_out": left_out}
-        self._directory.events.append("round_judged", self._clock(), fields)
+        self._means.directory.events.append("round_judged", self._means.executor.now(), fields)
         for host, reason in left_out.items():
-            self._observer.out_of_run(host, reason)
+            self._means.observer.out_of_run(host, reason)

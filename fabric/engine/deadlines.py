@@ -84,16 +84,7 @@ class RoundClock:
         if (fills.name, phase.round) in self._rounds or now_s - began_s < fills.within_s:
             self._begins(fills, phase.round, now_s)
             return False
-        self._end(fills, phase.round, now_s)
-        return True
-
-    def _begins(self, fills: FilledTime, number: int, at_s: float) -> None:
-        self._began_s.setdefault(fills.name, at_s)
-        self._rounds.add((fills.name, number))
-
-    def _end(self, fills: FilledTime, number: int, now_s: float) -> None:
-        """Mark all rounds from *number* on as over, and record that in the run's history."""
-        left = [one for one in self._plan.phases if one.phase.fills == fills and one.phase.round >= number]
+        left = [one for one in self._plan.phases if one.phase.fills == fills and one.phase.round >= phase.round]
         self._over.update(one.phase.name for one in left)
         fields = {
             "phases": [one.phase.name for one in left],
@@ -102,6 +93,11 @@ class RoundClock:
         }
         self._directory.events.append("rounds_over", now_s, fields)
         self._directory.flush()
+        return True
+
+    def _begins(self, fills: FilledTime, number: int, at_s: float) -> None:
+        self._began_s.setdefault(fills.name, at_s)
+        self._rounds.add((fills.name, number))
 
 
 def reached(plan: Plan, not_begun: frozenset[str]) -> Plan:

@@ -20,13 +20,13 @@ from fabric.changes.kind import Context, Counters, kind_of
 from fabric.changes.procedure import Conductor, Procedure, Silence
 from fabric.changes.rails import Concurrency
 from fabric.changes.watching import Lookout, period_s, watch_cable, watch_counters, watch_host, watched_ports
-from fabric.engine.observer import Observer
+from fabric.engine.observer import Means
 from fabric.errors import CommandTimeout, ExecutorError, FabricError, HostUnreachable
 from fabric.model.change import Change
 from fabric.model.command import Command
+from fabric.plan import PhasePlan
 from fabric.ports import Executor, Happening, Lost
 from fabric.runs.journal import Journal
-from fabric.runs.run_directory import RunDirectory
 
 RENEWED_WITHIN = 4
 """A renewal is due after a quarter of the lease, and counts as lost when unanswered for another such part."""
@@ -183,30 +183,24 @@ class Changing:
 
 class HeldChanges:
     """
-    Holds the changes of a phase, none or more; driven by ``take`` and ``fire``. Its *hosts* are watched meanwhile.
+    Holds the changes of a phase, none or more; driven by ``take`` and ``fire``. The hosts of its probes are watched.
 
     When a stop condition is met, all changes are taken back and recorded as failed, with the reason.
     """
 
-    def __init__(
-        self,
-        changes: tuple[Change, ...],
-        changing: Changing,
-        *,
-        phase_number: int,
-        executor: Executor,
-        directory: RunDirectory,
-        observer: Observer,
-        hosts: Collection[str],
-    ) -> None:
-        self._changing, self._executor, self._directory, self._observer = changing, executor, directory, observer
-        self._conductor = Conductor(executor)
+    def __init__(self, plan: PhasePlan, changing: Changing, means: Means, *, phase_number: int) -> None:
+        self._changing, self._executor = changing, means.executor
+        self._directory, self._observer = means.directory, means.observer
+        self._conductor = Conductor(means.executor)
         self._concurrency = Concurrency(changing.context, changing.allow)
-        self._holds = [self._hold(change, f"{phase_number}.{number}") for number, change in enumerate(changes)]
+        self._holds = [self._hold(change, f"{phase_number}.{number}") for number, change in enumerate(plan.changes)]
         self._routing: list[Hold] = []
         self._faults: list[Hold] = []
         self._stopped = self._heeded = False
-        self._stops = StopConditions(changes, changing.context, hosts=hosts, executor=executor, note=self._note)
+        hosts = {host for probe in plan.planned for host in probe.hosts}
+        self._stops = StopConditions(
+            plan.changes, changing.context, hosts=hosts, executor=means.executor, note=self._note
+        )
         self._held: dict[Procedure[None], Hold] = {}
         self._taken_back: dict[Hold, Mapping[str, Any]] = {}
 

@@ -1,4 +1,4 @@
-"""Protocols for outsiders: an Observer is told what happens in a phase, a FollowUp may ask for more probes.
+"""What a run is carried out with: an Observer is told what happens in a phase, a FollowUp may ask for more probes.
 
 When every planned probe of a phase has ended, the follow-ups are asked in order. The first that wants more gets it in
 the same phase: under the same changes, with the same claims and the same hosts out of the run. Then all are asked
@@ -7,12 +7,16 @@ again, until none wants more or none has anything left to spend. A follow-up onl
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from fabric.model.change import Change
 from fabric.model.probe import AGAIN, FollowUpLimits, Probe, ProbeResult
+from fabric.model.topology import Topology
 from fabric.plan import PhasePlan
+from fabric.ports import Executor
 from fabric.runs.events import Round
+from fabric.runs.run_directory import RunDirectory
 
 
 class Observer(Protocol):
@@ -40,6 +44,16 @@ class Observer(Protocol):
         """
         A change came into force, was taken back, was refused and so on; *state* is as in ChangeResult and its events.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """The means that all phases of a run share."""
+
+    topology: Topology
+    executor: Executor
+    directory: RunDirectory
+    observer: Observer
 
 
 class FollowUp(Protocol):

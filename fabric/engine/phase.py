@@ -2,22 +2,20 @@
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fabric.engine.admission import HostHealth, ProbeAdmission, Refusal, Replanning, Waiting
 from fabric.engine.deadlines import LearnedDeadlines
 from fabric.engine.held_changes import HeldChanges
 from fabric.engine.interruption import Interruption
-from fabric.engine.observer import FollowUp, FollowUps, Observer, announce
+from fabric.engine.observer import FollowUp, FollowUps, Means, announce
 from fabric.engine.probe_run import ProbeRun, Timers
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.topology import Topology
 from fabric.plan import PhasePlan
-from fabric.ports import Executor, Happening, Lost, Ticket
+from fabric.ports import Happening, Lost, Ticket
 from fabric.runs.events import Progress
-from fabric.runs.run_directory import RunDirectory
 
 
 def past_of(plan: PhasePlan, progress: Progress) -> Progress:
@@ -43,19 +41,6 @@ def waiting(plan: PhasePlan, past: Progress) -> list[Probe]:
 _IDLE_WAIT_S = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Means:
-    """What all phases of a run share: the means to carry them out, and what was learned so far."""
-
-    topology: Topology
-    executor: Executor
-    directory: RunDirectory
-    observer: Observer
-    follow_ups: Sequence[FollowUp]
-    health: HostHealth
-    learned: LearnedDeadlines
-
-
 class PhaseRun:
     """One phase of one run, without the *excluded* hosts; ``run`` returns every probe's result."""
 
@@ -64,6 +49,9 @@ class PhaseRun:
         plan: PhasePlan,
         means: Means,
         *,
+        follow_ups: Sequence[FollowUp],
+        health: HostHealth,
+        learned: LearnedDeadlines,
         excluded: Mapping[str, str],
         interruption: Interruption,
         changes: HeldChanges,
@@ -71,12 +59,12 @@ class PhaseRun:
     ) -> None:
         self._plan, self._phase = plan, plan.phase.name
         self._topology, self._executor, self._directory = means.topology, means.executor, means.directory
-        self._observer, self._health, self._learned = means.observer, means.health, means.learned
-        self._follow_ups = FollowUps(means.follow_ups, plan, past.rounds.get(plan.phase.name, {}))
+        self._observer, self._health, self._learned = means.observer, health, learned
+        self._follow_ups = FollowUps(follow_ups, plan, past.rounds.get(plan.phase.name, {}))
         self._changes, self._interruption = changes, interruption
         self._announced: set[str] = set()
         self._given_up, self._heeded, self._interrupted = "", 0, False
-        self._admission = ProbeAdmission(excluded, means.health)
+        self._admission = ProbeAdmission(excluded, health)
         self._waiting = Waiting(waiting(plan, past))
         self._begun = past.attempts
         self._replanning = Replanning(plan.planned, means.topology, self._admission)

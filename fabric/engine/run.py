@@ -6,8 +6,8 @@ from fabric.engine.admission import HostHealth, JudgeOwn, LeftOut
 from fabric.engine.deadlines import LearnedDeadlines, RoundClock
 from fabric.engine.held_changes import Changing, HeldChanges
 from fabric.engine.interruption import Interruption, StopFile, listening
-from fabric.engine.observer import FollowUp, Observer, RemembersPhases
-from fabric.engine.phase import Means, PhaseRun, past_of, waiting
+from fabric.engine.observer import FollowUp, Means, Observer, RemembersPhases
+from fabric.engine.phase import PhaseRun, past_of, waiting
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.plan import PhasePlan, Plan
@@ -40,9 +40,8 @@ def run_plan(
     leave out failing hosts. Raises KeyboardInterrupt after SIGINT, SIGTERM or SIGHUP, once everything has ended and
     every change is taken back.
     """
-    means = Means(topology, executor, directory, observer, follow_ups, HostHealth(progress.out), LearnedDeadlines())
-    left_out = LeftOut(judge_own, directory=directory, clock=executor.now, observer=observer, progress=progress)
-    run = _Run(plan, means, gate, left_out, changing, progress)
+    means = Means(topology, executor, directory, observer)
+    run = _Run(plan, means, gate, LeftOut(judge_own, means, progress), changing, follow_ups, progress)
     with listening(executor.wake, StopFile(directory, executor.now)) as interruption:
         run.measure(interruption)
 
@@ -51,11 +50,18 @@ class _Run:
     """A plan being carried out, and the hosts that did not pass the phases that others need."""
 
     def __init__(
-        self, plan: Plan, means: Means, gate: Gate, left_out: LeftOut, changing: Changing, progress: Progress
+        self,
+        plan: Plan,
+        means: Means,
+        gate: Gate,
+        left_out: LeftOut,
+        changing: Changing,
+        follow_ups: Sequence[FollowUp],
+        progress: Progress,
     ) -> None:
         self._plan, self._means, self._gate, self._left_out = plan, means, gate, left_out
-        self._changing, self._progress = changing, progress
-        self._needed = {name for phase_plan in plan.phases for name in phase_plan.phase.needs}
+        self._changing, self._follow_ups, self._progress = changing, follow_ups, progress
+        self._health, self._learned = HostHealth(progress.out), LearnedDeadlines()
         self._failed: dict[str, Mapping[str, str]] = {}
 
     def measure(self, interruption: Interruption) -> None:
@@ -69,10 +75,16 @@ class _Run:
             if self._is_over(phase_plan, past):
                 self._over(phase_plan, tuple(past.results.values()), past.added)
                 continue
-            excluded = self._begin(phase_plan)
-            changes = self._held(phase_plan, number)
             results = PhaseRun(
-                phase_plan, self._means, excluded=excluded, interruption=interruption, changes=changes, past=past
+                phase_plan,
+                self._means,
+                follow_ups=self._follow_ups,
+                health=self._health,
+                learned=self._learned,
+                excluded=self._begin(phase_plan),
+                interruption=interruption,
+                changes=HeldChanges(phase_plan, self._changing, self._means, phase_number=number),
+                past=past,
             ).run()
             if interruption.times:  # the phase is not over: a resumed run begins here
                 directory.flush()
@@ -104,26 +116,15 @@ class _Run:
         """
         Tell the learned deadlines, the follow-ups and the gate that a phase is over, now or before an interruption.
         """
-        self._means.learned.learn(phase_plan, results)
-        for one in self._means.follow_ups:
+        self._learned.learn(phase_plan, results)
+        for one in self._follow_ups:
             if isinstance(one, RemembersPhases):
                 one.ended(phase_plan, results, added)
-        if phase_plan.phase.name in self._needed:
-            self._failed[phase_plan.phase.name] = self._gate(phase_plan, results)
+        name = phase_plan.phase.name
+        if any(name in one.phase.needs for one in self._plan.phases):
+            self._failed[name] = self._gate(phase_plan, results)
 
     def _is_over(self, phase_plan: PhasePlan, past: Progress) -> bool:
         """Return whether a phase ended, or has no probe left and its changes are already taken back."""
         ended = phase_plan.phase.name in self._progress.ended
         return ended or (bool(phase_plan.changes) and not waiting(phase_plan, past))
-
-    def _held(self, phase_plan: PhasePlan, number: int) -> HeldChanges:
-        """Return the changes of a phase, ready to begin."""
-        return HeldChanges(
-            phase_plan.changes,
-            self._changing,
-            phase_number=number,
-            executor=self._means.executor,
-            directory=self._means.directory,
-            observer=self._means.observer,
-            hosts={host for probe in phase_plan.planned for host in probe.hosts},
-        )

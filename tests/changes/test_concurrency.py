@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,11 +16,15 @@ from fabric.changes.procedure import Conductor, Pause, Procedure, ask, carry_out
 from fabric.changes.rails import HANDOVER_S, Concurrency
 from fabric.changes.restore import intent_of, list_before, take_back, take_off_list
 from fabric.engine.held_changes import Changing, HeldChanges
+from fabric.engine.observer import Means
 from fabric.errors import CommandTimeout, HostUnreachable, Refused, ToolError
 from fabric.hosts.mock import MockExecutor
 from fabric.model.change import BlastRadius, Change, ChangeSettings, When
 from fabric.model.command import Command
 from fabric.model.inventory import Fault, MockSettings
+from fabric.model.scenario import Phase
+from fabric.plan import PhasePlan, schedule
+from fabric.probes.loopback import LoopbackSpec
 from fabric.runs.journal import JOURNAL, Journal
 from fabric.sim.world import World
 from tests.builders import Watcher
@@ -154,9 +159,8 @@ def test_the_changes_of_a_phase_know_each_other(tmp_path: Path) -> None:
     changing = Changing(Context(topology(), WIDE), Journal(tmp_path / JOURNAL), owner="test/1", token="t")
     directory: Any = SimpleNamespace(events=SimpleNamespace(append=lambda event, at_s, fields: None))
     both = (closed("mlx5_0"), closed("mlx5_1"))
-    held = HeldChanges(
-        both, changing, phase_number=1, executor=executor, directory=directory, observer=watcher, hosts=()
-    )
+    plan = PhasePlan(Phase("phase", (LoopbackSpec(),)), schedule([]), (), both)
+    held = HeldChanges(plan, changing, Means(topology(), executor, directory, watcher), phase_number=1)
     held.begin()
     while not held.ready:
         for happening in executor.wait(min(held.next_s, executor.now() + 60.0)):

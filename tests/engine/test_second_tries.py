@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, KeysView, Sequence
 from dataclasses import replace
 from math import inf
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from benchmarks.measured_rack import rack_topology
 from fabric.engine.admission import HostHealth, LeftOut, ProbeAdmission, Waiting
 from fabric.engine.deadlines import LONGEST_FACTOR, MARGIN_S, LearnedDeadlines
+from fabric.engine.observer import Means
 from fabric.errors import ExecutorError, SessionLost
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
@@ -175,9 +178,8 @@ class Soak:
 
     def begin(self, past: Progress) -> None:
         """From what is known of the run."""
-        self.left_out = LeftOut(
-            self._own, directory=self.directory, clock=lambda: self.now_s, observer=self.watcher, progress=past
-        )
+        executor: Any = SimpleNamespace(now=lambda: self.now_s)
+        self.left_out = LeftOut(self._own, Means(RACK, executor, self.directory, self.watcher), past)
 
     def go_on(self) -> None:
         """As after a kill: from what is on disk."""
