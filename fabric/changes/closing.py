@@ -48,7 +48,7 @@ def seen_closed(end: End, context: Context) -> Procedure[PortState]:
     NVIDIA's without mlxlink.
     """
     if isinstance(end, AdapterEnd):
-        answer = yield from _mlxlink(end, context)
+        answer = yield from context.look(end.host, mlxlink.show(end.device))
         vendor = (yield from plainly(end.host, sysfs.vendor(end.device)))[0].strip() if _absent(answer) else NVIDIA
         if vendor == NVIDIA:
             return mlxlink.read(*answer)
@@ -83,9 +83,10 @@ _Way = Procedure[tuple[PortState | Interface, Argv, tuple[Argv, ...], tuple[Chec
 
 
 def _by_mlxlink(end: AdapterEnd, context: Context) -> _Way:
-    seen = mlxlink.read(*(yield from _mlxlink(end, context)))
+    show = mlxlink.show(end.device)
+    seen = mlxlink.read(*(yield from context.look(end.host, show)))
     apply, undo = (mlxlink.port_state(end.device, up=up) for up in (False, True))
-    return seen, apply, (undo,), (Check(mlxlink.show(end.device), (_NOT_CLOSED,)),)
+    return seen, apply, (undo,), (Check(show, (_NOT_CLOSED,)),)
 
 
 def _by_ip(end: AdapterEnd, context: Context) -> _Way:
@@ -116,10 +117,6 @@ def _ends(closed: End, other: End | None) -> tuple[End, ...]:
 def _prior(seen: PortState | Interface, closed: End, *other: End) -> str:
     """Return what was seen, for people."""
     return "; other end ".join((f"{closed}: {seen}", *map(str, other)))
-
-
-def _mlxlink(end: AdapterEnd, context: Context) -> Procedure[Text]:
-    return (yield from context.look(end.host, mlxlink.show(end.device)))
 
 
 def _absent(answer: Text) -> bool:

@@ -297,10 +297,6 @@ REVERT_S = 90.0
 """Deadline of one undo (seconds): its guard may have to wait for a tool that hangs, and cuts it at 30."""
 
 
-class StillLive(ChangeError):
-    """The undo was run, and the state from before is not there again."""
-
-
 @dataclass(frozen=True, slots=True)
 class Guarded:
     """One alteration, with its guard on the target."""
@@ -343,7 +339,7 @@ def undo_unguarded(alteration: Alteration, *, sudo: bool) -> Procedure[bool]:
     """
     Check that the state from before is there; if not, run the undo and check again.
 
-    Returns whether something had to be undone. Raises StillLive when the state is still not there.
+    Returns whether something had to be undone. Raises ChangeError when the state is still not there.
     """
     if not (yield from missing(alteration, sudo=sudo)):
         return False
@@ -351,7 +347,7 @@ def undo_unguarded(alteration: Alteration, *, sudo: bool) -> Procedure[bool]:
         yield from ask(alteration.host, as_root(argv, sudo=sudo))
     unmet = yield from missing(alteration, sudo=sudo)
     if unmet:
-        raise StillLive(unmet)
+        raise ChangeError(unmet)
     return True
 
 

@@ -183,7 +183,7 @@ class Conductor:
             if task.procedure is procedure:
                 del self._asked[ticket]
                 self._executor.cancel(ticket)
-                self._throw(task, error)
+                self._move(task, task.procedure.throw, error)
 
     def drop(self) -> None:
         """End every procedure where it is, and cancel what it asked."""
@@ -197,7 +197,7 @@ class Conductor:
 
     def begin(self, procedure: Procedure[None]) -> None:
         """Start a procedure."""
-        self._send(_Task(procedure), None)
+        self._move(_Task(procedure), procedure.send, None)
 
     def take(self, happening: Happening) -> bool:
         """Advance by one happening; return False when it belongs to somebody else."""
@@ -207,10 +207,10 @@ class Conductor:
         if task is None:
             return False
         if isinstance(happening, Lost):
-            self._throw(task, happening.error)
+            self._move(task, task.procedure.throw, happening.error)
         else:
             task.silence = None
-            self._send(task, happening.result)
+            self._move(task, task.procedure.send, happening.result)
         return True
 
     def fire(self) -> None:
@@ -226,18 +226,12 @@ class Conductor:
 
     def _resume(self, task: _Task) -> None:
         self._pausing.remove(task)
-        self._send(task, self._executor.now())
+        self._move(task, task.procedure.send, self._executor.now())
 
-    def _send(self, task: _Task, answer: Any) -> None:
-        self._move(task, lambda: task.procedure.send(answer))
-
-    def _throw(self, task: _Task, error: ExecutorError) -> None:
-        self._move(task, lambda: task.procedure.throw(error))
-
-    def _move(self, task: _Task, on: Callable[[], Step]) -> None:
-        """Resume a procedure, and carry out its next step."""
+    def _move(self, task: _Task, way: Callable[[Any], Step], answer: Any) -> None:
+        """Resume a procedure, by sending or throwing it an answer, and carry out its next step."""
         try:
-            step = on()
+            step = way(answer)
         except StopIteration:
             return
         if isinstance(step, Pause):

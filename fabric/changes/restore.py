@@ -26,10 +26,6 @@ BY_HAND = "manual"
 """Word in UFM's condition of a port that a person has listed."""
 
 
-class StillIsolated(ChangeError):
-    """A port that our fault got isolated could not be given back."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnhealthyList(management.UfmAccess):
     """
@@ -81,10 +77,10 @@ def _given_back(list_was: UnhealthyList) -> Procedure[tuple[str, ...]]:
         return ()
     answer = yield from plainly(list_was.via, management.put_healthy(list_was, ours))
     if answer[2] != 0:
-        raise StillIsolated(f"UFM does not take {', '.join(ours)} off its list: {answer[1].strip()[:200]}")
+        raise ChangeError(f"UFM does not take {', '.join(ours)} off its list: {answer[1].strip()[:200]}")
     left = yield from _ours(list_was)
     if left:
-        raise StillIsolated(f"UFM keeps {', '.join(left)} isolated")
+        raise ChangeError(f"UFM keeps {', '.join(left)} isolated")
     return ours
 
 
