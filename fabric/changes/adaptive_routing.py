@@ -9,8 +9,7 @@ from pydantic import Field
 from fabric.changes import nvue
 from fabric.changes.kind import Alters, Context, KeyProblem
 from fabric.changes.procedure import Procedure
-from fabric.changes.retransmission import ADAPTIVE_ROUTING, look_at_register
-from fabric.changes.rnics import need_on_every_rnic, set_on_every_rnic
+from fabric.changes.rnics import ADAPTIVE_ROUTING, look_at_register, need_on_every_rnic, set_on_every_rnic
 from fabric.changes.subnet_manager import SM_NEEDED, Toggle
 from fabric.model.change import Alterations, Change, ChangeSettings
 from fabric.model.fields.scalars import Choice, OnOff

@@ -7,42 +7,8 @@ from collections.abc import Iterator
 from typing import Annotated, ClassVar
 
 from fabric.changes.kind import Alters, Context, KeyProblem
-from fabric.changes.procedure import Procedure
-from fabric.changes.rnics import RnicSettings, Shown, Values
-from fabric.model.change import Argv, Check
+from fabric.changes.rnics import ADAPTIVE_TIMERS, SELECTIVE_REPEAT, SHORT_TIMEOUTS, RnicSettings
 from fabric.model.fields.scalars import OnOff
-from fabric.model.topology import Rnic
-from fabric.tools import mlxreg
-
-REGISTER = "ROCE_ACCL"
-ADAPTIVE_ROUTING = "adaptive_routing_forced_en"
-SELECTIVE_REPEAT = "selective_repeat_forced_en"
-ADAPTIVE_TIMERS = "roce_adp_retrans_en"
-SHORT_TIMEOUTS = "min_ack_timeout_limit_disabled"
-SELECTS = {
-    ADAPTIVE_ROUTING: "adaptive_routing_forced_en_field_select",
-    SELECTIVE_REPEAT: "selective_repeat_forced_en_field_select",
-    ADAPTIVE_TIMERS: "roce_adp_retrans_field_select",
-    SHORT_TIMEOUTS: "min_ack_timeout_limit_disabled_field_select",
-}
-"""For each field the one that reads 1 where it may be chosen, and is written 1 to apply it (mstflint's adb)."""
-
-
-def look_at_register(name: str, rnic: Rnic, wanted: Values, context: Context) -> Procedure[Shown]:
-    """Read fields of one RNIC's register; with a refusal where the firmware does not let one be chosen."""
-    get = mlxreg.get(rnic.device, REGISTER, {})
-    fields = mlxreg.read(*(yield from context.look(name, get)))
-    fixed = next((field for field in wanted if mlxreg.need(fields, SELECTS[field]) != 1), None)
-
-    def put(values: Values) -> Argv:
-        chosen = dict.fromkeys((SELECTS[field] for field in values), 1)
-        return mlxreg.write(rnic.device, REGISTER, {}, {**values, **chosen})
-
-    def check(values: Values) -> Check:
-        return Check(get, tuple(mlxreg.equals(field, value) for field, value in values.items()))
-
-    refusal = "" if fixed is None else f": its firmware does not let {fixed} be chosen"
-    return Shown({field: mlxreg.need(fields, field) for field in wanted}, refusal, put, check)
 
 
 class Retransmission(RnicSettings):
@@ -83,7 +49,3 @@ class Retransmission(RnicSettings):
         """Yield the register's tool on each host."""
         for name in context.hosts:
             yield name, Alters(("mlxreg",), guarded=True)
-
-    def look(self, name: str, rnic: Rnic, wanted: Values, context: Context) -> Procedure[Shown]:
-        """Read the register."""
-        return (yield from look_at_register(name, rnic, wanted, context))

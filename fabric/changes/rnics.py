@@ -1,4 +1,7 @@
-"""Settings of every RNIC of a host (RoCE): read, written where they differ, read back and restored."""
+"""Settings of every RNIC of a host (RoCE): read, written where they differ, read back and restored.
+
+Those that a kind of change does not look at in a way of its own are fields of the register ROCE_ACCL.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -9,6 +12,7 @@ from fabric.changes.procedure import Procedure
 from fabric.errors import NotInForce, Refused
 from fabric.model.change import Alteration, Alterations, Argv, Change, Check
 from fabric.model.topology import Rnic
+from fabric.tools import mlxreg
 
 Values = Mapping[str, int]
 """Values of settings by name."""
@@ -30,6 +34,37 @@ class Shown:
 
 Look = Callable[[str, Rnic, Values, Context], Procedure[Shown]]
 """Reads an RNIC of a host (its name), for the settings named in these values."""
+
+
+REGISTER = "ROCE_ACCL"
+ADAPTIVE_ROUTING = "adaptive_routing_forced_en"
+SELECTIVE_REPEAT = "selective_repeat_forced_en"
+ADAPTIVE_TIMERS = "roce_adp_retrans_en"
+SHORT_TIMEOUTS = "min_ack_timeout_limit_disabled"
+SELECTS = {
+    ADAPTIVE_ROUTING: "adaptive_routing_forced_en_field_select",
+    SELECTIVE_REPEAT: "selective_repeat_forced_en_field_select",
+    ADAPTIVE_TIMERS: "roce_adp_retrans_field_select",
+    SHORT_TIMEOUTS: "min_ack_timeout_limit_disabled_field_select",
+}
+"""For each field the one that reads 1 where it may be chosen, and is written 1 to apply it (mstflint's adb)."""
+
+
+def look_at_register(name: str, rnic: Rnic, wanted: Values, context: Context) -> Procedure[Shown]:
+    """Read fields of one RNIC's register; with a refusal where the firmware does not let one be chosen."""
+    get = mlxreg.get(rnic.device, REGISTER, {})
+    fields = mlxreg.read(*(yield from context.look(name, get)))
+    fixed = next((field for field in wanted if mlxreg.need(fields, SELECTS[field]) != 1), None)
+
+    def put(values: Values) -> Argv:
+        chosen = dict.fromkeys((SELECTS[field] for field in values), 1)
+        return mlxreg.write(rnic.device, REGISTER, {}, {**values, **chosen})
+
+    def check(values: Values) -> Check:
+        return Check(get, tuple(mlxreg.equals(field, value) for field, value in values.items()))
+
+    refusal = "" if fixed is None else f": its firmware does not let {fixed} be chosen"
+    return Shown({field: mlxreg.need(fields, field) for field in wanted}, refusal, put, check)
 
 
 def set_on_every_rnic(name: str, wanted: Values, context: Context, look: Look) -> Procedure[Alterations]:
@@ -80,8 +115,8 @@ class RnicSettings(Kind):
         raise NotImplementedError
 
     def look(self, name: str, rnic: Rnic, wanted: Values, context: Context) -> Procedure[Shown]:
-        """Read the settings of one RNIC of a host."""
-        raise NotImplementedError
+        """Read the settings of one RNIC of a host, as fields of its register."""
+        return (yield from look_at_register(name, rnic, wanted, context))
 
     def params(self, component: str) -> Mapping[str, str | int | float]:
         """Return the values that are asked for."""
