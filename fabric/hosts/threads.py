@@ -83,15 +83,12 @@ class Dispatcher:
             for key, _ in self._selector.select(pause_s):
                 _do(key.data)
             closing = self._closed
-            self._do_posted()
+            for _ in range(len(self._posted)):
+                _do(self._posted.popleft())
             _do(self._on_time)
             _do(self._settle)
             if closing and not self._posted:
                 return
-
-    def _do_posted(self) -> None:
-        for _ in range(len(self._posted)):
-            _do(self._posted.popleft())
 
     def _on_time(self) -> None:
         now_s = time.monotonic()

@@ -85,6 +85,7 @@ class AgentExecutor(ABC):
     def __init__(self, *, agents: bool = True) -> None:
         self._agents = agents
         self._mailbox, self._workers = Mailbox(), Workers(_WORKERS)
+        self.samples, self.wake = self._mailbox.samples, self._mailbox.wake
         self._tickets, self._closed, self._later_s = 0, False, 0.0
         self._closing, self._drained = threading.Event(), threading.Event()
         # Only the dispatcher's thread uses what follows.
@@ -141,14 +142,6 @@ class AgentExecutor(ABC):
     def wait(self, until_s: float) -> Sequence[Happening]:
         """Block until something happened or the clock reads *until_s*; return all that happened, oldest first."""
         return self._mailbox.wait(until_s - self._later_s)
-
-    def samples(self) -> Sequence[Sampled]:
-        """Return all rows that have arrived since the last call, oldest first."""
-        return self._mailbox.samples()
-
-    def wake(self) -> None:
-        """Let ``wait`` return; a signal handler may call this."""
-        self._mailbox.wake()
 
     def close(self) -> None:
         """End every command, wait until the hosts confirm it or time is up, then release all connections."""

@@ -34,9 +34,15 @@ Value = int | float | None
 
 
 class _Message(BaseModel):
-    """A message of an agent; ``id`` is the ticket of the request it is about."""
+    """A message of an agent."""
 
     model_config = ConfigDict(strict=True)
+
+
+class _About(_Message):
+    """A message about a request; ``id`` is its ticket."""
+
+    id: NonNegativeInt
 
 
 class Hello(_Message):
@@ -46,26 +52,23 @@ class Hello(_Message):
     t: FiniteFloat
 
 
-class Listens(_Message):
+class Listens(_About):
     """A server is ready."""
 
     e: Literal["ready"]
-    id: NonNegativeInt
 
 
-class Printed(_Message):
+class Printed(_About):
     """A piece of a command's output."""
 
     e: Literal["out", "err"]
-    id: NonNegativeInt
     data: Data
 
 
-class Finished(_Message):
+class Finished(_About):
     """A command has ended (*stuck*: it survives SIGKILL). *got* is how many bytes the agent had read by then."""
 
     e: Literal["ended"]
-    id: NonNegativeInt
     why: Literal["ended", "deadline", "cancelled", "stuck"]
     status: NonNegativeInt | None = None
     t0: FiniteFloat
@@ -76,46 +79,41 @@ class Finished(_Message):
     got: NonNegativeInt = 0
 
 
-class CannotDo(_Message):
+class CannotDo(_About):
     """The agent cannot carry out a request."""
 
     e: Literal["error"]
-    id: NonNegativeInt
     cause: str
 
 
-class Clock(_Message):
+class Clock(_About):
     """A reading of the host's monotonic clock."""
 
     e: Literal["clock"]
-    id: NonNegativeInt
     t: FiniteFloat
 
 
-class SampledNames(_Message):
+class SampledNames(_About):
     """The columns of the rows that follow."""
 
     e: Literal["names"]
-    id: NonNegativeInt
     part: NonNegativeInt
     names: list[str] = Field(max_length=MOST_NAMES)
 
 
-class Rows(_Message):
+class Rows(_About):
     """Rows of samples: one value for each name of its series, with their times by the host's clock."""
 
     e: Literal["rows"]
-    id: NonNegativeInt
     part: NonNegativeInt
     at: list[FiniteFloat]
     rows: list[list[Value]]
 
 
-class SamplingStopped(_Message):
+class SamplingStopped(_About):
     """Sampling has ended as asked."""
 
     e: Literal["stopped"]
-    id: NonNegativeInt
 
 
 class Got(_Message):

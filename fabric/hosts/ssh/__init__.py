@@ -62,27 +62,22 @@ class SshExecutor(AgentExecutor):
 
     def _stream(self, host: str, argv: tuple[str, ...], stdin: bytes, limit_s: float | None) -> HostStream | None:
         limit_s = self._limit_s if limit_s is None else min(limit_s, self._limit_s)
-        stream = self._session(host, limit_s)
-        if stream is not None:
-            stream.begin(shlex.join(("exec", *argv)).encode("utf-8", "surrogateescape"), stdin, limit_s)
-        return stream
-
-    def _session(self, name: str, limit_s: float) -> _SshStream | None:
-        """Return a channel on which nothing runs yet; None while the host takes no more channels."""
-        host = self._connections.get(name)
-        if host is None:
-            raise HostUnreachable(name, "connecting", "no address is known for it")
-        while (connection := host.acquire()) is not None:
+        connections = self._connections.get(host)
+        if connections is None:
+            raise HostUnreachable(host, "connecting", "no address is known for it")
+        while (connection := connections.acquire()) is not None:
             try:
                 channel = connection.session(timeout_s=limit_s)
             except HostUnreachable:
-                host.release(connection)
+                connections.release(connection)
                 if connection.given_up:
                     raise
                 continue  # it died idle and nothing was started on it: the next one is a new connection, or an error
             if channel is not None:
-                return _SshStream(connection, channel, host.release)
-            host.full(connection)
+                stream = _SshStream(connection, channel, connections.release)
+                stream.begin(shlex.join(("exec", *argv)).encode("utf-8", "surrogateescape"), stdin, limit_s)
+                return stream
+            connections.full(connection)
         return None
 
 

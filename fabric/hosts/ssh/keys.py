@@ -50,7 +50,21 @@ class KnownHosts:
     def __init__(self, lines: Iterable[str]) -> None:
         self._plain: dict[str, list[HostKey]] = {}
         self._marked: dict[str, list[_Line]] = {"": [], "@revoked": []}
-        self._add(lines)
+        for line in lines:
+            words = line.split()
+            marker = words.pop(0) if words and words[0].startswith("@") else ""
+            if len(words) < 3 or words[0].startswith("#") or marker not in self._marked:
+                continue
+            names, key_type, encoded = words[:3]
+            try:
+                key = HostKey(key_type, base64.b64decode(encoded, validate=True))
+                if marker or re.search(r"^\|1\||[*?!]", names):
+                    self._marked[marker].append((_covering(names), key))
+                else:
+                    for name in names.lower().split(","):
+                        self._plain.setdefault(name, []).append(key)
+            except ValueError:  # an unreadable line vouches for nobody
+                continue
 
     @classmethod
     def load(cls, files: Iterable[str]) -> KnownHosts:
@@ -59,15 +73,15 @@ class KnownHosts:
 
         Raises HostUnreachable (for no host in particular) when a file exists and cannot be read.
         """
-        known = cls(())
+        lines: list[str] = []
         for name in files:
             try:
-                known._add(Path(name).expanduser().read_text("utf-8", "replace").splitlines())
+                lines += Path(name).expanduser().read_text("utf-8", "replace").splitlines()
             except FileNotFoundError:
                 continue
             except OSError as exc:
                 raise HostUnreachable("every host", "reading known_hosts", str(exc)) from exc
-        return known
+        return cls(lines)
 
     def keys(self, address: str, port: int) -> tuple[HostKey, ...]:
         """Return the keys on record for an address and port, without revoked ones."""
@@ -86,24 +100,6 @@ class KnownHosts:
         if any(known.key_type == key.key_type for known in on_record):
             return "changed"
         return "unknown"
-
-    def _add(self, lines: Iterable[str]) -> None:
-        """Index lines; unreadable ones are skipped, and so vouch for nobody."""
-        for line in lines:
-            words = line.split()
-            marker = words.pop(0) if words and words[0].startswith("@") else ""
-            if len(words) < 3 or words[0].startswith("#") or marker not in self._marked:
-                continue
-            names, key_type, encoded = words[:3]
-            try:
-                key = HostKey(key_type, base64.b64decode(encoded, validate=True))
-                if marker or re.search(r"^\|1\||[*?!]", names):
-                    self._marked[marker].append((_covering(names), key))
-                else:
-                    for name in names.lower().split(","):
-                        self._plain.setdefault(name, []).append(key)
-            except ValueError:
-                continue
 
 
 def _name(address: str, port: int) -> str:
