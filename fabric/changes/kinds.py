@@ -7,7 +7,7 @@ from fabric.changes.ber import Ber
 from fabric.changes.congestion import Dcqcn, Pfc
 from fabric.changes.kind import FABRIC, Context, Kind
 from fabric.changes.link_down import LinkDown, PortFlap
-from fabric.changes.retransmission import Retransmission
+from fabric.changes.rnics import Retransmission
 from fabric.changes.subnet_manager import Shield
 from fabric.changes.switch_qos import Ecn, SwitchPfc
 from fabric.model.change import Change, ChangeSettings

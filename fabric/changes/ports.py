@@ -195,9 +195,7 @@ def end_to_close(cable: CablePorts, context: Context) -> Procedure[SwitchEnd]:
 
     Raises Refused when none can be reached without the cable itself: closing it could not be undone.
     """
-    via = context.settings.via
-    if via is None or cable.upper is None:
-        raise Refused(f"{cable.component}: its switch cannot be reached (changes: via in the inventory)")
+    via = context.need_via()
     start = yield from _start(via, cable.fabric, context)
     guids = {end.lid: end.guid for end in cable.ends}
     far = distances(cable.fabric, start, without=cable)

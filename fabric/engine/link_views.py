@@ -271,7 +271,6 @@ class SwitchView(View):
         Read ports and neighbours; a port that once heard a cable of the inventory is reported from then on, up or down.
         """
         ports, neighbours = nvue.read_ports(*answers[_PORTS]), nvue.read_neighbours(*answers[_HEARD])
-        need_heard(neighbours)
         topology = self.inventory.topology
         heard_at = {port: one for port, one in alone(neighbours).items() if port in ports}
         joined = {
@@ -323,7 +322,6 @@ class HostView(View):
         """Read the state of each RNIC and the leaf it hears; an RNIC that hears two neighbours gets no leaf."""
         ports = sysfs.read_places(*answers[_PORTS])
         neighbours = interfaces.read_neighbours(*answers[_HEARD])
-        need_heard(neighbours)
         by_interface, topology = alone(neighbours), self.inventory.topology
         cables: list[tuple[End, End]] = []
         rows: dict[End, dict[str, Value]] = {}
@@ -354,14 +352,10 @@ class HostView(View):
                 yield self.one_port(end, self.asker, argv, interfaces.read_module)
 
 
-def need_heard(neighbours: Collection[Neighbour]) -> None:
-    """Raise ToolError if no neighbour is heard."""
+def alone(neighbours: Collection[Neighbour]) -> dict[str, Neighbour]:
+    """Return the neighbour of each interface that hears exactly one. Raises ToolError if nobody is heard at all."""
     if not neighbours:
         raise ToolError("LLDP hears nobody on any port, so it is not known what its cables lead to: is lldpd on?")
-
-
-def alone(neighbours: Iterable[Neighbour]) -> dict[str, Neighbour]:
-    """Return the neighbour of each interface that hears exactly one."""
     heard = gathered((one.interface, one) for one in neighbours)
     return {interface: ones[0] for interface, ones in heard.items() if len(ones) == 1}
 

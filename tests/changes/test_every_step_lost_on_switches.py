@@ -5,11 +5,11 @@ from functools import partial
 
 import pytest
 
-from fabric.changes import nvue, rnics
+from fabric.changes import nvue
 from fabric.changes.adaptive_routing import AdaptiveRouting
 from fabric.changes.congestion import Dcqcn, Pfc
 from fabric.changes.procedure import Procedure
-from fabric.changes.retransmission import Retransmission
+from fabric.changes.rnics import SELECTIVE_REPEAT, Retransmission
 from fabric.changes.switch_qos import SwitchQos
 from fabric.model.change import Change, ChangeSettings, Check, Lease, When
 from fabric.model.inventory import MockSettings
@@ -66,7 +66,7 @@ BEFORE = {"pfc/3": 0, "np/3": 0, "rp_ai_rate": 5}
 def altered(world: World) -> list[str]:
     """What is not as it was, by the switches and RNICs themselves."""
     ports = world.rack.ports.known
-    found = [f"{port.end} sends otherwise" for port in ports if port.registers.get(rnics.SELECTIVE_REPEAT)]
+    found = [f"{port.end} sends otherwise" for port in ports if port.registers.get(SELECTIVE_REPEAT)]
     found += [
         f"{port.end}: {name}" for port in ports for name, was in BEFORE.items() if port.registers.get(name, was) != was
     ]
