@@ -98,14 +98,12 @@ def left_out(phase: Phase, hosts: Sequence[str], probes: Iterable[Probe], topolo
     measured: dict[str, set[str]] = {}
     for probe in probes:
         measured.setdefault(probe.kind, set()).update(probe.hosts)
-    kinds = {spec.kind: spec for spec in phase.probes if not spec.is_of_some}
-    missing = {
-        name: [] if kind.some and name in measured else [host for host in hosts if host not in measured.get(name, ())]
-        for name, kind in kinds.items()
-    }
-    unjoined = {name: spec.unjoined(hosts, topology) for name, spec in kinds.items()}
-    notes = [note(f"{name} on {fold(of)}: {text}") for name, found in unjoined.items() for text, of in found.items()]
-    for name, found in unjoined.items():
-        missing[name] = [host for host in missing[name] if all(host not in of for of in found.values())]
-    short = [f"no {name} on {fold(alone)}: it needs {kinds[name].needs}" for name, alone in missing.items() if alone]
-    return [Reason(text, ReasonKind.UNPLANNED) for text in short] + notes
+    missing, notes = list[Reason](), list[Reason]()
+    for name, spec in {spec.kind: spec for spec in phase.probes if not spec.is_of_some}.items():
+        unjoined = spec.unjoined(hosts, topology)
+        notes += [note(f"{name} on {fold(of)}: {text}") for text, of in unjoined.items()]
+        told = measured.get(name, set()).union(*unjoined.values())
+        alone = [host for host in hosts if host not in told]
+        if alone and not (spec.some and name in measured):
+            missing.append(Reason(f"no {name} on {fold(alone)}: it needs {spec.needs}", ReasonKind.UNPLANNED))
+    return missing + notes
