@@ -61,15 +61,10 @@ class AllToAllSpec(InHost, CollectiveSpec):
         """Return alltoall_perf in one process that sees only the group's GPUs."""
         platform = topology.hosts[probe.hosts[0]].platform
         visible = "HIP_VISIBLE_DEVICES" if platform.amd else "CUDA_VISIBLE_DEVICES"
-        client = Command(
-            host=probe.hosts[0],
-            argv=cls.argv(probe, platform),
-            timeout_s=timeout_s(probe, start_s=START_S),
-            env=tuple(
-                environment(probe, platform, **{visible: ",".join(map(str, numbers_param(probe, "gpus")))}).items()
-            ),
-        )
-        return ProbeCommands(servers=(), client=client)
+        gpus = ",".join(map(str, numbers_param(probe, "gpus")))
+        env = tuple(environment(probe, platform, **{visible: gpus}).items())
+        deadline_s = timeout_s(probe, start_s=START_S)
+        return ProbeCommands((), Command(probe.hosts[0], cls.argv(probe, platform), deadline_s, env))
 
 
 def groups(indexes: Sequence[int], *, halves: bool) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -11,6 +11,7 @@ from ipaddress import ip_address
 from math import log2
 from typing import ClassVar
 
+from fabric.model import gathered
 from fabric.model.command import GIB, MIB, Command
 from fabric.model.outcome import Outcome
 from fabric.model.probe import CURVE, Answered, Measurement, NamedPart, ParamValue, Probe, ProbeCommands, Reading
@@ -240,11 +241,7 @@ Output per rank: all ranks are listed before the first row, 93 bytes each and th
 
 def fitting_groups(hosts: Iterable[Host]) -> list[list[Host]]:
     """Return groups of hosts with GPUs that one command line fits, in the order first met."""
-    by_fit: dict[tuple[object, ...], list[Host]] = {}
-    for host in hosts:
-        if host.platform.gpus:
-            by_fit.setdefault(_fit(host.platform), []).append(host)
-    return list(by_fit.values())
+    return list(gathered((_fit(host.platform), host) for host in hosts if host.platform.gpus).values())
 
 
 def joined_groups(names: Iterable[str], topology: Topology) -> list[list[Host]]:
@@ -275,9 +272,8 @@ def start_s(hosts: int) -> float:
 
 def payload_gbps(hosts: Sequence[Host]) -> float:
     """Return what the RNICs of the slowest host carry together, as the plan expects it."""
-    return OF_LINE_RATE * (
-        min(sum(rnic.line_rate_gbps for rnic in host.platform.rnics) for host in hosts) or NO_RNICS_GBPS
-    )
+    slowest = min(sum(rnic.line_rate_gbps for rnic in host.platform.rnics) for host in hosts)
+    return OF_LINE_RATE * (slowest or NO_RNICS_GBPS)
 
 
 def claims(hosts: Iterable[Host]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from fabric.model.fields.entry import NotInFiles
-from fabric.model.fields.scalars import Decimal, Size, Whole
+from fabric.model.fields.scalars import Decimal, Size, Whole, plain
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, ParamValue, Probe, Reading
 from fabric.model.scenario import LimitKey, Uses
@@ -57,10 +57,8 @@ class LatencySpec(PairSpec):
     def own_params(self) -> dict[str, ParamValue]:
         """Return the number of messages, and the limits, which are judged with the run."""
         limits = {"at_most_us": self.at_most_us, "p99_at_most_us": self.p99_at_most_us}
-        return {
-            "iterations": self.iterations,
-            **{name: f"{limit:.12g}" for name, limit in limits.items() if limit is not None},
-        }
+        written = {name: plain(limit) for name, limit in limits.items() if limit is not None}
+        return {"iterations": self.iterations, **written}
 
     @classmethod
     def words(cls, probe: Probe, side: CommandSide) -> tuple[str, ...]:

@@ -108,13 +108,12 @@ class PerftestSpec(ProbeSpec):
             platform, port = host.platform, int_param(probe, "port")
             rnic = platform.rnic_by_device[device]
             gpu, numa = cls.buffers(probe, platform, rnic)
-            size_bytes = int_param(probe, "size_bytes")
             place = CommandSide(
                 platform=platform,
                 rnic=rnic,
                 port=port,
                 peer=peer,
-                size_bytes=size_bytes,
+                size_bytes=int_param(probe, "size_bytes"),
                 numa_node=numa,
                 gpu=gpu,
                 flow_label=int_param(probe, FLOW_LABEL) if FLOW_LABEL in probe.params else None,

@@ -16,7 +16,7 @@ from fabric.model.probe import Answered, Measurement, ParamValue, Probe, ProbeCo
 from fabric.model.scenario import ProbeSpec
 from fabric.model.topology import Topology
 from fabric.probes.pairwise import Plane
-from fabric.probes.shapes import int_param
+from fabric.probes.shapes import int_param, numbers_param
 from fabric.tools import infiniband
 from fabric.tools.driver import as_root
 
@@ -114,18 +114,14 @@ class RoutesSpec(ProbeSpec):
         output = (client.stdout, client.stderr, client.exit_status)
         try:
             if probe.params["lid"]:
-                rows = _table(probe, infiniband.read_routes(*output))
+                ports = infiniband.read_routes(*output)
+                rows = [(f"{ROUTE} {lid}", ports[lid]) for lid in numbers_param(probe, "lids") if lid in ports]
             else:
                 rows = _links(probe, infiniband.read_ports(*output))
         except (ToolError, UnreadableOutput) as exc:
             return Reading((), Outcome.INCONCLUSIVE, f"{client.command.host}: routes cannot be read: {exc}")
         found = tuple(Measurement(probe.probe_id, metric, float(value), "number") for metric, value in rows)
         return Reading(found, Outcome.PASS)
-
-
-def _table(probe: Probe, ports: dict[int, int]) -> list[tuple[str, int]]:
-    lids = probe.params["lids"]
-    return [(f"{ROUTE} {lid}", ports[lid]) for lid in (lids if isinstance(lids, tuple) else ()) if lid in ports]
 
 
 def _links(probe: Probe, lines: Sequence[infiniband.PortLine]) -> list[tuple[str, int]]:

@@ -91,11 +91,8 @@ Label = tuple[str, str]
 
 def repeated(label: str, repeat: int) -> Iterator[Label]:
     """Yield label and series of each repetition; a probe that is not repeated keeps its plain label."""
-    if repeat == 1:
-        yield label, label
-        return
     for number in range(1, repeat + 1):
-        yield f"{label}.r{number}", label
+        yield label if repeat == 1 else f"{label}.r{number}", label
 
 
 def through_switch(part: Rnic | Gpu, *ways: str) -> tuple[str, ...]:
