@@ -67,20 +67,19 @@ _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
 class _Stop(Exception):
-    """Raised when reading on makes no sense; the problem is already noted."""
+    """Raised with a line and a problem after which reading on makes no sense."""
 
 
 def read_document(path: Path, problems: Problems) -> dict[str, Tree]:
     """Return the mapping in a file, as far as it could be read; note what is wrong in *problems*."""
-    text = _text(path, problems)
-    if text is None:
-        return {}
-    problems.lines[()] = 1
     try:
-        _check(_events(text, problems), problems)
+        text = _text(path)
+        problems.lines[()] = 1
+        _check(_events(text), problems)
         root = yaml.compose(text, Loader=_LOADER)
         tree = None if root is None else _tree(root, (), problems)
-    except _Stop:
+    except _Stop as exc:
+        problems.at_line(*exc.args)
         return {}
     if isinstance(tree, dict):
         return tree
@@ -94,35 +93,31 @@ def _unquoted(text: str, line: int) -> str:
     return "" if found is None else f"; within {{ }} put a set of names in quotes: {quoted(found[1])}"
 
 
-def _text(path: Path, problems: Problems) -> str | None:
-    """Return the text of a file, if it is a regular file, small enough and UTF-8."""
+def _text(path: Path) -> str:
+    """Return the text of a file; _Stop if it is no regular file, too large or not UTF-8."""
     try:
         if not path.is_file():
-            problems.at_line(0, "not a regular file" if path.exists() else f"no such file{near_path(path)}")
-            return None
+            raise _Stop(0, "not a regular file" if path.exists() else f"no such file{near_path(path)}")
         with path.open("rb") as file:
             data = file.read(BYTES_MOST + 1)
     except (OSError, ValueError) as exc:  # ValueError: a NUL in the path
-        problems.at_line(0, f"cannot be read: {shown(getattr(exc, 'strerror', None) or str(exc))}")
-        return None
+        raise _Stop(0, f"cannot be read: {shown(getattr(exc, 'strerror', None) or str(exc))}") from exc
     if len(data) > BYTES_MOST:
-        problems.at_line(0, f"larger than {BYTES_MOST} bytes")
-        return None
+        raise _Stop(0, f"larger than {BYTES_MOST} bytes")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
-        problems.at_line(data.count(b"\n", 0, exc.start) + 1, f"not UTF-8 (byte 0x{data[exc.start]:02x})")
-        return None
+        line = data.count(b"\n", 0, exc.start) + 1
+        raise _Stop(line, f"not UTF-8 (byte 0x{data[exc.start]:02x})") from exc
     refused = _REFUSED.search(text)
     if refused:
         line = text.count("\n", 0, refused.start()) + 1
-        problems.at_line(line, f"control character U+{ord(refused.group()):04X} is not allowed")
-        return None
+        raise _Stop(line, f"control character U+{ord(refused.group()):04X} is not allowed")
     return text
 
 
-def _events(text: str, problems: Problems) -> Iterator[yaml.Event]:
-    """Yield the parser's events; a syntax error is noted with its line and stops the reading."""
+def _events(text: str) -> Iterator[yaml.Event]:
+    """Yield the parser's events; _Stop at a syntax error, with its line."""
     try:
         yield from yaml.parse(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as exc:
@@ -131,16 +126,14 @@ def _events(text: str, problems: Problems) -> Iterator[yaml.Event]:
         lines = text.splitlines()
         at = lines[mark.line][mark.column :] if mark and mark.line < len(lines) else ""
         syntax_error = ", ".join(part for part in (exc.context, exc.problem) if part)
+        problem = f"not readable as YAML: {shown(syntax_error, most=200)}{_unquoted(text, line)}"
         if at.startswith("\t"):
-            problems.at_line(line, "a tab cannot indent or start a value in YAML; use spaces")
+            problem = "a tab cannot indent or start a value in YAML; use spaces"
         elif "maximum nesting depth" in syntax_error:  # libyaml 0.2.6 and later has a bound of its own, above ours
-            problems.at_line(line, _TOO_DEEP)
-        else:
-            problems.at_line(line, f"not readable as YAML: {shown(syntax_error, most=200)}{_unquoted(text, line)}")
-        raise _Stop from exc
+            problem = _TOO_DEEP
+        raise _Stop(line, problem) from exc
     except (yaml.YAMLError, ValueError, OverflowError) as exc:  # ValueError: "\U00110000" in the pure Python parser
-        problems.at_line(0, f"not readable as YAML: {shown(str(exc), most=200)}")
-        raise _Stop from exc
+        raise _Stop(0, f"not readable as YAML: {shown(str(exc), most=200)}") from exc
 
 
 def _check(events: Iterable[yaml.Event], problems: Problems) -> None:
@@ -169,8 +162,7 @@ def _check(events: Iterable[yaml.Event], problems: Problems) -> None:
                 problems.at_line(line, f"tag {quoted(tag)} is not allowed")
         depth -= isinstance(event, yaml.CollectionEndEvent)
         if problem:
-            problems.at_line(line, problem)
-            raise _Stop
+            raise _Stop(line, problem)
 
 
 def _tree(node: yaml.Node, path: KeyPath, problems: Problems) -> Tree:
@@ -188,8 +180,7 @@ def _tree(node: yaml.Node, path: KeyPath, problems: Problems) -> Tree:
     for key, value in node.value:
         line, here = key.start_mark.line + 1, (*path, key.value)
         if not isinstance(key, yaml.ScalarNode):
-            problems.at_line(line, "a key must be plain text, got a list or mapping")
-            raise _Stop
+            raise _Stop(line, "a key must be plain text, got a list or mapping")
         if key.value in found:
             first = problems.lines[here]
             problems.at_line(line, f"key {quoted(key.value)} is there twice (first on line {first})")
