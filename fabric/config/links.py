@@ -52,8 +52,9 @@ def component_problem(fault: Fault, topology: Topology, *, for_good: bool) -> st
     False for a fault that comes over a running rack.
     """
     component, kind = fault.component, fault.kind
-    above = is_above_leaves(fault, topology)
-    absent = _absent_above(component, topology) if above else _absent(component, topology)
+    named = component in topology.hosts or component in topology.switches
+    ends = None if named else cable_ends(component, topology.switches)
+    absent = _absent(component, topology) if ends is None else _no_cable(component, ends, topology)
     if absent:
         return absent
     if kind == "absent" and component.endswith(":nvlink"):
@@ -65,7 +66,7 @@ def component_problem(fault: Fault, topology: Topology, *, for_good: bool) -> st
             faults_by_host(topology, (fault,))
     except ValueError as exc:
         return f"{quoted(component)}: {str(exc).partition(': ')[2]}"
-    return _not_simulated(component, kind, topology) if above else None
+    return _not_simulated(component, kind, ends, topology) if is_above_leaves(fault, topology) else None
 
 
 def _absent(component: str, topology: Topology) -> str | None:
@@ -76,10 +77,8 @@ def _absent(component: str, topology: Topology) -> str | None:
         if name in topology.switches:
             ends = "a port of a switch is named by its cable: HOST/RNIC:port (the leaf's end), LEAF--SPINE, LEAF->SPINE"
             return f"{quoted(component)}: {ends}" if slash else None
-        known, what = (
-            ([*topology.hosts], "host") if slash else ([*topology.hosts, *topology.switches], "host or switch")
-        )
-        return f"no {what} {quoted(name)}{nearest(name, known)}"
+        known = [*topology.hosts] if slash else [*topology.hosts, *topology.switches]
+        return f"no {'host' if slash else 'host or switch'} {quoted(name)}{nearest(name, known)}"
     parts = parts_of(host.platform)
     return None if not slash or part in parts else f"{quoted(part)} is not a part of {name}{nearest(part, parts)}"
 
@@ -103,22 +102,14 @@ def rnic_problem(link: Part, devices: Mapping[str, Collection[str]]) -> str:
     return "" if link.item in known else f"{quoted(link.item)} is not an RNIC of {link.host}{nearest(link.item, known)}"
 
 
-def _absent_above(component: str, topology: Topology) -> str | None:
-    """Return why there is no such cable between switches; None for a switch, which exists."""
-    ends = _ends(component, topology)
-    if ends is None:
-        return None
+def _no_cable(component: str, ends: CableEnds, topology: Topology) -> str | None:
+    """Return why there is no such cable between switches."""
     problem = cable_problem(ends, topology.switches, topology.cables_between(ends.one, ends.other))
     return f"{quoted(component)}: {problem}" if problem else None
 
 
-def _ends(component: str, topology: Topology) -> CableEnds | None:
-    return None if component in topology.switches else cable_ends(component, topology.switches)
-
-
-def _not_simulated(component: str, kind: str, topology: Topology) -> str | None:
-    """Return what the simulation cannot show above the leaves."""
-    ends = _ends(component, topology)
+def _not_simulated(component: str, kind: str, ends: CableEnds | None, topology: Topology) -> str | None:
+    """Return what the simulation cannot show above the leaves; *ends* None: of a switch."""
     if kind == "swapped" and (ends is None or not ends.both):
         return f"{quoted(component)}: only a cable is swapped: write su0-leaf3--spine02, or gpu003/mlx5_2:port"
     if kind == "broken" and ends is not None and not ends.both:
