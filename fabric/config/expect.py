@@ -170,9 +170,8 @@ class Expected:
         one, slash, other = entry.compare.partition("/")
         of = self._ref(one, entry.where, path, key="compare")
         against = entry.where if entry.against is None else entry.against
-        over = self._ref(
-            other or one, against, path, key="compare", values="where" if against is entry.where else "against"
-        )
+        values = "where" if entry.against is None else "against"
+        over = self._ref(other or one, against, path, key="compare", values=values)
         if not slash and entry.against is None:
             text = f"expected two phases such as {one}/..., or 'against': the values of what {one} is compared with"
             self.problems.add((*path, "compare"), text)

@@ -231,19 +231,13 @@ def check_names(raw: Tree | None, problems: Problems) -> None:
     for path, entry in phases:
         earlier = names[: names.index(entry.name)]
         for position, need in enumerate(entry.needs):
-            _need(need, earlier, names, (*path, "needs", position), problems)
+            here = (*path, "needs", position)
+            if need not in names:
+                problems.add(here, f"no phase {quoted(need)}{nearest(need, earlier)}")
+            elif need not in earlier:
+                problems.add(here, f"phase {quoted(need)} does not come before this one")
             if need in drills and not entry.drill:
-                text = f"{quoted(need)} is a drill, which may be left out: only a drill can need it"
-                problems.add((*path, "needs", position), text)
-
-
-def _need(need: str, earlier: list[str], names: list[str], path: KeyPath, problems: Problems) -> None:
-    if need in earlier:
-        return
-    if need in names:
-        problems.add(path, f"phase {quoted(need)} does not come before this one")
-    else:
-        problems.add(path, f"no phase {quoted(need)}{nearest(need, earlier)}")
+                problems.add(here, f"{quoted(need)} is a drill, which may be left out: only a drill can need it")
 
 
 def expanded(by_combination: Iterable[tuple[int, tuple[Phase, ...]]], problems: Problems) -> tuple[Phase, ...]:
@@ -260,10 +254,8 @@ def expanded(by_combination: Iterable[tuple[int, tuple[Phase, ...]]], problems: 
                 round=number,
             )
             if len(made.name) > NAME_MOST:
-                text = (
-                    f"phase {quoted(phase.name)} gets a name of more than {NAME_MOST} characters: {quoted(made.name)}"
-                )
-                problems.add(("matrix",), text)
+                long = f"a name of more than {NAME_MOST} characters: {quoted(made.name)}"
+                problems.add(("matrix",), f"phase {quoted(phase.name)} gets {long}")
             if made.name in found:
                 text = f"two phases would be called {quoted(made.name)}: only letters, digits, '.', '_' and '-' count"
                 problems.add(("matrix",), text)

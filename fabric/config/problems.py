@@ -153,10 +153,8 @@ def _wording(model: type, error: ErrorDetails) -> tuple[KeyPath, str]:
     if kind in ("too_short", "too_long"):
         context = error["ctx"]
         bound = f"at least {context['min_length']}" if kind == "too_short" else f"at most {context['max_length']}"
-        return (
-            path,
-            f"expected {bound} {'entry' if bound.endswith(' 1') else 'entries'}, got {context['actual_length']}",
-        )
+        entries = "entry" if bound.endswith(" 1") else "entries"
+        return path, f"expected {bound} {entries}, got {context['actual_length']}"
     if kind in _EXPECTED:
         return path, f"expected {_EXPECTED[kind]}, got {seen(error['input'])}"
     return path, error["msg"]

@@ -127,10 +127,8 @@ def _check_zero_growth(judge: JudgeSettings, sample: SampleSettings | None, prob
     for name, bound in _LIMITS.items():
         given = getattr(limits, bound) is not None
         if name in criteria and not given:
-            text = (
-                f"{quoted(name)} grows on a good fabric, too: say what is too much: 'allowed_growth: {{{bound}: ...}}'"
-            )
-            problems.add(("judge", "zero_growth", criteria.index(name)), text)
+            text = f"{quoted(name)} grows on a good fabric, too: say what is too much: "
+            problems.add(("judge", "zero_growth", criteria.index(name)), f"{text}'allowed_growth: {{{bound}: ...}}'")
         if given and name not in criteria:
             problems.add(("judge", "allowed_growth", bound), f"it is not judged: 'zero_growth' does not have {name}")
     if criteria and (sample is None or not sample.counters):

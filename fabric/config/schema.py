@@ -61,10 +61,8 @@ def _or_reference(part: dict[str, Any]) -> dict[str, Any]:
     if part.get("type") == "array":
         return {**part, "items": _or_reference(part["items"])}
     if part.get("type") == "object":
-        return {
-            **part,
-            "patternProperties": {key: _or_reference(each) for key, each in part["patternProperties"].items()},
-        }
+        inner = {key: _or_reference(each) for key, each in part["patternProperties"].items()}
+        return {**part, "patternProperties": inner}
     annotations: dict[str, Any] = {key: part[key] for key in ("title", "description", "default") if key in part}
     checked = {key: value for key, value in part.items() if key not in annotations}
     return {**annotations, "anyOf": [checked, {"type": "string", "pattern": f"^{REFERENCE.pattern}$"}]}
