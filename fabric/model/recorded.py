@@ -83,6 +83,5 @@ def key_words(key: Key) -> str:
     size = size_text(key.size_bytes) if key.size_bytes else None
     ranks = f"{key.ranks} ranks" if key.ranks else None
     rate = f"line rate {key.line_rate_gbps:g} Gb/s" if key.line_rate_gbps else None
-    return " ".join(
-        part for part in (key.kind, key.link_class, size, ranks, key.algorithm, key.direction, rate) if part
-    )
+    parts = (key.kind, key.link_class, size, ranks, key.algorithm, key.direction, rate)
+    return " ".join(part for part in parts if part)

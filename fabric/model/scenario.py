@@ -363,6 +363,5 @@ class Scenario(ScenarioSettings):
     hosts: tuple[str, ...]
     phases: tuple[Phase, ...]
     expect: tuple[Expectation, ...] = ()
-    lines: Annotated[Lines, Field(exclude=True)] = field(
-        default=(), compare=False
-    )  # lines of keys whose problems show only when planned
+    # lines of keys whose problems show only when planned
+    lines: Annotated[Lines, Field(exclude=True)] = field(default=(), compare=False)

@@ -70,12 +70,13 @@ def gbps_text(gbps: float, decimals: int = 1) -> str:
     return f"{gbps:.3g}" if 0 < abs(gbps) < 1 else f"{gbps:.{decimals}f}"
 
 
-_STEPS = (("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10))
+SIZE_STEPS = {"T": 1 << 40, "G": 1 << 30, "M": 1 << 20, "K": 1 << 10}
+"""Bytes of the letters that a size may end with, the largest first."""
 
 
 def size_text(size_bytes: int) -> str:
     """Write a size as the tools and people do: ``8M``, ``64K``, ``1G``, ``1000``."""
-    for letter, factor in _STEPS:
+    for letter, factor in SIZE_STEPS.items():
         if size_bytes >= factor and size_bytes % factor == 0:
             return f"{size_bytes // factor}{letter}"
     return str(size_bytes)

@@ -220,16 +220,14 @@ class Kinds(Named, OneOf):
             raise refusal(f"one {self._what} ({one_of(self.kinds)}) and its settings", value)
         found = [key for key in entry if key in self.kinds]
         if len(found) > 1:
-            raise PydanticCustomError(
-                "kind", f"{' and '.join(found)} are {self._what}s of their own: an entry for each"
-            )
+            text = f"{' and '.join(found)} are {self._what}s of their own: an entry for each"
+            raise PydanticCustomError("kind", text)
         if not found:
             meant = (key for key in entry if key in self._unusable or nearest(key, self.kinds))
             key = next(meant, next(iter(entry)))
             why = f": {self._unusable[key]}" if key in self._unusable else nearest(key, self.kinds)
-            raise PydanticCustomError(
-                "kind", f"unknown {self._what} {quoted(key)}{why or f'; expected {one_of(self.kinds)}'}"
-            )
+            text = f"unknown {self._what} {quoted(key)}{why or f'; expected {one_of(self.kinds)}'}"
+            raise PydanticCustomError("kind", text)
         return entry
 
     def _name_in(self, value: Any) -> str:

@@ -16,7 +16,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from fabric.model.fields.wording import nearest, one_of, quoted, seen
-from fabric.model.text import size_text
+from fabric.model.text import SIZE_STEPS, size_text
 
 _ANYTHING_WRITTEN = ["string", "number", "boolean"]
 """JSON Schema types of a text that an editor may take for a number or a boolean."""
@@ -248,7 +248,6 @@ DEVICE = Word(
 OPTION_WORD = OneWord(r"[!-~]{1,1024}", "one printable word without blanks (a list has one word in each place)")
 
 
-_STEPS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DAY_S = 86_400
 _INDEXES = re.compile(r"(0|[1-9][0-9]?)(?:-(0|[1-9][0-9]?))?")
@@ -265,7 +264,7 @@ class Size(Bounded):
     def parse(self, value: object) -> int:
         """Return bytes: ``8M`` is 8,388,608."""
         match = self.shape.fullmatch(value) if isinstance(value, str) else None
-        size_bytes = int(match[1]) * _STEPS[match[2]] if match else 0
+        size_bytes = int(match[1]) * SIZE_STEPS.get(match[2], 1) if match else 0
         if match and self.least <= size_bytes <= self.most:
             return size_bytes
         bounds = f"{size_text(self.least)} to {size_text(self.most)}"
@@ -337,9 +336,6 @@ def geometric(sizes: tuple[int, ...]) -> tuple[int, ...]:
     """
     factor = sizes[1] // sizes[0] if len(sizes) > 1 else 2
     if factor < 2 or any(after != before * factor for before, after in pairwise(sizes)):
-        text = ", ".join(size_text(size) for size in sizes)
-        raise PydanticCustomError(
-            "geometric",
-            f"expected sizes that grow by one constant whole factor, such as 1G, 2G, 4G; got {text}",
-        )
+        expected = "expected sizes that grow by one constant whole factor, such as 1G, 2G, 4G"
+        raise PydanticCustomError("geometric", f"{expected}; got {', '.join(map(size_text, sizes))}")
     return sizes
