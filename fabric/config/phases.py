@@ -100,12 +100,11 @@ def read_matrix(tree: Mapping[str, Tree], problems: Problems) -> Matrix:
     for name, texts in values.items():
         for position, text in duplicates(texts):
             problems.add(("matrix", name, position), f"{quoted(text)} is there twice")
-    matrix = Matrix(values, frozenset(name for name, entry in whole.items() if entry is None))
     count = prod(len(texts) for texts in values.values())
     if count > COMBINATIONS_MOST:
         problems.add(("matrix",), f"expected at most {COMBINATIONS_MOST} combinations, got {count}")
         return Matrix({}, frozenset(raw))
-    return matrix
+    return Matrix(values, frozenset(whole.keys() - values.keys()))
 
 
 def check_all_used(matrix: Matrix, problems: Problems) -> None:

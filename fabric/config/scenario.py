@@ -152,11 +152,9 @@ def _lines(phases: Tree | None, problems: Problems) -> Iterator[tuple[str, str, 
 def _inventory_path(tree: dict[str, Tree], path: Path, problems: Problems) -> Path | None:
     """Return the scenario's own inventory, relative to the scenario's folder."""
     written = tree.get("inventory")
-    if not tree or (isinstance(written, str) and not written.isprintable()):
-        return None
-    if written is None:
+    if tree and written is None:
         problems.add((), "'inventory' is required here, or --inventory")
-    if not isinstance(written, str) or not written:
+    if not isinstance(written, str) or not written or not written.isprintable():
         return None
     joined = path.parent / written
     short = Path(os.path.normpath(joined))

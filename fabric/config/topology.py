@@ -84,21 +84,19 @@ class TemplateText(Scalar):
         return {"type": "string", "pattern": r"^([A-Za-z0-9._:-]|\{(name|unit|rack|rail)(:0[1-9])?\})+$"}
 
 
-@dataclass(frozen=True)
-class TemplateOrList(Scalar):
-    """Reads one template for all rails, or a list with one for each."""
+_LEAF = TemplateText(("rail", "unit", "rack", "name"))
 
-    one: TemplateText
+
+class Leaves(Scalar):
+    """Reads one template of leaf switches for all rails, or a list with one for each."""
 
     def parse(self, value: object) -> tuple[Template, ...]:
         """Return one template, or as many as the list has."""
-        if isinstance(value, list) and value:
-            return tuple(self.one.parse(item) for item in value)
-        return (self.one.parse(value),)
+        return tuple(map(_LEAF.parse, value if isinstance(value, list) and value else [value]))
 
     def json_schema(self) -> JsonSchemaValue:
         """Return the schema of a template or a list of templates."""
-        one = self.one.json_schema()
+        one = _LEAF.json_schema()
         return {"oneOf": [one, {"type": "array", "minItems": 1, "items": one}]}
 
 
@@ -117,9 +115,7 @@ class HostsEntry(Entry):
     """The rack of each, such as r{rack:02}."""
     hosts_per_rack: Annotated[int, Whole(1, 100_000)] | None = None
     """After so many, {rack} grows by one."""
-    leaves: Annotated[tuple[Template, ...], TemplateOrList(TemplateText(("rail", "unit", "rack", "name")))] | None = (
-        None
-    )
+    leaves: Annotated[tuple[Template, ...], Leaves()] | None = None
     """The leaf switch of each rail, such as su{unit}-leaf{rail}, or a list in rail order."""
     hosts_per_unit: Annotated[int, Whole(1, 100_000)] | None = None
     """After so many, {unit} grows by one."""

@@ -19,7 +19,7 @@ from fabric.model.fields.wording import nearest, one_of, quoted
 from fabric.model.inventory import Inventory
 from fabric.model.part import Part
 from fabric.sim.faults import LINK_KINDS, CableEnds, LinkFault, cable_ends
-from fabric.sim.net.named_clos import Cable, NamedClos
+from fabric.sim.net.named_clos import NamedClos
 from fabric.sim.net.route import ENGINES
 from fabric.sim.what_if import DEFAULT_ORDER, ENGINES_BY_DEFAULT, ORDERS, PATTERNS, Question, flows_of
 
@@ -179,7 +179,9 @@ def _links(link: str, kind: str, net: NamedClos, seed: int) -> tuple[int, ...]:
     if drawn := _DRAW.fullmatch(link):
         return _random_trunks(int(drawn["count"] or 1), net, seed)
     if "/" in link:
-        return _access(link, net)
+        if problem := rnic_problem(Part.of(link), gathered(net.ends)):
+            raise ValueError(problem)
+        return net.access(*Part.of(link).place)
     text, sharp, number = link.partition("#")
     ends = cable_ends(text, net.switches)
     if ends is not None:
@@ -196,12 +198,6 @@ def _random_trunks(count: int, net: NamedClos, seed: int) -> tuple[int, ...]:
         raise ValueError(f"expected 1 to {len(net.trunks)} cables between switches, got {count}")
     drawn = np.random.default_rng(seed).choice(len(net.trunks), size=count, replace=False)
     return tuple(int(link) for link in net.trunks[np.sort(drawn)].ravel())
-
-
-def _access(link: str, net: NamedClos) -> Cable:
-    if problem := rnic_problem(Part.of(link), gathered(net.ends)):
-        raise ValueError(problem)
-    return net.access(*Part.of(link).place)
 
 
 def _between(ends: CableEnds, number: str | None, net: NamedClos, kind: str) -> tuple[int, ...]:
