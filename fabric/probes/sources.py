@@ -102,10 +102,9 @@ def sources_of(platform: Platform, settings: SampleSettings) -> tuple[tuple[Sour
             often += [Source(f"{port}/counters/{name}") for name in names]
             hardware = () if ethernet and settings.congestion_s else HARDWARE + (HARDWARE_ETHERNET if ethernet else ())
             often += [Source(f"{port}/hw_counters/{name}") for name in hardware]
+            slowly.append(Source(f"{port}/counters/{WAIT}"))
         if ethernet and (settings.traffic or settings.counters):
             often += [Source(f"{device}/device/net/*/{name}") for name in NET_DEVICE]
-        if settings.counters:
-            slowly.append(Source(f"{port}/counters/{WAIT}"))
         if settings.temperatures:
             often += [Source(f"{device}/device/hwmon/hwmon*/temp{number}_input") for number in (1, 2)]
         if settings.pfc and ethernet and not settings.congestion_s:
