@@ -93,23 +93,18 @@ class FileSampler:
     def _text(self, path: str) -> str:
         """Return a file's text; empty, which is no number, if it cannot be read."""
         try:
-            fd = self._fds.get(path, -1)
-            if fd < 0:
-                fd = self._fds[path] = os.open(path, os.O_RDONLY)
-            return os.pread(fd, _FILE_BYTES, 0).decode("ascii", "replace")
+            if path not in self._fds:
+                self._fds[path] = os.open(path, os.O_RDONLY)
+            return os.pread(self._fds[path], _FILE_BYTES, 0).decode("ascii", "replace")
         except OSError:
-            self._forget(path)
+            if path in self._fds:
+                os.close(self._fds.pop(path))
             return ""
-
-    def _forget(self, path: str) -> None:
-        fd = self._fds.pop(path, -1)
-        if fd >= 0:
-            os.close(fd)
 
     def close(self) -> None:
         """Close all files."""
-        for path in list(self._fds):
-            self._forget(path)
+        while self._fds:
+            os.close(self._fds.popitem()[1])
 
 
 def tool_row(text: str, form: str) -> "tuple[list[str], list[Number]]":
@@ -190,30 +185,26 @@ class Sampling:
     """One request to sample: all files in one series, each tool in a series of its own."""
 
     def __init__(self, asked: "dict[str, Any]", sessions: Sessions) -> None:
-        self.files = FileSampler(asked) if asked["files"] else None
         self.tools = [ToolSampler(asked, part, sessions) for part in range(1, 1 + len(asked["tools"]))]
+        self._sources = list(self.tools)  # type: list[ToolSampler | FileSampler]
+        if asked["files"]:
+            self._sources.append(FileSampler(asked))
         self._report_interval_s, self._next_report_s = asked["told"], 0.0
 
     def new_messages(self, now_s: float) -> "list[dict[str, Any]]":
         """Return messages with what is new, at most as often as was asked."""
         if now_s < self._next_report_s:
             return []
-        series = [tool.series for tool in self.tools] + ([self.files.series] if self.files is not None else [])
-        messages = [message for one in series for message in one.new_messages()]
+        messages = [message for source in self._sources for message in source.series.new_messages()]
         if messages:
             self._next_report_s = now_s + self._report_interval_s
         return messages
 
     def step(self, now_s: float) -> float:
         """Read the files if it is time; return when to be called again."""
-        times = [tool.step(now_s) for tool in self.tools]
-        if self.files is not None:
-            times.append(self.files.step(now_s))
-        return min(times) if times else now_s + self._report_interval_s
+        return min([source.step(now_s) for source in self._sources], default=now_s + self._report_interval_s)
 
     def close(self) -> None:
         """End the tools and close the files."""
-        for tool in self.tools:
-            tool.close()
-        if self.files is not None:
-            self.files.close()
+        for source in self._sources:
+            source.close()

@@ -94,7 +94,8 @@ class Sessions:
             return bool(members({session})[session])
         # We adopt orphans: the topmost process of what is left is now our child, and is itself in the session, because
         # nobody ever joins a session from outside. So looking at our children is enough.
-        return any(_session(pid) == session for pid in _children())
+        children = slurped(_CHILDREN.format(os.getpid())).split()
+        return any(_session(int(pid)) == session for pid in children)
 
 
 def members(sessions: "set[int]") -> "dict[int, list[int]]":
@@ -127,10 +128,6 @@ def _session(pid: int) -> int:
     stat = slurped(f"/proc/{pid}/stat")
     words = stat[stat.rfind(b")") + 1 :].split(None, 4)
     return int(words[3]) if len(words) > 4 and words[0] not in (b"Z", b"X") else -1
-
-
-def _children() -> "list[int]":
-    return [int(word) for word in slurped(_CHILDREN.format(os.getpid())).split()]
 
 
 def slurped(path: str, most: int = 1 << 16) -> bytes:
@@ -169,7 +166,8 @@ class Keeper:
     """
 
     def __init__(self) -> None:
-        self._shared = mmap.mmap(-1, _SLOTS * _SLOT_BYTES)  # takes no memory until it is used
+        shared = mmap.mmap(-1, _SLOTS * _SLOT_BYTES)  # takes no memory until it is used
+        self._sessions = memoryview(shared).cast("I")
         self._slots = {}  # type: dict[int, int]
         self._free = list(range(_SLOTS))
         agent_gone, self._alive_fd = os.pipe()
@@ -185,17 +183,14 @@ class Keeper:
         """Note a session that must end with the agent; sessions beyond _SLOTS are not noted."""
         if self._free:
             slot = self._slots[session] = self._free.pop()
-            self._set(slot, session)
+            self._sessions[slot] = session
 
     def ended(self, session: int) -> None:
         """Forget a session that is over, because its number may come to mean another."""
         slot = self._slots.pop(session, None)
         if slot is not None:
-            self._set(slot, 0)
+            self._sessions[slot] = 0
             self._free.append(slot)
-
-    def _set(self, slot: int, session: int) -> None:
-        self._shared[slot * _SLOT_BYTES : (slot + 1) * _SLOT_BYTES] = session.to_bytes(_SLOT_BYTES, "little")
 
     def _keep(self, agent_gone: int) -> None:
         """
@@ -207,9 +202,7 @@ class Keeper:
         os.closerange(0, agent_gone)
         os.closerange(agent_gone + 1, _MOST_FILES)
         os.read(agent_gone, 1)
-        data = self._shared[:]
-        sessions = {int.from_bytes(data[at : at + _SLOT_BYTES], "little") for at in range(0, len(data), _SLOT_BYTES)}
-        sessions.discard(0)
+        sessions = set(self._sessions) - {0}
         until_s = time.monotonic() + _KEEPER_END_S
         while sessions and time.monotonic() < until_s:
             left = [pid for pids in members(sessions).values() for pid in pids]
