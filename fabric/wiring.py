@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from fabric.errors import ConfigError
 
 if TYPE_CHECKING:
     from fabric.model.inventory import Inventory
@@ -24,7 +27,6 @@ def _mock(inventory: Inventory, seed: int) -> Executor:
 
 
 def _ssh(inventory: Inventory, _seed: int) -> Executor:
-    from fabric.errors import ConfigError
     from fabric.hosts.ssh import SshExecutor
     from fabric.hosts.ssh.keys import key_problem
 
@@ -43,9 +45,6 @@ def _process(inventory: Inventory, _seed: int) -> Executor:
 
 def _slurm(inventory: Inventory, _seed: int) -> Executor:
     """Reach the hosts of the job that this runs in, or that ``SLURM_JOB_ID`` names."""
-    import os
-
-    from fabric.errors import ConfigError
     from fabric.hosts.slurm import SlurmExecutor
     from fabric.tools.slurm import job_nodes
 
@@ -69,7 +68,6 @@ BACKENDS: Mapping[str, Callable[[Inventory, int], Executor]] = {
 
 def make_executor(backend: str, inventory: Inventory, seed: int = 0) -> Executor:
     """Return the executor of a backend, by name; raise ConfigError for an unknown name."""
-    from fabric.errors import ConfigError
 
     if backend not in BACKENDS:
         raise ConfigError.at("--backend", f"expected one of {', '.join(BACKENDS)}, got {backend!r}")

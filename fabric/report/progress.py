@@ -38,9 +38,8 @@ class FoldedOuts:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._say, self._addresses, self._clock = say, addresses, clock
-        self._reported: dict[
-            str, tuple[str, float, list[str]]
-        ] = {}  # by reason: component already reported, held until, others
+        # By reason: the component already reported, until when others are held back, and these.
+        self._reported: dict[str, tuple[str, float, list[str]]] = {}
 
     def take(self, component: str, reason: str) -> None:
         """Report that a host or a part stopped answering."""
@@ -108,7 +107,7 @@ class FoldedStates:
         """Report what was held back."""
         sort, names = self._sort, self._names
         self._sort, self._names = None, []
-        if sort is not None and names:
+        if sort is not None:
             phase, scope, text = sort
             shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
             where = shown if len(names) == 1 else f"{len(names)} {_THINGS.get(scope, 'changes')} ({shown})"

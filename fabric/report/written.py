@@ -1,6 +1,5 @@
 """Write an inventory file from what was found: platforms and hosts folded, a comment where something is a guess."""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import mode
@@ -27,11 +26,11 @@ def inventory_text(found: FoundFabric, *, name: str, backend: str, address: str 
     usual = _usual_gbps(answering.values())
     kept = {host: _in_use(one, usual) for host, one in answering.items()}
     layouts = _layouts(answering, kept, usual)
-    names: dict[Platform, str] = {}
-    for layout in layouts.values():
-        names.setdefault(layout, f"platform-{len(names) + 1}")
+    alike = gathered((layout, host) for host, layout in layouts.items())
+    names = {layout: f"platform-{number}" for number, layout in enumerate(alike, start=1)}
     at = {cable.a.node: cable.b.node for cable in found.cables}
     leaves = {host: _leaves(host, kept[host], at) for host in answering}
+    entries = gathered(((names[layout], leaves[host]), host) for host, layout in layouts.items())
     return templates.text(
         "inventory.yaml.j2",
         told=len(answering),
@@ -40,9 +39,9 @@ def inventory_text(found: FoundFabric, *, name: str, backend: str, address: str 
         name=name,
         backend=backend,
         ssh=ssh,
-        platforms=[(of, layout, _left_out(layouts, layout, answering, kept)) for layout, of in names.items()],
+        platforms=[(names[layout], layout, _left_out(answering, kept, hosts[0])) for layout, hosts in alike.items()],
         address="" if address == "{name}" else address,
-        hosts=_hosts({host: names[layout] for host, layout in layouts.items()}, leaves),
+        hosts=[(fold(hosts), platform, on) for (platform, on), hosts in entries.items()],
         switches=list(_switches(found, set().union(*leaves.values()), max(usual.values(), default=0.0))),
     )
 
@@ -74,8 +73,7 @@ def _in_use(host: FoundHost, usual: Mapping[str, float]) -> tuple[FoundRnic, ...
 
 
 def _number(device: str) -> int:
-    digits = re.search(r"[0-9]*$", device, re.ASCII)
-    return int(digits[0] or 0) if digits else 0
+    return int(device[len(device.rstrip("0123456789")) :] or 0)
 
 
 def _layouts(
@@ -147,14 +145,8 @@ def _nearest_gpus(host: FoundHost, rnics: Sequence[FoundRnic], of: Mapping[str, 
     return found
 
 
-def _left_out(
-    layouts: Mapping[str, Platform],
-    layout: Platform,
-    hosts: Mapping[str, FoundHost],
-    kept: Mapping[str, Sequence[FoundRnic]],
-) -> list[FoundRnic]:
-    """Return ports of the first host of a platform that are not on the compute network."""
-    host = next(name for name, one in layouts.items() if one == layout)
+def _left_out(hosts: Mapping[str, FoundHost], kept: Mapping[str, Sequence[FoundRnic]], host: str) -> list[FoundRnic]:
+    """Return ports of a host that are not on the compute network."""
     return [rnic for rnic in hosts[host].rnics if rnic not in kept[host]]
 
 
@@ -162,15 +154,6 @@ def _leaves(host: str, rnics: Sequence[FoundRnic], at: Mapping[str, str]) -> tup
     """Return the switch of each rail; *at* has the switch of each RNIC. Empty if not all are known."""
     names = tuple(at.get(f"{host}/{rnic.device}", "") for rnic in rnics)
     return names if all(names) else ()
-
-
-def _hosts(
-    platforms: Mapping[str, str], leaves: Mapping[str, tuple[str, ...]]
-) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield hosts folded: one entry for those of one platform on the same leaves."""
-    alike = gathered(((platform, leaves[host]), host) for host, platform in platforms.items())
-    for (platform, on), hosts in alike.items():
-        yield fold(hosts), platform, on
 
 
 def _switches(
