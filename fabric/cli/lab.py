@@ -32,13 +32,13 @@ def lab_command() -> None:
 @click.option("--spines", type=WholeNumber(1, 16), default=2, show_default=True)
 @click.option("--rate", type=WholeNumber(10, 10_000), default=100, show_default=True, help="Mbit/s of every port.")
 @click.option("--inventory", type=PATH, help="The file to write.  [default: inventory/NAME.yaml]")
-def up_command(name: str, hosts: float, leaves: float, spines: float, rate: float, inventory: Path | None) -> int:
+def up_command(name: str, hosts: int, leaves: int, spines: int, rate: int, inventory: Path | None) -> int:
     """Make the box and its inventory."""
     machine.refuse_where_impossible()
     machine.refuse_name(name)
     if leaves > hosts:
-        raise ConfigError.at("--leaves", f"{leaves:.0f} leaves for {hosts:.0f} hosts: some would have none")
-    box = Box(name, str(machine.STATE / name), int(hosts), int(leaves), int(spines), int(rate))
+        raise ConfigError.at("--leaves", f"{leaves} leaves for {hosts} hosts: some would have none")
+    box = Box(name, str(machine.STATE / name), hosts, leaves, spines, rate)
     made = machine.up(box, inventory or Path("inventory") / f"{name}.yaml")
     return answer({}, _lines(made), as_json=False)
 

@@ -50,7 +50,6 @@ class Time(Number):
         return float(super().convert(value, param, ctx))
 
 
-_TIME = Time(1, 30 * 86_400)
 _OVERRIDES = (
     click.option("--inventory", type=PATH, help="Use this inventory file instead."),
     click.option("--hosts", metavar="SET", help="Only these hosts: gpu[001-004], all."),
@@ -68,7 +67,7 @@ _OVERRIDES = (
     click.option(
         "--for",
         "lasts_s",
-        type=_TIME,
+        type=Time(1, 30 * 86_400),
         metavar="TIME",
         help="How long the whole run lasts, for phases with a share of it: 48h.",
     ),

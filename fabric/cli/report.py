@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,7 +67,8 @@ def report_command(
     if run is None:
         raise click.UsageError("which run? Name its directory: results/<scenario>/latest")
     run = run_path(run)
-    _refuse_beside(act, (probe, html, open_it, figures, as_csv, certificate, key))
+    if act is not None and any((probe, html, open_it, figures, as_csv, certificate, key)):
+        raise click.UsageError("--act goes with the verdict alone: leave out what is made or printed instead")
     if certificate or key is not None:
         return _certify(run, key)
     if probe is not None:
@@ -90,12 +90,6 @@ def report_command(
     code = show(found, as_json=as_json)
     act_on(run, nodes)
     return code
-
-
-def _refuse_beside(act: str | None, others: Iterable[object]) -> None:
-    """What prints something else never comes to act."""
-    if act is not None and any(others):
-        raise click.UsageError("--act goes with the verdict alone: leave out what is made or printed instead")
 
 
 def nodes_for(act: str | None, backend: str) -> Nodes | None:

@@ -137,14 +137,14 @@ def _limits(run: ShownRun) -> list[dict[str, Any]]:
 
 def _coverage(run: ShownRun) -> dict[str, Any]:
     """Return what was planned and how much of it was measured."""
-    counts = Counter(one.outcome for one in run.judged.verdict.components)
+    counts = Counter(one.outcome.value for one in run.judged.verdict.components)
     measured = [row for row in run.rows if row.result is not None and row.result.outcome is None]
     hosts = {host for row in measured for host in row.probe.hosts}
     without = [host for host in run.judged.scenario.hosts if host not in hosts]
     return {
         "probes_planned": len(run.rows),
         "probes_measured": len(measured),
-        "components": {outcome.value: number for outcome, number in counts.items()},
+        "components": dict(counts),
         "hosts_without_a_measurement": fold(without) if without else "",
         "sampled": run.judged.scenario.sample is not None,
         "links": None if run.judged.verdict.links is None else asdict(run.judged.verdict.links),

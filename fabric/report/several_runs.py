@@ -151,8 +151,8 @@ def history_text(found: PartHistory) -> str:
     about = [one for one in found.signals if not host or one.host == host]
     lemons = [one for one in about if one.lemon]
     rows = lemons or [one for one in about if one.troubled]
-    heading = ("told by",) if any(one.told_by for one in rows[:_MOST_HOSTS]) else ()
-    table = [("host", "runs", *_HEADS, *(heading or ("",))), *(_signal_row(one) for one in rows[:_MOST_HOSTS])]
+    told_by = "told by" if any(one.told_by for one in rows[:_MOST_HOSTS]) else ""
+    table = [("host", "runs", *_HEADS, told_by), *map(_signal_row, rows[:_MOST_HOSTS])]
     return templates.text(
         "history.txt.j2",
         it=found,
