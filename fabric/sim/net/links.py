@@ -62,38 +62,31 @@ def link_state(net: NamedClos, faults: Sequence[LinkFault], *, link_layer: str) 
     """Return the state of the links with these faults; several faults on one link add up."""
     capacity = net.clos.capacity_gbps.copy()
     passed = np.ones(len(capacity))
-    down: set[int] = set()
-    grey = frozenset[int]()
+    shut: dict[str, set[int]] = {"down": set(), "grey": set()}
     quality = []
     for fault in faults:
         links = np.array(fault.links, dtype=np.int64)
-        if fault.kind == "down":
-            down.update(fault.links)
-            capacity[links] = 0.0
-        elif fault.kind == "grey":
-            capacity[links], grey = 0.0, grey.union(fault.links)
+        left, lost = 1.0, 0.0
+        if fault.kind in shut:
+            shut[fault.kind].update(fault.links)
+            left = 0.0
         elif fault.kind == "slow":
-            capacity[links] *= fault.value
-        elif fault.kind == TENANT:
-            continue  # the links are healthy
+            left = fault.value
         elif fault.kind == "loss":
-            passed[links] *= 1.0 - fault.value
-        else:
-            found = _quality(fault, link_layer, float(net.clos.capacity_gbps[links[0]]))
+            lost = fault.value
+        elif fault.kind != TENANT:  # a tenant's links are healthy
+            found = link_quality(
+                raw_ber=fault.value if fault.kind == "ber" else 0.0,
+                effective_ber=fault.value if fault.kind == "effective_ber" else 0.0,
+                fec=KP4,
+                plr=link_layer == "infiniband",  # links resend by themselves; Ethernet leaves it to the RNICs
+                line_rate_gbps=float(net.clos.capacity_gbps[links[0]]),
+            )
             quality.append((fault, found))
-            capacity[links] *= found.capacity_factor
-            passed[links] *= 1.0 - found.loss
-    return LinkState(capacity, 1.0 - passed, frozenset(down), tuple(quality), grey)
-
-
-def _quality(fault: LinkFault, link_layer: str, line_rate_gbps: float) -> LinkQuality:
-    return link_quality(
-        raw_ber=fault.value if fault.kind == "ber" else 0.0,
-        effective_ber=fault.value if fault.kind == "effective_ber" else 0.0,
-        fec=KP4,
-        plr=link_layer == "infiniband",  # links resend by themselves; Ethernet leaves it to the RNICs
-        line_rate_gbps=line_rate_gbps,
-    )
+            left, lost = found.capacity_factor, found.loss
+        capacity[links] *= left
+        passed[links] *= 1.0 - lost
+    return LinkState(capacity, 1.0 - passed, frozenset(shut["down"]), tuple(quality), frozenset(shut["grey"]))
 
 
 EPOCH_S = 600.0
