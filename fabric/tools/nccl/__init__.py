@@ -27,6 +27,10 @@ _VERSION, _STARTING, _OPTIONS, _DEVICES, _RANK, _HEADING, _FOOTER = range(7)
 _PROBLEMS_KEPT = 20  # of one test; a choice: more than anybody reads
 
 
+# Rank  0 Group  0 Pid 440010 on cnode2-001 device  0 [0000:0f:00] NVIDIA H100; before 2.12 there is no group.
+_RANK_LINE = re.compile(
+    r"Rank (\d{1,9})(?: Group (\d{1,9}))? [^ ]+ [^ ]+ on ([^ ]+) device ([^ ]+(?: \[[^ ]*)?)", re.ASCII
+)
 # srun -l: "12: "; mpirun --tag-output: "[1,0]<stdout>:", and "[prterun-host-1234@1,0]<stdout>: " since Open MPI 5.
 _PREFIX = re.compile(r"\s*(?:(\d{1,7}):(?: |$)|\[(?:[^\[\]\s@]{1,300}@)?(\d{1,7},\d{1,7})\]<std(?:out|err)>: ?)")
 
@@ -227,16 +231,11 @@ class _Stream:
             self._now.settings["concluded"] = op
 
     def _rank(self, number: int, cells: list[str]) -> None:
-        """Read ``Rank  0 Group  0 Pid 440010 on cnode2-001 device ...``; before 2.12 there is no group."""
-        at = 8 if cells[3:4] == ["Group"] else 6
-        if len(cells) < at + 3 or cells[at - 1] != "on" or cells[at + 1] != "device":
-            return
-        rank, group = cells[2], cells[4] if at == 8 else "0"
-        if _small(rank) and _small(group):
-            device = " ".join(cells[at + 2 : at + 4 if cells[at + 3 : at + 4] and cells[at + 3][0] == "[" else at + 3])
+        found = _RANK_LINE.match(" ".join(cells[1:]))
+        if found is not None:
             now = self._at(number, _RANK)
             now.line = now.line if now.listed else number
-            now.listed.append(NcclRank(int(rank), int(group), cells[at], device))
+            now.listed.append(NcclRank(int(found[1]), int(found[2] or 0), found[3], found[4]))
 
     def _heading(self, number: int, names: list[str]) -> None:
         if names[1:3] != ["count", "type"]:
@@ -276,11 +275,6 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
             name.append(word)
 
 
-def _small(cell: str) -> bool:
-    """Return whether a cell is a rank or a group."""
-    return cell.isascii() and cell.isdigit() and len(cell) <= 9
-
-
 def _finish(test: NcclTest) -> None:
     """Finish a test after its last line: find out what was run, and what does not add up."""
     test.op, test.ranks = test.settings.get("starting") or None, _listed(test.listed)
@@ -288,8 +282,7 @@ def _finish(test: NcclTest) -> None:
         test.op, test.ranks = inferred(test.first_row, test.columns, test.rows, op=test.op, ranks=test.ranks)
     out_of_place = [row.out_of_place.wrong for row in test.rows if row.out_of_place is not None]
     in_place = [row.in_place.wrong for row in test.rows]
-    if any(out_of_place) or any(in_place):
-        test.wrong = wrong_rows(test.rows)
+    test.wrong = wrong_rows(test.rows) or test.wrong
     unseen = None in out_of_place or (test.op not in UNCHECKED_IN_PLACE and None in in_place)
     test.unchecked = test.columns is not None and test.columns.counts_wrong and unseen
     test.problems += [
