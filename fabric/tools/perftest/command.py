@@ -9,8 +9,6 @@ from fabric.model.topology import Platform, Rnic
 from fabric.tools.driver import address, differing, option_word, program, unanswered, whole, word
 from fabric.tools.perftest import PerftestRow, PerftestTest
 
-_TITLE = "RDMA_Write BW"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSide:
@@ -65,9 +63,18 @@ def write_lat(side: CommandSide, *, iterations: int) -> tuple[str, ...]:
     return _argv("ib_write_lat", side, measured, ["--CPU-freq"])
 
 
+_BY_RDMA_CM = frozenset({"-R", "--rdma_cm"})
+
+
 def _argv(tool: str, side: CommandSide, measured: Sequence[str], last: Sequence[str]) -> tuple[str, ...]:
     platform, numa_node = side.platform, whole(side.numa_node, "NUMA node", at_least=0, at_most=1023)
-    gid_index = platform.gid_index
+    # perftest refuses a type of service without rdma_cm, and ignores a class with it (perftest_parameters.c:1908).
+    by_class = "tclass" if _BY_RDMA_CM.isdisjoint(platform.perftest_options) else "tos"
+    optional = (
+        ("gid-index", platform.gid_index, "GID index", 0, 255),
+        (by_class, platform.traffic_class, "traffic class", 0, 255),
+        ("flow_label", side.flow_label, "flow label", 1, (1 << 20) - 1),  # 20 bits; 0 means none
+    )
     return (
         *(program(platform.program("numactl")), f"--cpunodebind={numa_node}", f"--membind={numa_node}"),
         program(platform.program(tool)),
@@ -76,35 +83,15 @@ def _argv(tool: str, side: CommandSide, measured: Sequence[str], last: Sequence[
         f"--port={whole(side.port, 'TCP port', at_least=1, at_most=65535)}",
         f"--size={whole(side.size_bytes, 'size', at_least=1, at_most=1 << 31)}",
         *measured,
-        *(() if gid_index is None else (f"--gid-index={whole(gid_index, 'GID index', at_least=0, at_most=255)}",)),
-        *_class(platform),
-        *_label(side.flow_label),
+        *(
+            f"--{name}={whole(value, what, at_least=least, at_most=most)}"
+            for name, value, what, least, most in optional
+            if value is not None
+        ),
         *last,
         *map(option_word, platform.perftest_options),
         *(() if side.peer is None else (address(side.peer, "peer"),)),
     )
-
-
-_BY_RDMA_CM = frozenset({"-R", "--rdma_cm"})
-
-
-def _class(platform: Platform) -> tuple[str, ...]:
-    """
-    Return the option for the traffic class.
-
-    perftest refuses a type of service without rdma_cm, and ignores a class with it (perftest_parameters.c:1908).
-    """
-    if platform.traffic_class is None:
-        return ()
-    name = "tclass" if _BY_RDMA_CM.isdisjoint(platform.perftest_options) else "tos"
-    return (f"--{name}={whole(platform.traffic_class, 'traffic class', at_least=0, at_most=255)}",)
-
-
-def _label(flow_label: int | None) -> tuple[str, ...]:
-    """Return the option for a flow label, which has 20 bits; 0 means none."""
-    if flow_label is None:
-        return ()
-    return (f"--flow_label={whole(flow_label, 'flow label', at_least=1, at_most=(1 << 20) - 1)}",)
 
 
 def given_options(argv: tuple[str, ...]) -> dict[str, str]:
@@ -153,7 +140,7 @@ def asked(argv: tuple[str, ...], link_type: str) -> PerftestAsked:
 
 def mismatches(test: PerftestTest, wanted: PerftestAsked) -> Iterator[str]:
     """Yield where a table answers another question than *wanted*: ``asked Device mlx5_0, saw mlx5_1``."""
-    title = "RDMA_Write Bidirectional BW" if wanted.both_ways else _TITLE
+    title = "RDMA_Write Bidirectional BW" if wanted.both_ways else "RDMA_Write BW"
     if test.test is not None and test.test != title:
         yield f"asked {title}, saw {test.test}"
     if test.unit is not None and test.unit != "Gb/sec":

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import zip_longest
 
 from fabric.model.probe import FailureKind
 
@@ -103,13 +104,11 @@ class PerftestFailure:
 
 def complaints(lines: Sequence[str]) -> tuple[PerftestFailure, ...]:
     """Return the first failure of each kind, in the order printed; empty when the tool did not complain."""
-    kinds = [_kind(line) for line in lines]
-    if not any(kinds):
-        return ()
     found: dict[str, str] = {}
-    for number, (line, kind) in enumerate(zip(lines, kinds, strict=True)):
+    for line, following in zip_longest(lines, lines[1:], fillvalue=""):
+        kind = _kind(line)
         if kind is not None and kind not in found:
-            found[kind] = _with_status(line, lines[number + 1 : number + 2]) if kind == "completion_error" else line
+            found[kind] = _with_status(line, following) if kind == "completion_error" else line
     if len(found) > 1:
         found.pop("complaint", None)
     return tuple(PerftestFailure(kind, line.strip()[:_CUT]) for kind, line in found.items())
@@ -141,8 +140,8 @@ def _kind(line: str) -> str | None:
     return None
 
 
-def _with_status(line: str, following: Sequence[str]) -> str:
+def _with_status(line: str, following: str) -> str:
     """Append the status from the next line, where ``Completion with error at client`` has it."""
-    if _status(line) is None and following and _status(following[0]) is not None:
-        return f"{line.strip()}: {following[0].strip()}"
+    if _status(line) is None and _status(following) is not None:
+        return f"{line.strip()}: {following.strip()}"
     return line
