@@ -43,33 +43,20 @@ def read_rnics(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str,
     need_success("lspci", stdout, stderr, exit_status)
     if "Capabilities: <access denied>" in stdout:
         raise ToolError("lspci: capabilities: access denied: serial numbers are for root alone")
-    return {address: _vpd(address, lines) for address, lines in _devices(whole_lines(stdout)).items()}
-
-
-def _devices(lines: list[str]) -> dict[str, list[str]]:
-    """Return each device with its indented lines."""
-    found: dict[str, list[str]] = {}
-    own: list[str] = []
-    for line in lines:
+    found: dict[str, dict[str, str]] = {}
+    address, fields = "", dict[str, str]()
+    for line in whole_lines(stdout):
         if head := _DEVICE.match(line):
-            own = found[head[1]] = []
+            address = head[1]
+            fields = found[address] = {}
         elif line and not (found and line[0].isspace()):
             raise UnreadableOutput(f"lspci: not a device: {line[:80]!r}")
-        else:
-            own.append(line)
-    return found
-
-
-def _vpd(address: str, lines: list[str]) -> Vpd:
-    fields: dict[str, str] = {}
-    for line in lines:
-        found = _FIELD.fullmatch(line)
-        if found:
-            value = found[2].strip()
-            if found[1] in fields or not _SIMPLE.fullmatch(value):
-                raise UnreadableOutput(f"lspci: {address}: [{found[1]}] twice, or no plain text: {line.strip()[:80]!r}")
-            fields[found[1]] = value
-    return Vpd(fields.get("PN"), fields.get("SN"))
+        elif row := _FIELD.fullmatch(line):
+            name, value = row[1], row[2].strip()
+            if name in fields or not _SIMPLE.fullmatch(value):
+                raise UnreadableOutput(f"lspci: {address}: [{name}] twice, or no plain text: {line.strip()[:80]!r}")
+            fields[name] = value
+    return {address: Vpd(fields.get("PN"), fields.get("SN")) for address, fields in found.items()}
 
 
 FIELDS = ("index", "uuid", "serial", "vbios_version", "pci.bus_id")
