@@ -124,9 +124,7 @@ def active_engine(loaded: Mapping[str, str], *, public: bool = False) -> str:
 def forwarding_of(loaded: Mapping[str, str], routing: str | None, *, public: bool = False) -> Forwarding:
     """Return what a manager with these settings programs; a static engine named by *routing* stays in use."""
     engine = active_engine(loaded, public=public)
-    static = engine.removeprefix("ar_")
-    if routing not in (None, "ar"):
-        static = str(routing)
+    static = engine.removeprefix("ar_") if routing in (None, "ar") else str(routing)
     shield = loaded.get("shield_mode", "1") != "0"
     return Forwarding(static, engine.startswith("ar_"), number_of(loaded, "ar_sl_mask", EVERY_SL), shield)
 
@@ -206,7 +204,11 @@ class SubnetManagers:
         self._managers = {one.host: _Manager(one, settings_of(text)) for one in managers}
         self._master = next(iter(self._managers.values()), None)
         for one in self._managers.values():
-            self._begun(one, 0.0, swept_s=0.0)
+            self._begun(one, 0.0)
+            one.says(0.0, f"Entering {'MASTER' if one is self._master else 'STANDBY'} state", _SYS)
+        if self._master is not None:  # it has run for long, so all of its buffer is written
+            self._configured(self._master, 0.0)
+            self._master.says(0.0, "SUBNET UP", _SYS)
 
     @property
     def sweeps(self) -> bool:
@@ -290,18 +292,13 @@ class SubnetManagers:
             self._configured(one, at_s + self._mock.sm_reroute_s)
             self._on_sweep(forwarding_of(one.loaded, self._mock.routing, public=self._public), at_s)
 
-    def _begun(self, one: _Manager, at_s: float, *, swept_s: float | None = None) -> None:
-        """Log the start of a manager; *swept_s*: it has run for long, so all of its buffer is written."""
+    def _begun(self, one: _Manager, at_s: float) -> None:
+        """Log the start of a manager."""
         one.says(at_s, "OpenSM 5.17.2", _SYS)
         known = active_engine(one.loaded, public=self._public)
         asked = one.loaded.get("routing_engine", "").split(",")[0].strip()
         if asked != known:
             one.says(at_s, f"setup_routing_engine: cannot find or setup routing engine '{asked}'", _ERROR)
-        if swept_s is not None:
-            one.says(at_s, f"Entering {'MASTER' if one is self._master else 'STANDBY'} state", _SYS)
-            if one is self._master:
-                self._configured(one, swept_s)
-                one.says(swept_s, "SUBNET UP", _SYS)
 
     def _configured(self, one: _Manager, at_s: float) -> None:
         engine = active_engine(one.loaded, public=self._public)
