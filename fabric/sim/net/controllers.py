@@ -4,7 +4,7 @@ UFM isolates switch ports with many bit errors, and keeps them isolated until it
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fabric.model.topology import Topology
@@ -13,7 +13,7 @@ from fabric.sim.phy import Ports
 from fabric.sim.phy.cabling import End
 from fabric.sim.phy.port import ISOLATED, Port
 
-Config = Mapping[str, str]
+Config = dict[str, str]
 """Paths of NVUE's tree and their values: ``router adaptive-routing enable``: ``on``."""
 
 AR = "router adaptive-routing"
@@ -93,12 +93,8 @@ class NvueSwitches:
         switch.staged.clear()
         if not changes:
             return None
-        before = dict(switch.applied)
-        for path, value in changes.items():
-            if value is None:
-                switch.applied.pop(path, None)
-            else:
-                switch.applied[path] = value
+        before = switch.applied
+        switch.applied = {path: value for path, value in {**before, **changes}.items() if value is not None}
         if confirm_s is not None:
             switch.waits = (before, at_s + confirm_s)
             self._timeline.at(at_s + confirm_s, lambda now_s: self._roll_back(switch, before, now_s))
@@ -113,7 +109,7 @@ class NvueSwitches:
         """Undo an unconfirmed commit, and everything that was committed since."""
         if switch.waits is not None and switch.waits[0] is before:
             switch.waits = None
-            switch.applied = dict(before)
+            switch.applied = before
             self._committed(switch, "rollback: not confirmed in time", at_s)
 
     def _committed(self, switch: NvueSwitch, message: str, at_s: float) -> int:
