@@ -176,14 +176,12 @@ class QueuedNetwork(Network):
         count = len(capacity)
         gaps = np.argsort(links == count, axis=1, kind="stable")
         links = np.take_along_axis(links, gaps, axis=1)[:, : int((links < count).sum(axis=1).max())]
-        found, first, place = np.unique(links, return_index=True, return_inverse=True)
-        order = np.argsort(np.where(found == count, links.size, first))  # in order of appearance, the padding last
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order))
+        there = links < count
+        found, first, place = np.unique(links[there], return_index=True, return_inverse=True)
+        order = np.argsort(first)  # of appearance
         own = found[order]
-        own = own[own < count]
-        rows = rank[place.reshape(links.shape)]
-        rows[links == count] = len(own)
+        rows = np.full(links.shape, len(own))
+        rows[there] = np.argsort(order)[place]
         pairs = self._pairs(links, count)
         slows, selective = np.ones((2, len(links)), dtype=np.bool_)
         mine = [one.flow for one in pairs]
