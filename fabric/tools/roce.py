@@ -121,16 +121,18 @@ def _port(interface: str, lines: list[str]) -> RocePort:
     places = [int(at) for at in buffers[1].split()] if buffers else []
     size = [int(one) for one in sizes[1].split(",")[:-1]] if sizes else []
     knobs = {found[1]: value.strip() for name, value in files.items() if (found := _KNOB.fullmatch(name))}
+    # mlnx_qos, or dcb where that is missing.
+    pfc = dict(enumerate(enabled[1].split())) if enabled else _dcb(_DCB_PFC, text)
     return RocePort(
         interface,
         address=named.get("address"),
         mtu=_whole(re.fullmatch("([0-9]{2,5})", named.get("mtu", ""), re.ASCII)),
         trust=found[1] if (found := _TRUST.search(text)) else None,
-        pfc=frozenset(at for at, bit in enumerate(enabled[1].split()) if bit == "1") if enabled else _dcb_pfc(text),
+        pfc=frozenset(at for at, state in pfc.items() if state in ("1", "on")) if pfc else None,
         priority_of={
             int(dscp): int(prio) for prio, listed in _DSCP.findall(text) for dscp in re.findall("[0-9]{1,2}", listed)
         }
-        or _dcb_map(text),
+        or {dscp: int(prio) for dscp, prio in _dcb(_DCB_DSCP, text).items()},
         ecn={side: frozenset(on) for side in ("roce_np", "roce_rp") if (on := _ecn(files, side)) is not None},
         gid_types={int(at[1]): kind.strip() for name, kind in files.items() if (at := _GID_TYPE.search(name))},
         host_class=_whole(_CLASS.search(named.get("traffic_class", ""))),
@@ -142,18 +144,11 @@ def _port(interface: str, lines: list[str]) -> RocePort:
     )
 
 
-def _dcb_pfc(text: str) -> frozenset[int] | None:
-    """Read the answer of ``dcb pfc show dev IF prio-pfc``."""
-    found = _DCB_PFC.search(text)
+def _dcb(pattern: re.Pattern[str], text: str) -> dict[int, str]:
+    """Read an answer of ``dcb``: ``0:off 3:on`` of the priorities, ``26:3`` of the DSCPs; empty where there is none."""
+    found = pattern.search(text)
     pairs = (one.split(":") for one in found[1].split()) if found else ()
-    return frozenset(int(priority) for priority, state in pairs if state == "on") if found else None
-
-
-def _dcb_map(text: str) -> dict[int, int]:
-    """Read the answer of ``dcb -N app show dev IF dscp-prio``; what it does not list is unknown."""
-    found = _DCB_DSCP.search(text)
-    pairs = (one.split(":") for one in found[1].split()) if found else ()
-    return {int(dscp): int(priority) for dscp, priority in pairs}
+    return {int(number): said for number, said in pairs}
 
 
 def _whole(found: re.Match[str] | None) -> int | None:
