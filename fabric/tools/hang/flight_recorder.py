@@ -65,7 +65,8 @@ def _read(document: dict[str, Any], rank: int) -> JobEvidence:
     configured, listed = _members(document.get("pg_config") or {})
     status = {names.get(str(key)): value for key, value in (document.get("pg_status") or {}).items()}
     if "0" not in names and (default_status := (document.get("pg_status") or {}).get("0")):
-        status[_default(configured)] = default_status  # all that it called is over and gone from its buffer
+        named = (group for group in configured if group.endswith(f"({_DEFAULT})"))
+        status[next(named, f"0 ({_DEFAULT})")] = default_status  # all that it called is over and gone from its buffer
     traces = []
     for group in {*calls, *(one for one in status if one)}:
         group_status = status.get(group) or {}
@@ -110,11 +111,6 @@ def _members(config: dict[str, Any]) -> tuple[dict[str, frozenset[int]], frozens
         if one["name"]:
             named[f"{one['name']:.80} ({one['desc']:.80})"] = members
     return named, everyone
-
-
-def _default(configured: dict[str, frozenset[int]]) -> str:
-    """Return the name of the group of all ranks."""
-    return next((group for group in configured if group.endswith(f"({_DEFAULT})")), f"0 ({_DEFAULT})")
 
 
 MOST_STEPS = 2_000_000
