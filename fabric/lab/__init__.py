@@ -5,8 +5,6 @@ Every interface is made inside a namespace of the box; every process runs in a n
 it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -3,8 +3,6 @@
 A fault is commands in the namespaces of nodes, and commands that take them back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 

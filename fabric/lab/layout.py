@@ -3,8 +3,6 @@
 The texts are the configuration of each node (``templates/``), and the inventory. Nothing is touched here.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache, cached_property
 
