@@ -123,7 +123,6 @@ def visible_gpus(text: str | None, there: Sequence[Gpu]) -> list[Gpu]:
 FIRMWARE, OLDER_FIRMWARE = "28.41.1000", "28.39.3560"
 """The firmware of every RNIC, and of an outdated one (ConnectX-7, NVIDIA's release notes)."""
 VBIOS = "96.00.74.00.0D"
-RNIC_PART_NUMBER = "MCX75310AAS-NEAT"
 
 
 def serial_of_rnic(site: Site, device: str) -> str:

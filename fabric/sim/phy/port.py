@@ -72,6 +72,12 @@ class Counts:
         """Return the whole wrong bits before the FEC: corrected plus remaining, so that any two readings add up."""
         return self.corrected_errors + self.effective_errors
 
+    @property
+    def lane_errors(self) -> tuple[int, ...]:
+        """Return raw errors lane by lane; they add up to the whole."""
+        whole = self.raw_errors
+        return tuple(whole // 4 + (lane < whole % 4) for lane in range(4))
+
     def ratio(self, errors: float) -> float:
         """
         Return wrong bits (*raw* before the FEC, *effective* after it, *symbol* after retries) over all; 0 without
@@ -138,12 +144,6 @@ def words(gb: float) -> int:
 def packets(gb: float) -> int:
     """Return how many full packets carry *gb*."""
     return int(gb * 1e9 / 8 / MTU_BYTES)
-
-
-def lanes(counts: Counts) -> tuple[int, ...]:
-    """Return raw errors lane by lane; they add up to the whole."""
-    whole = counts.raw_errors
-    return tuple(whole // 4 + (lane < whole % 4) for lane in range(4))
 
 
 def traffic_of(site: Site, device: str, at_s: float) -> Traffic:

@@ -2,7 +2,7 @@
 
 from fabric.sim import page
 from fabric.sim.hashing import word
-from fabric.sim.hosts import RNIC_PART_NUMBER, pci_address, serial_of_rnic
+from fabric.sim.hosts import pci_address, serial_of_rnic
 from fabric.sim.tools.call import SAY_S, BadOption, Program, Surroundings, Tool, ToolCall, ToolJob, ToolOutput
 from fabric.sim.tools.sysfs import ROOT, contents
 
@@ -108,14 +108,9 @@ def lspci(asked: ToolCall) -> ToolOutput:
     if asked.words != _LSPCI:
         return ToolOutput(stderr=f"lspci: simulated rack: only `lspci {' '.join(_LSPCI)}` is simulated\n", status=1)
     entries = [
-        page(
-            "lspci",
-            address=pci_address(asked.site.layout.platform.rnics.index(rnic)),
-            numa=rnic.numa,
-            part_number=RNIC_PART_NUMBER,
-            serial=serial_of_rnic(asked.site, rnic.device),
-        )
-        for rnic in asked.rnics
+        page("lspci", address=pci_address(at), numa=rnic.numa, serial=serial_of_rnic(asked.site, rnic.device))
+        for at, rnic in enumerate(asked.site.layout.platform.rnics)
+        if rnic in asked.rnics
     ]
     return ToolOutput("".join(sorted(entries)))
 

@@ -123,13 +123,12 @@ def subnet_manager(asked: ToolCall, port: Port) -> Node | None:
     It is the first RNIC of the master's host. Where the inventory names no manager, or one on a host for management,
     whose own ports are not simulated, it is the lowest LID among the switches (a choice).
     """
-    managers, lid = asked.rack.managers, attrgetter("lid")
+    managers, host = asked.rack.managers, None
     if managers.master is not None and managers.master[0].host not in asked.rack.topology.management:
         host = managers.master[0].host
-        return next((node for node in sorted(asked.ports.reached(port), key=lid) if node.host == host), None)
-    if not managers.sweeps:
+    elif not managers.sweeps:
         return None
-    return min((node for node in asked.ports.reached(port) if node.host is None), key=lid, default=None)
+    return min((node for node in asked.ports.reached(port) if node.host == host), key=attrgetter("lid"), default=None)
 
 
 @tool("iblinkinfo", "line -l --line", walks=1)
@@ -210,20 +209,10 @@ def _port_of(asked: ToolCall, node: Node, number: str, what: str) -> Port:
 
 def _info(asked: ToolCall, port: Port, *, keys: bool = False) -> str:
     """Return what a port reports about itself."""
-    up = port.logical != Logical.DOWN
     lanes = " or ".join(LANES[: LANES.index(port.line.lane) + 1])
-    adapter = port.node.host is not None
-    manager = subnet_manager(asked, port) if adapter else None
-    words: dict[str, object] = {
-        "port": port,
-        "keys": keys,
-        "state": STATES[port.logical],
-        "physical": PHYSICAL_TEXT[port.physical],
-        "lanes": lanes,
-    }
-    words |= {"lid": port.node.lid if adapter else 0, "sm": manager.lid if manager else 0, "adapter": adapter}
-    words |= {"speed": "10.0 Gbps" if up else "2.5 Gbps", "lane": port.line.lane if up else "No Extended Speed"}
-    return page("portinfo", **words)
+    manager = subnet_manager(asked, port) if port.node.host is not None else None
+    words = {"state": STATES[port.logical], "physical": PHYSICAL_TEXT[port.physical], "lanes": lanes}
+    return page("portinfo", **words, port=port, keys=keys, manager=manager, up=port.logical != Logical.DOWN)
 
 
 @tool("ibroute", "bare -n --no_dests")

@@ -5,7 +5,7 @@ import json
 from fabric.sim import page
 from fabric.sim.hashing import mix64, text_hash
 from fabric.sim.hosts import interface_name, pci_address
-from fabric.sim.phy.port import Counts, Port, lanes
+from fabric.sim.phy.port import Counts, Port
 from fabric.sim.phy.qos import PAUSE_BIT_TIMES, Qos
 from fabric.sim.tools.call import ToolCall, ToolOutput
 from fabric.sim.tools.mlxlink import DARK_DBM, PART_NUMBER, RX_LIMITS_DBM, TX_LIMITS_DBM, VENDOR, WARNS_DB, plugged
@@ -97,9 +97,8 @@ def ethtool(asked: ToolCall) -> ToolOutput:
     flags = [word for word in asked.words if word.startswith("-")]
     names = [word for word in asked.words if not word.startswith("-")]
     if len(names) != 1 or flags not in (["-S"], ["--statistics"], ["--json", "-m"]):
-        return ToolOutput(
-            stderr="ethtool: bad command line argument(s)\nFor more information run ethtool -h\n", status=1
-        )
+        refused = "ethtool: bad command line argument(s)\nFor more information run ethtool -h\n"
+        return ToolOutput(stderr=refused, status=1)
     ports = interfaces(asked)
     port = ports.get(names[0])
     of_module = "-m" in flags
@@ -117,7 +116,7 @@ def _module(asked: ToolCall, port: Port) -> str:
 
     A twin-port module reports the lanes of both ports; those of the other port are dark here.
     """
-    module = plugged(port, asked.ports.peer(port), asked.at_s)
+    module = plugged(asked, port)
     limits = {
         below: [_milliwatts(level) for level in (high_dbm, low_dbm, low_dbm + WARNS_DB)]
         for below, (low_dbm, high_dbm) in (("laser_output_power", TX_LIMITS_DBM), ("laser_rx_power", RX_LIMITS_DBM))
@@ -134,7 +133,7 @@ def _milliwatts(dbm: float) -> float:
 def _statistics(asked: ToolCall, port: Port) -> str:
     """Return the statistics page. RDMA bytes bypass the kernel: they are in the ``_phy`` counters only."""
     counts = asked.ports.counts(port, asked.at_s)
-    return page("ethtool", counts=counts, lanes=lanes(counts), congested=_congested(asked, port, counts))
+    return page("ethtool", counts=counts, congested=_congested(asked, port, counts))
 
 
 def _congested(asked: ToolCall, port: Port, counts: Counts) -> dict[str, int]:
@@ -191,7 +190,11 @@ _BUFFERS = 8
 
 
 def roce_settings(asked: ToolCall, words: tuple[str, ...]) -> ToolOutput:
-    """Answer for each ``DEVICE:PORT``: files of the kernel, then what ``mlnx_qos`` prints of its interface."""
+    """
+    Answer for each ``DEVICE:PORT``: files as ``grep -H`` prints them, then what ``mlnx_qos`` prints of its interface.
+
+    The files include debugfs, which only root can read.
+    """
     found = {port.node.device: (at, name, port) for at, (name, port) in enumerate(interfaces(asked).items())}
     printed = ""
     for device in (text.partition(":")[0] for text in words):
@@ -199,14 +202,10 @@ def roce_settings(asked: ToolCall, words: tuple[str, ...]) -> ToolOutput:
         printed += f"port {device} {name}\n"
         if port is not None:
             qos = asked.ports.qos(port)
-            printed += _files(port, qos, device, name, pci_address(number)) + _mlnx_qos(qos, port.rate_gbps)
+            knobs = {knob: port.registers.get(knob, value) for knob, value in _KNOBS.items()}
+            words = {"device": device, "name": name, "place": pci_address(number), "mac": mac(port), "knobs": knobs}
+            printed += page("roce-files", qos=qos, **words) + _mlnx_qos(qos, port.rate_gbps)
     return ToolOutput(f"{printed}whole\n")
-
-
-def _files(port: Port, qos: Qos, device: str, name: str, place: str) -> str:
-    """Return the files as ``grep -H`` prints them; debugfs too, which only root can read."""
-    knobs = {knob: port.registers.get(knob, value) for knob, value in _KNOBS.items()}
-    return page("roce-files", qos=qos, device=device, name=name, place=place, mac=mac(port), knobs=knobs)
 
 
 def _mlnx_qos(qos: Qos, rate_gbps: float) -> str:

@@ -5,7 +5,6 @@ import json
 from fabric.sim import page
 from fabric.sim.net.controllers import PATH
 from fabric.sim.net.managers import LOG, settings_of, with_lines_of, with_settings
-from fabric.sim.phy.port import lanes
 from fabric.sim.tools import interfaces
 from fabric.sim.tools.call import BadOption, ToolCall, ToolOutput, options, parse_options
 from fabric.sim.tools.guard import LOOK_NAME, held
@@ -151,7 +150,6 @@ def _telemetry(asked: ToolCall) -> str:
     for end in sorted(ports.cabling.peers):
         port = ports.at(end)
         counts = port.tally.errors(asked.at_s)
-        counted = (int(counts.symbol), counts.effective_errors, *lanes(counts)) if port.up else ("N/A",) * 6
-        module = plugged(port, ports.peer(port), asked.at_s)
-        rows.append((end[1], f"0x{port.node.guid:016x}", counted, module))
+        counted = (int(counts.symbol), counts.effective_errors, *counts.lane_errors) if port.up else ("N/A",) * 6
+        rows.append((end[1], f"0x{port.node.guid:016x}", counted, plugged(asked, port)))
     return page("ufm-telemetry", time_us=int(asked.at_s * 1e6), part_number=PART_NUMBER, rows=rows)

@@ -10,7 +10,7 @@ from fabric.sim import page
 from fabric.sim.hashing import mix64, noise_factor, text_hash, word
 from fabric.sim.hosts.temperature import MODULE, Warmth
 from fabric.sim.phy.cabling import DIM_DB, DIM_DRIFT_DB
-from fabric.sim.phy.port import Physical, Port, capped, lanes
+from fabric.sim.phy.port import Physical, Port, capped
 from fabric.sim.phy.quality import CODEWORD_BITS, KP4, UNWORN, LineKind, ber_text
 from fabric.sim.tools.call import BadOption, ToolCall, ToolOutput, options, parse_options
 from fabric.sim.tools.mlxreg import ToolRefused, opened
@@ -85,7 +85,7 @@ def _sections(asked: ToolCall, port: Port, fields: dict[str, str]) -> Sections:
     ethernet, width = port.node.ethernet, port.mark.width
     sections = dict(_state(port.line, width, port.physical, ethernet=ethernet, admin_up=port.admin_up))
     if "module" in fields:
-        sections["Module Info"] = _module_rows(port, plugged(port, asked.ports.peer(port), asked.at_s))
+        sections["Module Info"] = _module_rows(port, plugged(asked, port))
     if "counters" in fields:
         sections["Physical Counters and BER Info"] = _counters(asked, port)
     return sections
@@ -119,8 +119,7 @@ def _counters(asked: ToolCall, port: Port) -> list[str]:
     counts = asked.ports.counts(port, asked.at_s)
     ethernet = port.node.ethernet
     narrow = {"downed": capped(counts.downed, 32 if ethernet else 8), "recovered": capped(counts.recovered, 8)}
-    words = {"counts": counts, "lanes": lanes(counts), "ber": ber_text, "ethernet": ethernet, **narrow}
-    rows = page("mlxlink-counters", **words).splitlines()
+    rows = page("mlxlink-counters", counts=counts, ber=ber_text, ethernet=ethernet, **narrow).splitlines()
     return rows if port.up else [f"{row.partition('=')[0]}=N/A" for row in rows]
 
 
@@ -218,8 +217,9 @@ class PluggedModule:
         return f"MT{self.bits % 10**10:010d}"
 
 
-def plugged(port: Port, peer: Port | None, at_s: float) -> PluggedModule:
+def plugged(asked: ToolCall, port: Port) -> PluggedModule:
     """Return the module in a port. Light arrives only while the other end sends."""
+    peer, at_s = asked.ports.peer(port), asked.at_s
     replaced = port.site is not None and port.site.feels("replaced", f"{port.node.device}:leaf")
     bits = mix64(text_hash(f"module {port.end}{' as replaced' if replaced else ''}"))
     lit = peer is None or (peer.admin_up and not peer.broken)
@@ -242,22 +242,9 @@ def _lanes(bits: int, first: int, levels_dbm: list[float]) -> tuple[float, ...]:
 
 
 def _module_rows(port: Port, module: PluggedModule) -> list[str]:
-    bits, generation = module.bits, port.line.generation
-    ways = {"rx": module.rx_dbm, "tx": module.tx_dbm}
-    light = {way: ",".join("-40" if one == DARK_DBM else f"{one:.3f}" for one in lanes) for way, lanes in ways.items()}
-    words = {
-        "module": module,
-        "volts": f"{_VOLTAGE_MV * noise_factor(word(bits, 8), 0.003):.1f}",
-        "bias": _each_lane(f"{_BIAS_MA * noise_factor(word(bits, 9), 0.03):.3f}"),
-        "form": _FORMS[generation],
-        "compliance": f"{port.rate_gbps:g}GBASE-SR4" if port.node.ethernet else f"IB {generation}",
-        "firmware": "46.120.3210" if port.mark.batch else "46.120.4000",
-        "path": _each_lane("DPActivated" if port.up else "DPInitialized"),
-        "valid": _each_lane("1" if module.lit else "0"),
-        "lost": _each_lane("0" if module.lit else "1"),
-    }
-    return page("mlxlink-module", **words, **light).splitlines()
-
-
-def _each_lane(value: str) -> str:
-    return ",".join([value] * 4)
+    volts = _VOLTAGE_MV * noise_factor(word(module.bits, 8), 0.003)
+    bias = _BIAS_MA * noise_factor(word(module.bits, 9), 0.03)
+    form = _FORMS[port.line.generation]
+    return page(
+        "mlxlink-module", port=port, module=module, volts=volts, bias=bias, form=form, dark=DARK_DBM
+    ).splitlines()

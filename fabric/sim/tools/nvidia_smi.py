@@ -1,6 +1,6 @@
 """The tools ``nvidia-smi`` and ``rocm-smi``: the GPUs of a host, and the processes on them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from fabric.model.topology import Gpu
@@ -84,32 +84,25 @@ _BUSY = 0.05  # of full load: above it a GPU runs at its highest clock; choice
 
 
 _HEADERS = {"clocks.sm": "clocks.current.sm [MHz]"}
-"""Fields whose header differs from their name; the unit of the value stands in brackets."""
+"""Fields whose header differs from their name."""
 
 
-def _fields(asked: ToolCall, warmth: Warmth, number: int, gpu: Gpu) -> Mapping[str, Callable[[], str]]:
-    """Return a function for each field of one GPU, which finds its value."""
-    site, generation, name = asked.site, asked.site.layout.generation, gpu.name
-    heat = site.heat.get(name)
-    hot = heat is not None and heat.target > 0.0
-
-    def megahertz() -> str:
-        """Return the clock: lowest when idle, highest under load, reduced when the GPU runs hot."""
-        idle, most = _CLOCKS_MHZ[generation]
-        busy = warmth.loaded(name, GPU.constant_s) > _BUSY
-        return f"{most * (THROTTLED if hot else 1.0) if busy else idle:.0f}"
-
+def _fields(asked: ToolCall, warmth: Warmth, number: int, gpu: Gpu) -> Mapping[str, str]:
+    """Return the fields of one GPU; its clock is lowest when idle, highest under load, reduced when it runs hot."""
+    site, generation, heat = asked.site, asked.site.layout.generation, asked.site.heat.get(gpu.name)
+    idle_mhz, most_mhz = _CLOCKS_MHZ[generation]
+    loaded_mhz = most_mhz * (THROTTLED if heat is not None and heat.target > 0.0 else 1.0)
     return {
-        "index": lambda: str(number),
-        "name": lambda: GPU_MODELS[generation],
-        "uuid": lambda: _uuid(asked, gpu),
-        "serial": lambda: serial_of_gpu(site, name),
-        "vbios_version": lambda: VBIOS,
-        "pci.bus_id": lambda: "0000" + gpu_pci_address(gpu.index).upper(),
-        "temperature.gpu": lambda: f"{warmth.of(name, GPU):.0f}",
-        "mig.mode.current": lambda: "Disabled",
-        "persistence_mode": lambda: "Disabled" if "no_persistence" in asked.rack.mock.site else "Enabled",
-        "clocks.sm": megahertz,
+        "index": str(number),
+        "name": GPU_MODELS[generation],
+        "uuid": _uuid(asked, gpu),
+        "serial": serial_of_gpu(site, gpu.name),
+        "vbios_version": VBIOS,
+        "pci.bus_id": "0000" + gpu_pci_address(gpu.index).upper(),
+        "temperature.gpu": f"{warmth.of(gpu.name, GPU):.0f}",
+        "mig.mode.current": "Disabled",
+        "persistence_mode": "Disabled" if "no_persistence" in asked.rack.mock.site else "Enabled",
+        "clocks.sm": f"{loaded_mhz if warmth.loaded(gpu.name, GPU.constant_s) > _BUSY else idle_mhz:.0f} MHz",
     }
 
 
@@ -128,10 +121,9 @@ def gpu_query(asked: ToolCall, gpus: Sequence[Gpu]) -> ToolOutput | None:
     unknown = next((name for name in names if name not in found[0]), None)
     if unknown is not None:
         return ToolOutput(f'Field "{unknown}" is not a valid field to query.\n\n', status=2)
-    headers = {name: _HEADERS.get(name, name) for name in names}
-    units = {name: "" if "nounits" in formats else text.partition("[")[2].rstrip("]") for name, text in headers.items()}
-    rows = [] if "noheader" in formats else [", ".join(headers[name] for name in names)]
-    rows += [", ".join(f"{one[name]()} {units[name]}".rstrip() for name in names) for one in found]
+    rows = [] if "noheader" in formats else [", ".join(_HEADERS.get(name, name) for name in names)]
+    texts = (", ".join(one[name] for name in names) for one in found)
+    rows += (text.replace(" MHz", "") if "nounits" in formats else text for text in texts)
     return ToolOutput("".join(f"{row}\n" for row in rows))
 
 

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from fabric.sim import page
 from fabric.sim.net.controllers import AR, NvueSwitch
-from fabric.sim.phy.port import Port, lanes
+from fabric.sim.phy.port import Port
 from fabric.sim.phy.qos import SWITCH_CABLE_M, SWITCH_MTU, Qos
 from fabric.sim.phy.quality import KP4, ber_text
 from fabric.sim.tools.call import ToolCall, ToolOutput
@@ -85,7 +85,7 @@ def _line_errors(asked: ToolCall, switch: NvueSwitch, interface: str) -> ToolOut
     counts = port.tally.errors(asked.at_s)
     counters: dict[str, object] = {"time-since-last-clear-min": int(counts.age_s / 60.0)}
     counters |= {"phy-received-bits": int(counts.bits), "effective-errors": counts.effective_errors}
-    raw = (*lanes(counts), 0, 0, 0, 0)
+    raw = (*counts.lane_errors, 0, 0, 0, 0)
     counters |= {f"phy-raw-errors-lane{lane}": errors for lane, errors in enumerate(raw)}
     ratios = {"raw-ber": counts.ratio(counts.raw), "effective-ber": counts.ratio(counts.effective)}
     counters |= {name: ber_text(ratio) for name, ratio in ratios.items()}
@@ -105,23 +105,24 @@ def _heard(asked: ToolCall, port: Port) -> dict[str, object]:
 
 def _module(asked: ToolCall, port: Port) -> dict[str, object]:
     """Return the values that ``mlxlink -m`` prints for the same module, in NVUE's form."""
-    module = plugged(port, asked.ports.peer(port), asked.at_s)
-    channels: dict[str, dict[str, object]] = {}
-    for key, levels, (low, high) in (
-        ("rx-power", module.rx_dbm, RX_LIMITS_DBM),
-        ("tx-power", module.tx_dbm, TX_LIMITS_DBM),
-    ):
-        for number, level in enumerate(levels, 1):
-            alarms = {"high-alarm-threshold": _power(high), "low-alarm-threshold": _power(low)}
-            alarms["low-warning-threshold"] = _power(low + WARNS_DB)
-            channels.setdefault(f"channel-{number}", {})[key] = {"power": _power(level), **alarms, "alarm": "Off"}
+    module = plugged(asked, port)
+    channels = [
+        {"rx-power": _light(rx, *RX_LIMITS_DBM), "tx-power": _light(tx, *TX_LIMITS_DBM)}
+        for rx, tx in zip(module.rx_dbm, module.tx_dbm, strict=True)
+    ]
     return {
-        "channel": channels,
+        "channel": {f"channel-{number}": powers for number, powers in enumerate(channels, 1)},
         "vendor-name": VENDOR,
         "vendor-pn": PART_NUMBER,
         "vendor-sn": module.serial,
         "temperature": {"temperature": f"{module.warm_c:.2f} C", "alarm": "Off"},
     }
+
+
+def _light(dbm: float, low_dbm: float, high_dbm: float) -> dict[str, str]:
+    alarms = {"high-alarm-threshold": _power(high_dbm), "low-alarm-threshold": _power(low_dbm)}
+    alarms["low-warning-threshold"] = _power(low_dbm + WARNS_DB)
+    return {"power": _power(dbm), **alarms, "alarm": "Off"}
 
 
 def _power(dbm: float) -> str:
@@ -193,12 +194,9 @@ def _apply(asked: ToolCall, switch: NvueSwitch, words: list[str]) -> ToolOutput:
         elif word == "--confirm" and words and words[0].endswith("m"):
             confirm_s = 60.0 * int(words.pop(0)[:-1])
         elif word == "--confirm-yes":
-            kept = switches.confirm(switch)
-            return (
-                ToolOutput("confirmed\n")
-                if kept
-                else ToolOutput(stderr="Error: no apply waits to be confirmed\n", status=1)
-            )
+            if switches.confirm(switch):
+                return ToolOutput("confirmed\n")
+            return ToolOutput(stderr="Error: no apply waits to be confirmed\n", status=1)
         elif word not in ("-y", "--y", "--assume-yes"):
             return ToolOutput(stderr=f"Invalid Command: nv config apply {word} ({_WHAT})\n", status=1)
     if switch.failing:
