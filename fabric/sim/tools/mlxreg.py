@@ -1,7 +1,7 @@
 """The tool ``mlxreg`` (``mstreg``): registers of ports, read and written, in the words of version 4.36."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
 
@@ -167,7 +167,7 @@ def _run(asked: ToolCall, fields: dict[str, str]) -> Iterator[str]:
     else:
         yield "Sending access register...\n\n"
         values = read(name, device.port(asked, _number(name, indexes)), asked.at_s)
-        yield table(LAYOUTS[name], values | indexes)
+        yield table(name, values | indexes)
 
 
 def opened(asked: ToolCall, name: str) -> Device:
@@ -200,12 +200,12 @@ def _given_values(name: str, fields: dict[str, str]) -> tuple[Values, Values]:
     if twice is not None:
         raise ToolRefused(f"Field: {twice} appears twice.")
     known = {field.name: field for field in LAYOUTS[name]}
-    indexes = dict(_pair(text, known, "INDEX name", lambda access: access == "INDEX") for text in texts["indexes"])
-    return indexes, dict(_pair(text, known, "field name", lambda access: access != "RO") for text in texts["set"])
+    indexes = dict(_pair(text, known, index=True) for text in texts["indexes"])
+    return indexes, dict(_pair(text, known, index=False) for text in texts["set"])
 
 
-def _pair(text: str, known: dict[str, Field], what: str, may: Callable[[str], bool]) -> tuple[str, int]:
-    """Return one ``field=value`` that the tool accepts."""
+def _pair(text: str, known: dict[str, Field], *, index: bool) -> tuple[str, int]:
+    """Return one ``field=value`` that the tool accepts, of an index or of a field to set."""
     key, equals, digits = text.partition("=")
     if not equals:
         raise ToolRefused(f"Argument: {text} is invalid")
@@ -214,9 +214,11 @@ def _pair(text: str, known: dict[str, Field], what: str, may: Callable[[str], bo
     except ValueError:
         raise ToolRefused(f"Argument: {digits} is invalid.") from None
     if key not in known:
-        raise ToolRefused(f'Can\'t find {what}: "{key}"')
-    if not may(known[key].access):
-        raise ToolRefused(f"Field: {key} is not an INDEX." if what == "INDEX name" else f"Field: {key} is ReadOnly")
+        raise ToolRefused(f'Can\'t find {"INDEX" if index else "field"} name: "{key}"')
+    if index and known[key].access != "INDEX":
+        raise ToolRefused(f"Field: {key} is not an INDEX.")
+    if not index and known[key].access == "RO":
+        raise ToolRefused(f"Field: {key} is ReadOnly")
     bits = known[key].bits
     if not 0 <= value < 1 << bits:
         most = f"({bits} bits, max: 0x{(1 << bits) - 1:x})"
@@ -233,7 +235,7 @@ def _set(asked: ToolCall, device: Device, name: str, values: Values, *, answered
     port = device.port(asked, _number(name, values))
     values = read(name, port, asked.at_s) | values
     yield f"You are about to send access register: {name} with the following data:\n"
-    yield table(LAYOUTS[name], values) + "\n Do you want to continue ? (y/n) [n] : "
+    yield table(name, values) + "\n Do you want to continue ? (y/n) [n] : "
     if answered:
         yield "y\n Sending access register...\n"
         if device.inband and name == "ROCE_ACCL":  # longer than a subnet management packet carries (44 bytes)
@@ -241,7 +243,7 @@ def _set(asked: ToolCall, device: Device, name: str, values: Values, *, answered
         write(name, port, values, asked.ports, asked.at_s)
 
 
-def table(fields: tuple[Field, ...], values: Values) -> str:
-    """Return all fields with their values, in the tool's two columns."""
-    width = max(len(field.name) for field in fields) + 2
-    return page("mlxreg", width=width, rows=[(field.name.ljust(width), values.get(field.name, 0)) for field in fields])
+def table(register: str, values: Values) -> str:
+    """Return all fields of a register with their values, in the tool's two columns."""
+    names = [field.name for field in LAYOUTS[register]]
+    return page("mlxreg", names=names, values=values, width=max(map(len, names)) + 2)
