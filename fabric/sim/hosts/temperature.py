@@ -70,11 +70,9 @@ def warm(site: Site, hot: Collection[str], at_s: float) -> None:
     for part in dict.fromkeys((*hot, *site.heat)):
         target_c = HOT_C if part in hot else 0.0
         now = site.heat.get(part)
-        if now is None:
+        if now is None or now.target != target_c:
             constant_s = GPU.constant_s if part.startswith("gpu") else MODULE.constant_s
-            now = Drift(0.0, 0.0, at_s, constant_s)
-        if now.target != target_c:
-            site.heat[part] = now.turned(target_c, at_s)
+            site.heat[part] = Drift(0.0 if now is None else now.at(at_s), target_c, at_s, constant_s)
 
 
 @lru_cache(maxsize=1 << 12)

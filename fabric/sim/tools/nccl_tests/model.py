@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from math import ceil, inf
 
 from fabric.model.topology import Gpu, Platform, Rnic
@@ -337,13 +338,8 @@ def rails(site: Site, gpus: list[Gpu], env: Mapping[str, str]) -> list[tuple[Rni
 
 def _by_numa(rnics: list[Rnic], gpus: list[Gpu]) -> list[tuple[Rnic, Gpu]]:
     """Pair each RNIC with a GPU on its memory node, in turn; with any GPU where that node has none."""
-    found = []
-    turns: dict[int, int] = {}
-    for rnic in rnics:
-        turn = turns[rnic.numa] = turns.get(rnic.numa, -1) + 1
-        alike = [gpu for gpu in gpus if gpu.numa == rnic.numa] or gpus
-        found.append((rnic, alike[turn % len(alike)]))
-    return found
+    near = {rnic.numa: cycle([gpu for gpu in gpus if gpu.numa == rnic.numa] or gpus) for rnic in rnics}
+    return [(rnic, next(near[rnic.numa])) for rnic in rnics]
 
 
 def _allowed(platform: Platform, env: Mapping[str, str]) -> list[Rnic]:
