@@ -84,7 +84,8 @@ class World:
             timeline.alive[pid] = silent
         process = timeline.alive.get(pid)
         if process is not None:
-            timeline.kill(process, timeline.now_s, status=_KILLED)
+            process.let_go(timeline.now_s)
+            timeline.exit(process, timeline.now_s, status=_KILLED, stdout=process.printed)
 
     def readings(self, host: str, paths: Sequence[str]) -> Readings:
         """Return a reader of files of a reachable host, for repeated reading."""

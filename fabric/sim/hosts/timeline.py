@@ -94,11 +94,6 @@ class Timeline:
                 process.work = None
                 self.silent[pid] = self.alive.pop(pid)
 
-    def kill(self, process: Process, at_s: float, *, status: int) -> None:
-        """End a process and all it started."""
-        process.let_go(at_s)
-        self.exit(process, at_s, status=status, stdout=process.printed)
-
     def run(self, until_s: float) -> None:
         """Let everything happen up to and including *until_s*; shares are settled once an instant, at its end."""
         heap = self._heap

@@ -292,18 +292,15 @@ class Ports:
         site, device = port.site, port.node.device
         assert site is not None
         index, selective = site.layout.index, port.node.ethernet and bool(port.registers.get(SELECTIVE))
+        for way, sender in (("out", port), ("in", peer)):
+            left = sender.quality().kept(selective=selective) if sender is not None and sender.errs else 1.0
+            left = left if port.active else 0.0
+            resource = index[f"{device}:{way}"]
+            site.limit_capacity("port", resource, left * site.capacities[resource] if left < 1.0 else None)
         if port.active:
             site.down.discard(device)
-            for way, sender in (("out", port), ("in", peer)):
-                left = sender.quality().kept(selective=selective) if sender is not None and sender.errs else 1.0
-                resource = index[f"{device}:{way}"]
-                site.limit_capacity("port", resource, left * site.capacities[resource] if left < 1.0 else None)
-        else:
-            for way in ("out", "in"):
-                site.limit_capacity("port", index[f"{device}:{way}"], 0.0)
-            if device not in site.down:
-                site.down.add(device)
-                used = {index[f"{device}:{way}"] for way in ("tx", "rx", "out", "in")}
-                for flow in site.through(used):
-                    flow.lost(site, at_s)
+        elif device not in site.down:
+            site.down.add(device)
+            for flow in site.through({index[f"{device}:{way}"] for way in ("tx", "rx", "out", "in")}):
+                flow.lost(site, at_s)
         self._timeline.sharing.dirty[site] = None
