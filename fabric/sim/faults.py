@@ -81,9 +81,6 @@ HALF = 0.5
 NEXT_TO_NOTHING = 1e-12
 """The fraction left where a port lets nothing in: less than a word a minute at 400 Gb/s."""
 
-IN_EPISODES = ("lemon", "flapping", "dirty")
-"""Kinds that cause other faults, now and then."""
-
 _FOR_EVER = (*OF_CABLES, *MISSET_KINDS)
 
 LINK_KINDS: Mapping[str, tuple[float, float] | None] = MappingProxyType(

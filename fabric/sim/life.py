@@ -6,18 +6,7 @@ from math import exp, floor, inf, log, pi, sin
 
 from fabric.model.inventory import Fault, MockSettings, TimedFault
 from fabric.model.topology import Topology
-from fabric.sim.faults import (
-    GONE,
-    IN_EPISODES,
-    KINDS,
-    PORT,
-    WELL,
-    HostFaults,
-    faults_by_host,
-    happens,
-    is_above_leaves,
-    require_passing,
-)
+from fabric.sim.faults import KINDS, PORT, WELL, HostFaults, faults_by_host, happens, is_above_leaves, require_passing
 from fabric.sim.hashing import between, mix64, text_hash, uniform, word
 from fabric.sim.hosts import Hosts
 from fabric.sim.hosts.site import SWING_C, swung_c
@@ -28,6 +17,9 @@ from fabric.sim.phy.cabling import ends_named
 from fabric.sim.phy.quality import UNWORN, Wear
 
 DAY_S = 86400.0
+
+IN_EPISODES = ("lemon", "flapping", "dirty")
+"""Kinds that cause other faults, now and then."""
 
 
 def _named(seed: int, *names: str | int) -> int:
@@ -326,7 +318,7 @@ class Passing:
                 end = self._ports.cabling.adapter_end(name, device)
                 self._ports.set_cable_fault(end, at_s, broken=state[0], wear=state[1])
         parts = (part for gpu in host.platform.gpus for part in (gpu.name, f"{gpu.name}:nvlink"))
-        lost = {part.partition(":")[0] for part in parts if site.trouble_of(part) in GONE}
+        lost = {part.partition(":")[0] for part in parts if site.lacks(part)}
         gone = {place for part, place in site.layout.index.items() if part.partition(":")[0] in lost}
         for flow in site.through(gone):  # programs that use such a GPU end, as their tool does
             flow.lost_gpu(site, at_s)

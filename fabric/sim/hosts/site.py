@@ -390,6 +390,10 @@ class Site:
         trouble = self.faults.troubles.get(component)
         return "broken" if trouble is None and component in self.down else trouble
 
+    def lacks(self, component: str) -> bool:
+        """Return whether a component is missing for everybody: broken or absent."""
+        return self.trouble_of(component) in GONE
+
     def feels(self, kind: str, component: str) -> bool:
         """Return whether a component has a fault of a kind that blocks nothing."""
         return component in self.faults.felt[kind]

@@ -7,17 +7,7 @@ from types import MappingProxyType
 
 from fabric.sim import page
 from fabric.sim.tools import launchers
-from fabric.sim.tools.call import (
-    SAY_S,
-    BadOption,
-    Program,
-    Surroundings,
-    Tool,
-    ToolJob,
-    ToolOutput,
-    options,
-    parse_options,
-)
+from fabric.sim.tools.call import BadOption, Program, Surroundings, Tool, ToolJob, ToolOutput, options, parse_options
 from fabric.sim.tools.guard import NAME as GUARD_NAME
 from fabric.sim.tools.guard import NOT_FOUND, GuardCall
 from fabric.sim.tools.host_programs import QUICK_TOOLS, SMALL_TOOLS, host_program, sleep
@@ -53,12 +43,12 @@ _SUDO = options("flag -n")
 def job_of(words: Sequence[str], setting: Surroundings) -> Program:
     """Return the program of a command line; one that its tool would refuse becomes a job that prints the refusal."""
     if not words:
-        return ToolJob(ToolOutput(), (), setting, after_s=SAY_S)
+        return ToolJob.at_once(ToolOutput(), (), setting)
     name = words[0].rpartition("/")[2]
     try:
         return _job(name, tuple(words[1:]), setting)
     except BadOption as exc:
-        return ToolJob(_refused(name, str(exc)), (), setting, after_s=SAY_S)
+        return ToolJob.at_once(_refused(name, str(exc)), (), setting)
 
 
 def _job(name: str, words: tuple[str, ...], setting: Surroundings) -> Program:
@@ -70,7 +60,7 @@ def _job(name: str, words: tuple[str, ...], setting: Surroundings) -> Program:
     if name == "sh" and words[:1] == ("-c",) and words[2:3] == (GUARD_NAME,):
         return GuardCall(words[3:], job_of)
     if name in QUICK_TOOLS:
-        return ToolJob(QUICK_TOOLS[name], words, setting, after_s=SAY_S)
+        return ToolJob.at_once(QUICK_TOOLS[name], words, setting)
     if name in TOOLS:
         return ToolJob(TOOLS[name], words, setting, walks=name == "ibqueryerrors")
     if name in _COLLECTIVES:
@@ -82,7 +72,7 @@ def _job(name: str, words: tuple[str, ...], setting: Surroundings) -> Program:
         kind = PingPong if name == "ib_write_lat" else BothWays if options.both_ways else Transfer
         return WriteBw(options, setting, kind)
     not_found = ToolOutput(stderr=f"bash: line 1: {name}: command not found\n", status=NOT_FOUND)
-    return ToolJob(not_found, words, setting, after_s=SAY_S)
+    return ToolJob.at_once(not_found, words, setting)
 
 
 def _launched(words: tuple[str, ...], setting: Surroundings, *, read: Callable[..., launchers.Launch]) -> Program:
@@ -108,7 +98,7 @@ def _env(words: tuple[str, ...], setting: Surroundings) -> Program:
         raise BadOption(f"unrecognized option '{words[count]}'")
     if not words[count:]:
         listing = ToolOutput("".join(f"{key}={value}\n" for key, value in env.items()))
-        return ToolJob(listing, words, setting, after_s=SAY_S)
+        return ToolJob.at_once(listing, words, setting)
     return job_of(words[count:], replace(setting, env=env))
 
 

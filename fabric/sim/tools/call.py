@@ -108,6 +108,11 @@ class ToolJob:
     after_s: float = ANSWER_S
     walks: bool = False
 
+    @classmethod
+    def at_once(cls, tool: Tool, words: tuple[str, ...], setting: Surroundings) -> ToolJob:
+        """Return the job of a tool that ends as soon as it has begun."""
+        return cls(tool, words, setting, after_s=SAY_S)
+
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
         """Run the tool, under a launcher once a rank; a tool that *walks* sees every node first."""
         sites = [rack.hosts.site(name) for name in self.setting.hosts] or [process.site]
