@@ -94,10 +94,9 @@ class World:
     def next_s(self) -> float | None:
         """Return the simulated time of the next thing to happen, None if nothing will."""
         next_s = self._timeline.next_s()
-        if not self._timeline.alive:
-            return next_s  # no process is there to be affected
-        due_s = self.rack.passing.next_s()
-        return next_s if due_s == inf or (next_s is not None and next_s <= due_s) else due_s
+        if self._timeline.alive:  # else no process is there to be affected
+            next_s = min(next_s, self.rack.passing.next_s())
+        return None if next_s == inf else next_s
 
     def advance(self, now_s: float) -> list[Listening | Exited]:
         """Let time pass; return everything that happened up to and including *now_s*, in order."""

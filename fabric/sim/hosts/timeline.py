@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from heapq import heappop, heappush
+from math import inf
 from typing import Protocol
 
 from fabric.sim.hosts.site import Act, Sharing, Site
@@ -109,15 +110,15 @@ class Timeline:
         if until_s > self.now_s:
             self.now_s = until_s
 
-    def next_s(self) -> float | None:
+    def next_s(self) -> float:
         """
-        Return when the next thing happens; None when nothing will. An event that was not drained yet counts as now.
+        Return when the next thing happens; infinite when nothing will. An event that was not drained yet counts as now.
         """
         if self.happened:
             return self.now_s
         while self.sharing.dirty:  # settling may mark hosts that must be settled again
             self.sharing.settle(self.now_s)
-        return self._heap[0][0] if self._heap else None
+        return self._heap[0][0] if self._heap else inf
 
     def drain(self) -> list[Happened]:
         """Return what has happened since the last call, in order."""

@@ -203,8 +203,8 @@ def roce_settings(asked: ToolCall, words: tuple[str, ...]) -> ToolOutput:
         if port is not None:
             qos = asked.ports.qos(port)
             knobs = {knob: port.registers.get(knob, value) for knob, value in _KNOBS.items()}
-            words = {"device": device, "name": name, "place": pci_address(number), "mac": mac(port), "knobs": knobs}
-            printed += page("roce-files", qos=qos, **words) + _mlnx_qos(qos, port.rate_gbps)
+            about = {"device": device, "name": name, "place": pci_address(number), "mac": mac(port), "knobs": knobs}
+            printed += page("roce-files", qos=qos, **about) + _mlnx_qos(qos, port.rate_gbps)
     return ToolOutput(f"{printed}whole\n")
 
 
