@@ -237,16 +237,10 @@ def _read(events: list[Event]) -> Progress:
 
 def _rounds(why: Iterable[Event]) -> dict[str, dict[str, Round]]:
     """Count rounds of follow-ups: probes recorded at the same moment belong to one round."""
+    given = gathered(((event["phase"], event["because"]), event["at_s"]) for event in why if "because" in event)
     found: dict[str, dict[str, Round]] = {}
-    last: tuple[str, str, float] | None = None
-    for event in why:
-        if "because" not in event:
-            continue
-        phase, name, at_s = event["phase"], event["because"], event["at_s"]
-        had = found.setdefault(phase, {}).get(name, Round(0, 0, at_s))
-        new = (phase, name, at_s) != last
-        found[phase][name] = Round(had.rounds + new, had.probes + 1, had.since_s)
-        last = phase, name, at_s
+    for (phase, name), at_s in given.items():
+        found.setdefault(phase, {})[name] = Round(len(set(at_s)), len(at_s), at_s[0])
     return found
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import inf
@@ -118,10 +119,9 @@ def journals(results: Path) -> tuple[Path, ...]:
 
 def _is_in(run: Path) -> bool:
     """Return whether a run has a journal; False if that cannot be seen, as in another account's folder."""
-    try:
+    with suppress(OSError):
         return is_there(run / JOURNAL)
-    except OSError:
-        return False
+    return False
 
 
 def refuse_while_open(results: Path) -> None:

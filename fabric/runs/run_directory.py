@@ -13,6 +13,7 @@ thousands of files durable after each probe would take most of a run's time.
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -59,7 +60,7 @@ class RawOutput:
 
     def __init__(self, run: Path) -> None:
         self._run, self._folder = run, str(run / RAW_FOLDER)
-        self._pending: dict[str, list[str]] = {}
+        self._pending: defaultdict[str, list[str]] = defaultdict(list)
         self._begun: set[str] = set()  # transcripts that this process has written to
         self._made: set[str] = set()  # the folders of those
 
@@ -67,12 +68,10 @@ class RawOutput:
         """Take the output of one probe's commands."""
         name = result.probe_id.rpartition("/")[0]
         head = f"=== {result.probe_id} attempt {result.attempt}\n"
-        entry = self._pending.setdefault(f"{name}.out", [])
-        entry.append(head)
-        entry.extend([_transcript(output, output.stdout) for output in outputs])
+        self._pending[f"{name}.out"] += [head, *[_transcript(output, output.stdout) for output in outputs]]
         errors = [_transcript(output, output.stderr) for output in outputs if output.stderr]
         if errors:
-            self._pending.setdefault(f"{name}.err", []).extend([head, *errors])
+            self._pending[f"{name}.err"] += [head, *errors]
 
     def flush(self) -> None:
         """

@@ -146,10 +146,9 @@ def read_identity(run: Path) -> dict[str, HostIdentity] | None:
         return None
     except OSError as exc:
         raise StoreError(f"{file}: cannot read: {exc.strerror}") from exc
-    except ValidationError as exc:
-        raise StoreError(f"{file}: not as this version writes it: {_first(exc)}") from exc
     except (ValueError, KeyError, TypeError) as exc:
-        raise StoreError(f"{file}: not as this version writes it: {exc}") from exc
+        why = _first(exc) if isinstance(exc, ValidationError) else exc
+        raise StoreError(f"{file}: not as this version writes it: {why}") from exc
 
 
 @dataclass(frozen=True)

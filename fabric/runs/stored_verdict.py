@@ -112,10 +112,9 @@ def covers_history(run: Path, judged_bytes: int | None) -> bool:
 
 def is_judged(run: Path) -> bool:
     """Return whether verdict.json covers all that was measured; an unreadable one does not."""
-    try:
+    with suppress(StoreError):
         return stored_verdict(run) is not None
-    except StoreError:
-        return False
+    return False
 
 
 def _probe(entry: Mapping[str, Any]) -> StoredProbe:

@@ -128,16 +128,11 @@ def schema_of(name: str) -> pa.Schema:
 
 
 def table_of(name: str, columns: Mapping[str, Any]) -> pa.Table:
-    """Make a table of lists, numpy or Arrow arrays, one for each column; None and NaN become missing values."""
+    """Make a table of lists or numpy arrays, one for each column; None and NaN become missing values."""
     import pyarrow as pa
 
     schema = schema_of(name)
-    found = [
-        columns[one.name]
-        if isinstance(columns[one.name], pa.Array)
-        else pa.array(columns[one.name], one.type, from_pandas=True)
-        for one in schema
-    ]
+    found = [pa.array(columns[one.name], one.type, from_pandas=True) for one in schema]
     return pa.table(found, schema=schema)
 
 
