@@ -20,7 +20,7 @@ from fabric.model.inventory import Inventory
 from fabric.model.scenario import Scenario
 from fabric.model.verdict import Baseline
 from fabric.plan import PhasePlan, Plan, hold_problems, plan_scenario
-from fabric.plan.as_run import as_run, longer_than_asked, rounds_alike
+from fabric.plan.as_run import longer_than_asked, rounds_alike, staged, timed, without_drills
 from fabric.probes.again import AgainSpec
 
 
@@ -87,14 +87,16 @@ def prepare(given: Given, *, outline: bool = False) -> Asked:
     baselines = load_baselines(sorted({override} if override else used), Path(inventory.source))
     notes = baseline_notes(scenario, inventory, baselines)
     known: dict[str, PhasePlan] = {}
-    scenario, lines = as_run(scenario, inventory, lasts_s=given.lasts_s, known=known)
+    scenario, drills = without_drills(scenario)
+    scenario, covered = staged(scenario, inventory)
+    scenario, rounds = timed(scenario, inventory, lasts_s=given.lasts_s, known=known)
     alike = rounds_alike(scenario.hosts, inventory.topology) if outline else (lambda phase: phase.name)
     plan = plan_scenario(scenario, inventory, known=known, alike=alike)
     longer = longer_than_asked(plan, scenario.lasts_s if given.lasts_s is None else given.lasts_s)
     if too_much := _too_much(given.scenario, scenario, plan, inventory):
         raise ConfigError(too_much)
     warnings = () if longer is None else (longer,)
-    notes = (*notes, *lines, *too_few_rounds(scenario.phases), *dips_lines(plan), *warnings)
+    notes = (*notes, *drills, *covered, *rounds, *too_few_rounds(scenario.phases), *dips_lines(plan), *warnings)
     return Asked(scenario, inventory, baselines, plan, notes, given, warnings)
 
 

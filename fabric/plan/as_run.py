@@ -173,22 +173,6 @@ OVER = 1.05
 """A plan counts as longer than asked from this factor on (a choice: durations are no better known)."""
 
 
-def as_run(
-    scenario: Scenario,
-    inventory: Inventory,
-    *,
-    lasts_s: float | None = None,
-    known: dict[str, PhasePlan] | None = None,
-) -> tuple[Scenario, tuple[str, ...]]:
-    """
-    Return the scenario with all its phases, and lines that explain them. *known* and ConfigError as for ``timed``.
-    """
-    scenario, drills = without_drills(scenario)
-    scenario, covered = staged(scenario, inventory)
-    scenario, rounds = timed(scenario, inventory, lasts_s=lasts_s, known=known)
-    return scenario, (*drills, *covered, *rounds)
-
-
 def without_drills(scenario: Scenario) -> tuple[Scenario, tuple[str, ...]]:
     """
     Return the scenario with its drills if it allows them, else without them and without what it expects of them.
