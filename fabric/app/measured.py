@@ -135,11 +135,8 @@ def _probe_columns(run: ShownRun, rows: Sequence[Row]) -> dict[str, Any]:
     rounds = {phase.name: phase.round for phase in run.judged.scenario.phases}
     probes, verdicts = [row.probe for row in rows], [row.verdict for row in rows]
     repeats = [_REPETITION.search(probe.probe_id) for probe in probes]
-    who: dict[tuple[str, ...], tuple[str | None, str | None, str]] = {}
-    for probe in probes:
-        if probe.hosts not in who:
-            first, second = (*probe.hosts, None)[:2] if len(probe.hosts) < 3 else (None, None)
-            who[probe.hosts] = first, second, fold(probe.hosts)
+    pairs = [(*probe.hosts, None)[:2] if len(probe.hosts) < 3 else (None, None) for probe in probes]
+    folded = {hosts: fold(hosts) for hosts in {probe.hosts for probe in probes}}
     return {
         "probe": [probe.probe_id for probe in probes],
         "phase": [probe.phase for probe in probes],
@@ -147,9 +144,9 @@ def _probe_columns(run: ShownRun, rows: Sequence[Row]) -> dict[str, Any]:
         "repeat": [1 if found is None else int(found[1]) for found in repeats],
         "kind": [probe.kind for probe in probes],
         "series": [row.series.rpartition("/")[2] for row in rows],
-        "host": [who[probe.hosts][0] for probe in probes],
-        "peer_host": [who[probe.hosts][1] for probe in probes],
-        "hosts": [who[probe.hosts][2] for probe in probes],
+        "host": [host for host, _ in pairs],
+        "peer_host": [peer for _, peer in pairs],
+        "hosts": [folded[probe.hosts] for probe in probes],
         **{name: [probe.params.get(name) for probe in probes] for name in ("rnic", "peer_rnic", "endpoint")},
         "outcome": [one.outcome.value for one in verdicts],
         "reason": [one.reason or None for one in verdicts],
@@ -369,6 +366,7 @@ def _place(part: Part, topology: Topology, known: Mapping[str, HostIdentity]) ->
 
 _LANES = 4
 _WORD_BITS = 32
+_AS_LAST_READ = ("width", "lane_gbps", "speed_gbps", "worst_block", "module_c")
 _NOT_READ = CounterCourse()
 
 
@@ -409,10 +407,7 @@ def _link_numbers(courses: dict[str, CounterCourse], line_rate_gbps: float, ever
     powers = {f"{way}{lane}_dbm": dbm for way in ("rx", "tx") for lane, dbm in light(courses, way, least=False).items()}
     return {
         "state": None if state is None else "up" if state else "down",
-        "width": _last(courses, "width"),
-        "lane_gbps": _last(courses, "lane_gbps"),
-        "worst_block": _last(courses, "worst_block"),
-        "speed_gbps": _last(courses, "speed_gbps"),
+        **{name: _last(courses, name) for name in _AS_LAST_READ},
         "sent_gbps": _sent_gbps(courses.get(SENT, _NOT_READ)),
         "began_s": seen.at_s[0] if seen.at_s else None,
         "ended_s": seen.until_s if seen.at_s else None,
@@ -420,7 +415,6 @@ def _link_numbers(courses: dict[str, CounterCourse], line_rate_gbps: float, ever
         "raw_ber": raw_ber(courses, line_rate_gbps),
         "effective_ber": raw_ber(courses, line_rate_gbps, "effective_errors"),
         **{name: dbm for name, dbm in powers.items() if int(name[2]) < _LANES},
-        "module_c": _last(courses, "module_c"),
     }
 
 
