@@ -78,12 +78,11 @@ def write_tickets(run: ShownRun, directory: Path) -> None:
     found: Mapping[str, str] = {}
     with _reporting_defects(TICKETS):
         found = tickets(run)
-    old = tickets_of(directory)
     if found:
         make_folder(directory / TICKETS)
     for name, text in found.items():
         write_durably(directory / TICKETS / name, text.encode())
-    for file in old:
+    for file in tickets_of(directory):
         if file.name not in found:
             file.unlink(missing_ok=True)
 

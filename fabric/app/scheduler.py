@@ -36,7 +36,7 @@ from fabric.plan import Plan
 from fabric.ports import Nodes, SchedulerNode
 from fabric.report.changes import Restored
 from fabric.runs.journal import LEDGER, LedgerEntry, drains, reservations
-from fabric.runs.plain_file import read_plain
+from fabric.runs.plain_file import read_plain, storing
 from fabric.runs.run_directory import RUN, run_folders
 from fabric.runs.run_document import MOST_BYTES as RUN_BYTES
 from fabric.runs.run_lock import running
@@ -216,10 +216,8 @@ def _decided(path: Path) -> Mapping[Decision, tuple[str, ...]]:
 
 
 def _validates(path: Path) -> bool:
-    try:
+    with storing(path / RUN, "cannot be read"):
         return _VALIDATES.search(read_plain(path / RUN, RUN_BYTES)) is not None
-    except OSError as exc:
-        raise StoreError(f"{path / RUN}: cannot be read: {exc.strerror}") from exc
 
 
 OURS = "fabric: "
@@ -365,11 +363,8 @@ def _undrained(host: str, accepted_by: str, results: Path, nodes: Nodes) -> str:
             entry.state = "done" if free else "not seen"
     except (ToolError, StoreError, ValueError) as exc:
         return f"{host}: not given back, or not seen to be: {exc}"
-    return (
-        f"{host}: "
-        + (f"given back to {nodes.name}" if free else "still drained")
-        + (f" ({objection})" if objection else "")
-    )
+    now = f"given back to {nodes.name}" if free else "still drained"
+    return f"{host}: {now}" + (f" ({objection})" if objection else "")
 
 
 _MARGIN, _LEAST_MARGIN_S = 0.2, 600.0

@@ -304,9 +304,8 @@ def _not_covered(directory: Path, checked: Iterable[str]) -> list[str]:
     """Return a note of derived files that were not checked: anybody may have changed them."""
     others = DERIVED.difference((NAME, HTML, SHA256, SIGNATURE), checked)
     beside = ", ".join(sorted(name for name in others if (directory / name).exists()))
-    return (
-        [f"not looked at, fabric report RUN --html and fabric analyze RUN make them again: {beside}"] if beside else []
-    )
+    note = f"not looked at, fabric report RUN --html and fabric analyze RUN make them again: {beside}"
+    return [note] if beside else []
 
 
 def _document(shown: ShownRun, files: Sequence[SourceFile]) -> dict[str, Any]:
