@@ -2,7 +2,7 @@
 
 Each flow is a probe. Within a stage no RNIC sends twice or receives twice, so that a whole stage can start together;
 sending and receiving are claimed separately, because an RNIC does both. The stages are worked out when the phase is
-planned (``fabric.plan.burn_stages``). Each stage is a part of the phase of its own: the next one begins when the last
+planned (``fabric.plan.as_run.staged``). Each stage is a part of the phase of its own: the next one begins when the last
 flow of this one has ended; otherwise links would carry flows that were not planned for them.
 
 Buffers are on the nearest GPU of each RNIC, as in training: otherwise two RNICs under one PCIe switch would share its
