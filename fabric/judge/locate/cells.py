@@ -389,7 +389,9 @@ class Likelihood:
         if follows is None:
             return np.ones(len(samples))
         x = self.along(part, samples, warm=follows.warm)
-        return np.nan_to_num((x - follows.zero) / (follows.full - follows.zero)).clip(0.0)
+        along = np.nan_to_num((x - follows.zero) / (follows.full - follows.zero)).clip(0.0, 1.0)
+        share: Floats = np.log1p(-follows.lost * along) / np.log1p(-follows.lost)
+        return share
 
     def cost_of_when(self, fault: FaultyPart) -> float:
         """

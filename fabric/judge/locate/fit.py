@@ -283,7 +283,9 @@ def line(x: Floats, loss: Floats, floor: float, *, warm: bool) -> Follows | None
     """
     Return what the losses of slow samples grow with; None where they do not grow. The loss is seen from *floor* on.
 
-    The line goes through the medians of the lowest and the highest third of *x* (Tukey's resistant line).
+    The line of the bandwidth lost goes through the medians of the lowest and the highest third of *x* (Tukey's
+    resistant line). *loss* and *floor* are logarithms, as everywhere; what a part loses a day or a degree is a share of
+    its bandwidth, so a line through logarithms would miss a part that loses half by several percent in between.
     """
     third = len(x) // 3
     known = np.isfinite(x)
@@ -291,9 +293,10 @@ def line(x: Floats, loss: Floats, floor: float, *, warm: bool) -> Follows | None
         return None
     order = np.argsort(x, kind="stable")
     low, high = order[:third], order[-third:]
+    lost, seen = -np.expm1(-loss), -np.expm1(-floor)
     run = float(np.median(x[high]) - np.median(x[low]))
-    rise = float(np.median(loss[high]) - np.median(loss[low]))
+    rise = float(np.median(lost[high]) - np.median(lost[low]))
     if run <= 0 or rise <= 0:
         return None
-    zero = float(np.median(x[low])) - float(np.median(loss[low])) * run / rise
-    return Follows(warm, zero, float(x.max()), zero + floor * run / rise)
+    zero, full = float(np.median(x[low])) - float(np.median(lost[low])) * run / rise, float(x.max())
+    return Follows(warm, zero, full, zero + seen * run / rise, min((full - zero) * rise / run, -np.expm1(NOTHING)))

@@ -123,13 +123,14 @@ class Follows:
     A loss that grows with time (seconds) or, if *warm*, with the temperature of the part (degrees Celsius).
 
     It is none at *zero* and all at *full*, and is seen from *least* on. What is lost between *zero* and *least* belongs
-    to it, too: no other part explains that.
+    to it, too: no other part explains that. The bandwidth falls along a line, and at *full* the share *lost* of it.
     """
 
     warm: bool
     zero: float
     full: float
     least: float
+    lost: float
 
     @property
     def begins(self) -> float:

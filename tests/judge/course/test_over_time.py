@@ -116,6 +116,13 @@ def test_what_a_fade_loses_before_it_is_seen_belongs_to_it() -> None:
     assert [(one.component, one.kind) for one in found] == [("gpu004/mlx5_1", "drift")]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_an_rnic_that_fades_to_half_does_not_accuse_its_host(seed: int) -> None:
+    """Its bandwidth falls along a line: the logarithm of it does not, by several percent."""
+    found = measured(seed, bad("gpu003/mlx5_1", lambda number: 1.0 - 0.5 * number / 96), 96, 0.003)
+    assert [(one.component, one.kind) for one in found] == [("gpu003/mlx5_1", "drift")]
+
+
 @pytest.mark.slow
 def test_one_that_fades_is_seen_beside_many_slow_ones() -> None:
     slow = tuple(f"{name}/" for name in NAMES[-5:])
