@@ -189,7 +189,7 @@ class Guard:
     def read_renewed(self, result: CommandResult) -> float:
         """Read the answer to renew; return the seconds that are left."""
         words = _answer(result, "renewed")
-        if len(words) != 4 or words[2] != "left":
+        if len(words) != 4 or words[2] != "left" or not re.fullmatch(r"\d+\.\d\d", words[3]):
             raise _unclear(result)
         return float(words[3])
 

@@ -163,6 +163,13 @@ def test_a_line_of_a_list_that_is_none_is_unclear(line: str) -> None:
         PLAIN.read_list(_said(PLAIN.list(), 0, f"{line}\n"))
 
 
+@pytest.mark.parametrize("left", ["abc", "nan", "-1.00", ""])
+def test_a_renewal_that_does_not_say_how_long_is_unclear(left: str) -> None:
+    """It is asked again while the lease lasts: the change is not taken back for it."""
+    with pytest.raises(GuardUnclear):
+        PLAIN.read_renewed(_said(PLAIN.renew("a", 5.0), 0, f"renewed a left {left}\n"))
+
+
 @pytest.mark.slow  # real leases run out
 class TestRealGuard(GuardContract):
     """All of it, with the sh of this machine."""
