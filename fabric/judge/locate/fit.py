@@ -283,9 +283,9 @@ def line(x: Floats, loss: Floats, floor: float, *, warm: bool) -> Follows | None
     """
     Return what the losses of slow samples grow with; None where they do not grow. The loss is seen from *floor* on.
 
-    The line of the bandwidth lost goes through the medians of the lowest and the highest third of *x* (Tukey's
-    resistant line). *loss* and *floor* are logarithms, as everywhere; what a part loses a day or a degree is a share of
-    its bandwidth, so a line through logarithms would miss a part that loses half by several percent in between.
+    The line goes through the medians of the lowest and the highest third of *x* (Tukey's resistant line). *loss* and
+    *floor* are natural logarithms. The line is fitted to the share of bandwidth lost: fitted to the logarithms it would
+    be several percent off in the middle, for a part that loses half.
     """
     third = len(x) // 3
     known = np.isfinite(x)

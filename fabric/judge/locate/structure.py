@@ -123,7 +123,7 @@ class Follows:
     A loss that grows with time (seconds) or, if *warm*, with the temperature of the part (degrees Celsius).
 
     It is none at *zero* and all at *full*, and is seen from *least* on. What is lost between *zero* and *least* belongs
-    to it, too: no other part explains that. The bandwidth falls along a line, and at *full* the share *lost* of it.
+    to it, too: no other part explains that. Bandwidth falls in a straight line, and by the share *lost* at *full*.
     """
 
     warm: bool
