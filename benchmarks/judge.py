@@ -9,6 +9,7 @@ one sample and with five. At the end the CPU seconds of judging 294,912 probes, 
 their whole verdict (suspects, components, reasons).
 """
 
+import gc
 import sys
 import time
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ from benchmarks.measured_rack import (
     rack_topology,
     slow_rnic,
 )
+from fabric.cli.main import COLLECTED
 from fabric.judge.locate.suspects import locate
 from fabric.judge.verdict.conclude import conclude
 from fabric.model.outcome import Outcome
@@ -73,6 +75,7 @@ def alarms(topology: Topology, runs: int) -> None:
 def speed() -> None:
     """CPU seconds of the largest fleet."""
     topology = rack_topology(2048)
+    gc.set_threshold(*COLLECTED)  # as every command does
     for words in ("judged", "whole verdict"):
         pairs = measured(probes_of(topology), cv=0.003, seed=1)
         judge, probes = judge_of(topology), [probe for probe, _ in pairs]

@@ -190,7 +190,11 @@ def ends_of(probe: Probe) -> tuple[tuple[str, str], ...]:
 
 def rnics_of(probe: Probe) -> tuple[str, ...]:
     """Return the RNICs that a probe names (``gpu001/mlx5_0``), the sender first; empty if it names none."""
-    return tuple(dict.fromkeys(f"{host}/{device}" for host, device in ends_of(probe)))
+    own = probe.params.get("rnic")
+    if own is None:
+        return ()
+    first, last = f"{probe.hosts[0]}/{own}", f"{probe.hosts[-1]}/{probe.params.get('peer_rnic', own)}"
+    return (first,) if first == last else (first, last)
 
 
 def taking_part(probe: Probe) -> tuple[str, ...]:

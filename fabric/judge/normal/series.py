@@ -6,11 +6,11 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
-from math import log, sqrt
+from math import inf, log, sqrt
 from statistics import fmean, median, stdev
 
 from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SAMPLES, LEAST_SPREAD, SCALE
-from fabric.judge.normal.keys import ProbeLayout, ProbeLayouts, bandwidths, grouped
+from fabric.judge.normal.keys import BANDWIDTH_UNIT, ProbeLayout, ProbeLayouts, grouped
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.text import counted, gbps_text
 from fabric.probes.kinds import PEER_KINDS
@@ -152,9 +152,12 @@ def number_of(result: ProbeResult | None) -> tuple[float, int | None] | None:
     It is that of the largest size, because limits are given for large messages, and never the average over sizes that
     nccl-tests prints.
     """
-    found = bandwidths(result)
-    largest = max(found, key=lambda size_bytes: size_bytes or 0, default=None)
-    return (found[largest], largest or None) if found else None
+    largest, gbps = -1, inf
+    for one in result.measurements if result is not None and result.outcome is None else ():
+        if one.unit == BANDWIDTH_UNIT and (size_bytes := one.size_bytes or 0) >= largest:
+            gbps = min(one.value, gbps) if size_bytes == largest else one.value
+            largest = size_bytes
+    return (gbps, largest or None) if largest >= 0 else None
 
 
 NORMAL = "the normal of its class"

@@ -244,6 +244,8 @@ def _still_errors(
     suspects: Sequence[Suspect], probes: Sequence[Probe], verdicts: Verdicts, results: Results
 ) -> list[Suspect]:
     """Drop suspects that are likelier well than bad if all their probes were measured when they were run again."""
+    if not suspects:
+        return []
     again = measured_again(probes, verdicts, results)
     return [
         one
@@ -281,7 +283,9 @@ def with_passed_loopbacks(
     This applies to an RNIC that could not be told from its port. Its loopbacks are those among *probes*. A few
     loopbacks say nothing of a part that only dips now and then, or whose fault began later.
     """
-    stale = loopbacks_before_fault(probes, verdicts, results) if suspects else set[str]()
+    if not suspects:
+        return []
+    stale = loopbacks_before_fault(probes, verdicts, results)
     kept = (one for one in probes if one.kind == LoopbackSpec.kind and one.probe_id not in stale)
     loopbacks = grouped(kept, lambda one: rnics_of(one)[0])
     found = []
