@@ -68,11 +68,11 @@ class CarriedLoad:
     warms by a first-order law, which is linear: each transfer's heat is added when it ends, and then only fades.
     """
 
-    __slots__ = ("_at_s", "_felt_gbps", "gb", "missed_gb")
+    __slots__ = ("_at_s", "_quick_gbps", "_slow_gbps", "gb", "missed_gb")
 
     def __init__(self) -> None:
-        self.gb = self.missed_gb = self._at_s = 0.0
-        self._felt_gbps = {QUICK_S: 0.0, SLOW_S: 0.0}  # the rate that still counts after each lag
+        # The last two: the rate that still counts after each lag.
+        self.gb = self.missed_gb = self._at_s = self._quick_gbps = self._slow_gbps = 0.0
 
     def add(self, flow: Flow, weight: float, at_s: float) -> None:
         """Add a transfer that ends now; one Gb/s of these capacities carries *weight* of it."""
@@ -81,11 +81,10 @@ class CarriedLoad:
         if lasted_s <= 0.0:
             return
         self.missed_gb += max(0.0, flow.ceiling_gbps / weight * lasted_s - gb)
-        since_s = at_s - self._at_s
-        rate_gbps = gb / lasted_s
-        for lag_s, felt_gbps in self._felt_gbps.items():
-            added_gbps = rate_gbps * (1.0 - exp(-lasted_s / lag_s))  # what a first-order lag makes of a steady rate
-            self._felt_gbps[lag_s] = felt_gbps * exp(-since_s / lag_s) + added_gbps
+        since_s, rate_gbps = at_s - self._at_s, gb / lasted_s
+        # What a first-order lag makes of a steady rate is added to what has faded since.
+        self._quick_gbps = self._quick_gbps * exp(-since_s / QUICK_S) + rate_gbps * (1.0 - exp(-lasted_s / QUICK_S))
+        self._slow_gbps = self._slow_gbps * exp(-since_s / SLOW_S) + rate_gbps * (1.0 - exp(-lasted_s / SLOW_S))
         self._at_s = at_s
 
     def felt_gbps(self, at_s: float, constant_s: float) -> float:
@@ -93,7 +92,8 @@ class CarriedLoad:
         Return the rate that these ended transfers still count for after a lag of *constant_s* (one of the two
         constants).
         """
-        return self._felt_gbps[constant_s] * exp(-(at_s - self._at_s) / constant_s)
+        felt_gbps = self._quick_gbps if constant_s == QUICK_S else self._slow_gbps
+        return felt_gbps * exp(-(at_s - self._at_s) / constant_s)
 
 
 SWING_C, SWING_S = 15.0, 21600.0
