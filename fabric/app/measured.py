@@ -59,9 +59,8 @@ _REPETITION = re.compile(r"\.r([0-9]+)$")
 def tables_of(run: ShownRun) -> dict[str, Iterable[pa.Table]]:
     """Return every table of a judged run by name, in groups of rows; parts and counters are made only when read."""
     past, clock = run.past, _clock(run)
-    measured = list(samples(run, clock))
     return {
-        "samples": measured,
+        "samples": samples(run, clock),
         "parts": parts(run),
         "counters": counters(past.path, clock),
         "links": [links(run)],
