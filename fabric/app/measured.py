@@ -57,7 +57,7 @@ _REPETITION = re.compile(r"\.r([0-9]+)$")
 
 
 def tables_of(run: ShownRun) -> dict[str, Iterable[pa.Table]]:
-    """Return every table of a judged run by name, in groups of rows; parts and counters are made only when read."""
+    """Return every table of a judged run by name, in groups of rows; the large ones are made as they are read."""
     past, clock = run.past, _clock(run)
     return {
         "samples": samples(run, clock),
