@@ -24,6 +24,7 @@ def test_rows_with_the_unit_in_the_heading():
         ("a,b,Value[Gb/s]", "388", 388.0),
         ("a,b,value (MiB/s)", "1000", 8.388608),
         ("a,b,value_gbps", "3.88e2", 388.0),
+        ("A,B,Value_Gbps", "388", 388.0),
     ],
 )
 def test_bits_and_bytes_are_told_apart(heading, cell, gbps):
@@ -35,6 +36,11 @@ def test_bits_and_bytes_are_told_apart(heading, cell, gbps):
     [
         ("a,b,value\nx,y,391\n", 1, "expected a unit"),
         ("a,b,value (furlongs)\nx,y,391\n", 1, "expected a unit (Gb/s"),
+        ("a,b,value_GBps\nx,y,48.9\n", 1, "expected a unit (Gb/s"),  # bytes, by its large B
+        ("a,b,value_gbs\nx,y,48.9\n", 1, "expected a unit (Gb/s"),  # not nearly 'value_gbps': another unit
+        ("a,b,value_mbps\nx,y,391000\n", 1, "expected a unit (Gb/s"),
+        ("a,b,value_gbps\nx,y,failed\n", 2, "leave out the line of a pair that was not measured"),
+        ("a;b;value (MB/s)\nx;y;48,923.10\n", 2, "write it without thousands separators"),
         ("a,b,value_gbps\nx,x,391\n", 2, "two different hosts"),
         ("a,b,value_gbps\n\nx,y,nan\n", 3, "expected a bandwidth"),
         ("a,b,value_gbps\nx,y,-1\n", 2, "expected a bandwidth"),

@@ -47,7 +47,8 @@ def read(text: str, name: str, file_name: str) -> PairTable:
             return parse_nccl(text)
         case "perftest":
             return parse_perftest(text, file_name)
-    text = f"no format is recognised; expected one of {', '.join(FORMATS)}; or say --format"
+    expected = f"expected one of {', '.join(FORMATS)} (a csv begins with a,b,value_gbps)"
+    text = f"no format is recognised; {expected}; or say --format"
     return PairTable((), ((1, text),))
 
 

@@ -23,7 +23,7 @@ UNITS: Mapping[str, float] = {
 """The units of a value, and how many Gb/s one is."""
 
 _EXPECTED = "expected column names a,b,value_gbps[,kind,size,rail,via]"
-_VALUE = re.compile(r"value(?:(?P<gbps>_gbps)|\s*[(\[](?P<unit>[^)\]]*)[)\]])?", re.IGNORECASE)
+_VALUE = re.compile(r"(?i:value)(?:(?P<gbps>_[Gg]bps)|\s*[(\[](?P<unit>[^)\]]*)[)\]])")  # a large B is bytes
 _SIZE = re.compile(r"(\d+)\s*([KMGT]?)(?:i?B)?")
 _NO_ROWS = "no rows; expected a line of column names and one line for each result"
 _HOST = re.compile(r"[^\s,/:]{1,253}")
@@ -62,13 +62,13 @@ def _heading(text: str) -> _Heading | None:
     problems, factor = [], 1.0
     for place, cell in enumerate(cells):
         value = _VALUE.fullmatch(cell)
-        name = "value" if value else cell.lower()
+        name = "value" if cell.lower().startswith("value") else cell.lower()
         if name not in COLUMNS:
             problems.append(f"{_EXPECTED}, got {cell!r}{nearest(name, ('value_gbps', *COLUMNS))}")
         elif name in columns:
             problems.append(f"column {name!r} is there twice")
-        elif value and not value["gbps"]:
-            factor = UNITS.get((value["unit"] or "").strip(), 0.0)
+        elif name == "value" and not (value and value["gbps"]):
+            factor = UNITS.get(value["unit"].strip() if value else "", 0.0)
             if not factor:
                 problems.append(
                     f"expected a unit ({', '.join(UNITS)}) as in 'value (GB/s)', or value_gbps, got {cell!r}"
@@ -153,7 +153,15 @@ def _number(text: str) -> float:
     except ValueError:
         number = -1.0
     if not 0 <= number < 1e9 or "_" in text:
-        meant = text.replace(",", ".", 1)
-        point = f"; write the decimal sign as a point: did you mean {meant!r}?" if "," in text else ""
-        raise ValueError(f"expected a bandwidth of at least 0, got {text!r}{point}")
+        raise ValueError(f"expected a bandwidth of at least 0, got {text!r}{_hint(text)}")
     return number
+
+
+def _hint(text: str) -> str:
+    """Return what to write in place of a cell that is no bandwidth."""
+    meant = text.replace(",", ".")
+    if "," not in text:
+        return "" if any(map(str.isdigit, text)) else "; leave out the line of a pair that was not measured"
+    if meant.count(".") > 1:
+        return "; write it without thousands separators, and the decimal sign as a point"
+    return f"; write the decimal sign as a point: did you mean {meant!r}?"
