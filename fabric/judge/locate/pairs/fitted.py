@@ -156,6 +156,13 @@ class Fitted:
         return self.samples.by_host(self.explained == 0)
 
     @property
+    def reaching(self) -> Ints:
+        """By host: how many of its samples reach the usual level of their class, or are slow because of others."""
+        level, noise = np.array([(one.gbps, one.noise) for one in self.classes]).T[:, self.of_class]
+        reached = self.samples.gbps >= level * (1 - np.maximum(self.floor, SIGMAS * noise))
+        return self.samples.by_host((self.explained == 0) & (reached | self.together))
+
+    @property
     def needed(self) -> int:
         """How many good samples rule out that a host is slow by the floor: three times the error of their mean."""
         return int(np.ceil((SIGMAS * self.noise / self.floor) ** 2))
@@ -191,12 +198,13 @@ def _tried(joint: Joint, levels: Sequence[Floats], least: float) -> dict[bool, _
     """
     Return the best description that blames a part (key True), and the best that blames none (key False).
 
-    Samples that lost more than places differ were slowed by a fault. It hides what is normal and where their hosts
-    stand: both are sought again in the other samples, until nothing is better. Or hosts that seem faulty just stand
-    elsewhere. Both are sought beside the best description with groups of hosts, and beside the best without.
+    Samples of 0 Gb/s never say what is normal, however many they are, nor do samples that lost more than places
+    differ: a fault slowed them. It hides what is normal and where their hosts stand: both are sought again in the
+    other samples, until nothing is better. Or hosts that seem faulty just stand elsewhere. Both are sought beside the
+    best description with groups of hosts, and beside the best without.
     """
-    y, left = joint.y - levels[-1][joint.plane], np.ones(len(joint.y), dtype=np.bool_)
-    groups = groupings(y, joint.a, joint.b, len(joint.hosts))
+    y, left = joint.y - levels[-1][joint.plane], ~joint.lost
+    groups = groupings(y[left], joint.a[left], joint.b[left], len(joint.hosts))
     tried = _best_of_each(_described(joint, levels, groups, least, left))
     begun = {False: -inf, True: -inf}  # by whether hosts stand in groups: the score of the last start
     for _ in range(_MOST_TURNS):
@@ -205,7 +213,7 @@ def _tried(joint: Joint, levels: Sequence[Floats], least: float) -> dict[bool, _
         new = {key: one for key, one in every.items() if one[1].score > max(best - _MAY_GAIN, begun[key] + LEAST_GAIN)}
         for of_groups, (own, found) in new.items():
             begun[of_groups] = found.score
-            y, left = joint.y - own[joint.plane], found.explained < NEAR
+            y, left = joint.y - own[joint.plane], (found.explained < NEAR) & ~joint.lost
             groups = joint.possible_groups([one.part for one in found.faults], y, found.normal.groups)
             if not left.all():
                 groups += groupings(y[left], joint.a[left], joint.b[left], len(joint.hosts))
@@ -231,7 +239,7 @@ def _best(of: Iterable[_Levelled]) -> _Levelled:
 def _refined(joint: Joint, own: Floats, found: Description, least: float) -> Description:
     """Return the description with what is normal as its healthy samples tell it, and with rivals."""
     y = joint.y - own[joint.plane]
-    again = refitted(found.normal, y, found.explained == 0)
+    again = refitted(found.normal, y, (found.explained == 0) & ~joint.lost)
     return describe(y, again, joint.cells, floor=least, known=found, beside=joint.beside_of(own))
 
 

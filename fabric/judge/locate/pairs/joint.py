@@ -94,6 +94,11 @@ class Joint:
         return Joint.of(self.planes, pairs) if 0 < sum(map(len, pairs)) <= FIFTH * every else self
 
     @cached_property
+    def lost(self) -> Bools:
+        """Which samples are 0 Gb/s."""
+        return np.concatenate([one.gbps == 0 for one in self.planes])
+
+    @cached_property
     def across(self) -> Bools | None:
         """Which samples leave their leaf; None where not all leaves are known."""
         if not all(one.placed or (one.leaves and (one.leaf != UNKNOWN).all()) for one in self.planes):

@@ -166,14 +166,19 @@ def _not_cleared(fitted: Fitted) -> list[VerdictLine]:
     """Return lines for hosts with too few good samples, or with none."""
     samples, found, count, needed = fitted.samples, list[VerdictLine](), fitted.good, fitted.needed
     blamed = {int(fitted.components.hosts[one.component]) for one in fitted.blamed}
-    weak = [samples.hosts[host] for host in np.flatnonzero((count > 0) & (count < needed))]
+    reaching = fitted.reaching > 0
+    weak = [samples.hosts[host] for host in np.flatnonzero(reaching & (count < needed))]
     hidden = [samples.hosts[host] for host in np.flatnonzero(count == 0) if host not in blamed]
+    slow = [samples.hosts[host] for host in np.flatnonzero((count > 0) & ~reaching) if host not in blamed]
     if weak:
         ruled_out = f"to rule out {fitted.floor:.0%}{samples.where}"
         text = f"{len(weak)} hosts have too few samples {ruled_out}: {needed} each are needed"
         found.append((Outcome.INCONCLUSIVE, f"{text} at a noise of {fitted.noise:.1%} ({some(weak)})"))
     if hidden:
         text = f"not cleared{samples.where}, measured only over parts that are bad: {some(hidden)}"
+        found.append((Outcome.INCONCLUSIVE, text))
+    if slow:
+        text = f"not cleared{samples.where}, no sample reaches what is usual: {some(slow)}"
         found.append((Outcome.INCONCLUSIVE, text))
     return found
 

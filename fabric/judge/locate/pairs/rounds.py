@@ -346,8 +346,9 @@ def _unexplained_hosts(fitted: Fitted) -> list[int]:
     """
     Return host sides that are not cleared: a dip, or a partner that is bad anyway, may hide a fault of theirs.
 
-    These are hosts with fewer than two good samples for each slow one that nothing explains, and hosts that were never
-    measured with anything good; under a bad leaf it is enough that the partner is good with others.
+    These are hosts with fewer than two good samples for each slow one that nothing explains, hosts none of whose
+    samples reaches the usual level, and hosts that were never measured with anything good; under a bad leaf it is
+    enough that the partner is good with others.
     """
     samples, components = fitted.samples, fitted.components
     odd = _odd(fitted)
@@ -363,7 +364,8 @@ def _unexplained_hosts(fitted: Fitted) -> list[int]:
         for host in measured
         if count[host] == 0 and not (int(samples.leaf[host]) in bad_leaves and host in with_good)
     ]
-    doubtful = [*np.flatnonzero(count < _CLEARED * dips).tolist(), *hidden]
+    slow = (count > 0) & (fitted.reaching == 0)
+    doubtful = [*np.flatnonzero((count < _CLEARED * dips) | slow).tolist(), *hidden]
     return [side[host] for host in dict.fromkeys(doubtful) if side[host] not in blamed]
 
 

@@ -88,6 +88,26 @@ def test_a_single_slow_sample_blames_nobody_and_is_tested_again():
     assert [{test.a, test.b} for test in found.next_tests] == [{rows[7].a, rows[7].b}]
 
 
+@pytest.mark.parametrize(("count", "kept"), [(8, 0.5), (6, 0.9), (6, 0.93)])
+def test_a_host_none_of_whose_samples_reaches_the_usual_is_not_cleared(count: int, kept: float):
+    last = hosts(count)[-1]
+    rows = [each for each in all_pairs(hosts(count), cv=0.004) if last not in (each.a, each.b)]
+    found = diagnose([*rows, row("gpu001", last, kept * GOOD_GBPS)])
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert found.reasons[0] == f"not cleared, no sample reaches what is usual: {last}"
+    assert any(last in (test.a, test.b) for test in found.next_tests)
+
+
+@pytest.mark.parametrize("count", [4, 6, 10])
+def test_zeros_never_say_what_is_normal_however_many_they_are(count: int):
+    good = {"gpu001", "gpu002"}
+    rows = [each if {each.a, each.b} == good else row(each.a, each.b, 0.0) for each in all_pairs(hosts(count))]
+    found = diagnose(rows)
+    assert found.outcome in (Outcome.FAIL, Outcome.INCONCLUSIVE)
+    assert good.isdisjoint(named(found))
+    assert found.classes[0].gbps > 0.9 * GOOD_GBPS
+
+
 def test_two_link_classes_are_no_bad_hosts():
     names = hosts(16)
     unit = {name: number // 4 for number, name in enumerate(names)}
