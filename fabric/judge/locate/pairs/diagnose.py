@@ -11,7 +11,7 @@ import numpy as np
 
 from fabric.judge.locate.pairs.against_limit import LowPairs
 from fabric.judge.locate.pairs.failed import failed_tests
-from fabric.judge.locate.pairs.findings import NAMES_MOST, unexplained
+from fabric.judge.locate.pairs.findings import NAMES_MOST, settled, unexplained
 from fabric.judge.locate.pairs.fitted import TWICE, Fitted, fit_together
 from fabric.judge.locate.pairs.judged import LEAST_HOSTS, VerdictLine, judged, shared_parts, slow_alone
 from fabric.judge.locate.pairs.rounds import targeted
@@ -130,8 +130,11 @@ def _next_tests(fitted: Fitted, low: LowPairs, planes: int) -> list[PairTest]:
             (mine, f"tells about {fitted.components.names[component]}: slow samples share it")
             for component, mine in shared_parts(fitted, alone, planes).items()
         ),
-        (np.flatnonzero(low.once), "below the limit once, beside good samples of the pair"),
-        (np.flatnonzero(alone & ~low.once), "slow once, and nothing explains it"),
+        (
+            np.flatnonzero(low.once & ~settled(fitted, low.once)),
+            "below the limit once, beside good samples of the pair",
+        ),
+        (np.flatnonzero(alone & ~low.once & ~settled(fitted, alone)), "slow once, and nothing explains it"),
         (np.flatnonzero(low.low & ~single), "below the limit"),
     ]
     for sample, why in ((sample, why) for which, why in reasons for sample in which.tolist()):

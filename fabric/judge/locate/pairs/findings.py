@@ -121,6 +121,21 @@ def unexplained(fitted: Fitted) -> Bools:
     return (fitted.ratio < 1 - fitted.explained - far) & ~fitted.together
 
 
+def settled(fitted: Fitted, slow: Bools) -> Bools:
+    """
+    Return which *slow* samples are beside enough good ones over the same way: another test would tell nothing new.
+
+    Of several samples the median counts, of two the higher, as against a limit.
+    """
+    samples = fitted.samples
+    ways = samples.same_way
+    if not samples.tells_ways:  # neither end is known to have sent
+        ways = np.where(samples.drawn, -1 - ways, samples.pair)
+    _, way = np.unique(ways, return_inverse=True)
+    found: Bools = slow & (np.bincount(way, slow) <= np.bincount(way) // 2)[way]
+    return found
+
+
 def _suspect(blamed: Blamed, fitted: Fitted) -> Suspect:
     components, samples, ids = fitted.components, fitted.samples, fitted.samples.probe_ids
     kind, host = components.kinds[components.part[blamed.component]], int(components.hosts[blamed.component])

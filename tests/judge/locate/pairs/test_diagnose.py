@@ -98,6 +98,13 @@ def test_a_host_none_of_whose_samples_reaches_the_usual_is_not_cleared(count: in
     assert any(last in (test.a, test.b) for test in found.next_tests)
 
 
+@pytest.mark.parametrize("limit", [None, 350.0])
+def test_a_pair_that_dipped_and_is_good_again_is_not_to_be_measured_forever(limit: float | None):
+    rows = [*all_pairs(hosts(8)), row("gpu002", "gpu001", 0.5 * GOOD_GBPS)]
+    found = diagnose(rows, limit_gbps=limit)
+    assert (found.outcome, found.suspects, found.next_tests) == (Outcome.MARGINAL, (), ())
+
+
 @pytest.mark.parametrize("count", [4, 6, 10])
 def test_zeros_never_say_what_is_normal_however_many_they_are(count: int):
     good = {"gpu001", "gpu002"}
