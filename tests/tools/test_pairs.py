@@ -42,6 +42,7 @@ def test_bits_and_bytes_are_told_apart(heading, cell, gbps):
         ("a,b,value_gbps\nx,y,failed\n", 2, "leave out the line of a pair that was not measured"),
         ("a;b;value (MB/s)\nx;y;48,923.10\n", 2, "write it without thousands separators"),
         ("a,b,value_gbps\nx,x,391\n", 2, "two different hosts"),
+        ("a,b,value_gbps\nfe80::1,fe80::2,391\n", 2, "expected a host name (no blank, comma, slash or colon)"),
         ("a,b,value_gbps\n\nx,y,nan\n", 3, "expected a bandwidth"),
         ("a,b,value_gbps\nx,y,-1\n", 2, "expected a bandwidth"),
         ("a,b,value_gbps\nx,y\n", 2, "expected 3 cells"),
@@ -124,6 +125,13 @@ def test_perftest_hosts_come_from_the_file_name():
     (row,) = parse_perftest(PERFTEST, "gpu001--gpu002.txt").rows
     assert (row.a, row.b, row.gbps, row.rail, row.directed) == ("gpu001", "gpu002", 392.27, "mlx5_3", True)
     assert "perftest does not print" in parse_perftest(PERFTEST, "run7.txt").problems[0][1]
+
+
+def test_further_tests_of_a_perftest_file_are_not_left_out_in_silence():
+    assert parse_perftest(PERFTEST, "a--b.txt").notes == ()
+    table = parse_perftest(PERFTEST + PERFTEST.replace("392.27", "210.5"), "a--b.txt")
+    assert [row.gbps for row in table.rows] == [392.27]
+    assert table.notes == ("only the first of 2 tests counts: give each a file of its own",)
 
 
 DOWN = " Port number 1 state is Down\n Couldn't set the link layer\n Couldn't get context for the device\n"

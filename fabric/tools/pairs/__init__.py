@@ -131,7 +131,10 @@ def parse_perftest(text: str, file_name: str) -> PairTable:
         rail=named["rail"] or test.device,
         directed="Bidirectional" not in title,
     )
-    return PairTable((found,), failures=failures)
+    count = sum(any(one.bw_average_gbps for one in each.rows) for each in log.tests)
+    ends = 2 if _SERVER in text else 1  # both of them print a test
+    notes = (f"only the first of {count} tests counts: give each a file of its own",) if count > ends else ()
+    return PairTable((found,), notes=notes, failures=failures)
 
 
 def _perftest_failure(named: re.Match[str], log: PerftestLog, text: str, *, nothing: bool) -> PairFailure | None:

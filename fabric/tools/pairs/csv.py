@@ -135,7 +135,7 @@ def _row(first: _Heading, cells: list[str], line: int) -> PairRow:
 def _host(column: str, text: str) -> str:
     name = text.strip()
     if not _HOST.fullmatch(name):
-        raise ValueError(f"expected a host name in column {column!r}, got {name!r}")
+        raise ValueError(f"expected a host name (no blank, comma, slash or colon) in column {column!r}, got {name!r}")
     return name
 
 
