@@ -35,7 +35,9 @@ _DISTINCT = 3.0  # times the noise: levels that are nearer are one wide level
 _NARROW = 0.004  # noise to begin with: two levels 3 % apart stay two
 _NOISY = 0.03  # noise to begin with: a noisy fabric
 _LOUD = 0.3  # noise to begin with: a fabric that is emulated, or shared with others
-_WIDE = 0.06  # noise to begin with where contention is sought: real clusters spread it between groups over 40 %
+CROWDED = 0.06
+"""Noise to begin with where contention is sought: real clusters spread it between groups over 40 %."""
+
 _WIDEST = 0.15  # largest noise there: the deviation of samples all over these 40 %; what spreads wider is bad
 _LEAST_IN_LEVEL, _FEW = 4, 16  # least samples in a level; of fewer than 16 samples one is enough
 _MOST_TURNS, _SETTLED = 30, 0.01  # turns at most, until the noise changes by less than this share
@@ -194,7 +196,7 @@ def _fitted(
     level, weight = np.zeros((len(levels), most)), np.zeros((len(levels), most))
     noise = np.full(len(levels), LEAST_NOISE)
     for number, some in enumerate(levels):
-        begun = _WIDE if number in wide else _NARROW
+        begun = CROWDED if number in wide else _NARROW
         mine = _settled(y[reference & (key == number)], some, begun, _WIDEST if number in wide else inf)
         level[number, : len(some)], weight[number, : len(some)], noise[number] = mine
     return _tailed(Normal(cost, key, level, weight, noise, groups), y, reference)

@@ -9,10 +9,12 @@ from statistics import median_high
 
 import numpy as np
 
+from fabric.judge.locate.levels import CROWDED, OF_PLACE
+from fabric.judge.locate.matrix import SIGMAS
 from fabric.judge.locate.pairs.against_limit import LowPairs
 from fabric.judge.locate.pairs.failed import failed_tests
 from fabric.judge.locate.pairs.findings import NAMES_MOST, settled, unexplained
-from fabric.judge.locate.pairs.fitted import TWICE, Fitted, fit_together
+from fabric.judge.locate.pairs.fitted import LEAST_SLOW, TWICE, Fitted, fit_together
 from fabric.judge.locate.pairs.judged import LEAST_HOSTS, VerdictLine, judged, shared_parts, slow_alone
 from fabric.judge.locate.pairs.rounds import targeted
 from fabric.judge.locate.pairs.samples import PairSamples, natural, planes_of
@@ -62,7 +64,7 @@ def diagnose(
     found = judged(planes, limit_alone=True, more=[one for one, _ in failed.suspects])
     lines += [*found.open, *_no_peers(planes, limit_gbps)]
     if limit_gbps is None:  # with a limit, each rail is judged by that
-        lines += slow_rails(planes, topology)
+        lines += slow_rails(planes, topology) + levels_apart(planes)
     of_failed = {one.component: text for one, text in failed.suspects}
     lines += [(one.outcome, of_failed.get(one.component) or _reason(one)) for one in found.suspects]
     if not lines:
@@ -217,4 +219,31 @@ def slow_rails(planes: Sequence[Fitted], topology: Topology | None) -> list[Verd
                 reached = f"{gbps:,.1f} Gb/s, {gbps / usual:.0%} of the usual {usual:,.1f} Gb/s of {len(rails)} rails"
                 text = f"{rail} as a whole ({where}) reaches {reached}: its leaf switches and their settings first"
                 found.append((Outcome.INCONCLUSIVE, f"{text}; is it slower by design, give a limit"))
+    return found
+
+
+def levels_apart(planes: Sequence[Fitted]) -> list[VerdictLine]:
+    """
+    Return an INCONCLUSIVE line for each plane whose samples differ by more than places do, and no part explains it.
+
+    Either some are far faster than what is called normal: then most hosts may be bad. Or groups of hosts, found in the
+    results, reach far less among each other, alike and not spread as by others' traffic. It is no FAIL: without a limit
+    nobody knows what is meant to be so.
+    """
+    found = []
+    for plane in planes:
+        samples, usual_gbps = plane.samples, max((one.gbps for one in plane.classes), default=0.0)
+        noise = np.array([one.noise for one in plane.classes])[plane.of_class]
+        fast = plane.ratio > 1 + np.maximum(OF_PLACE, SIGMAS * noise)
+        if fast.sum() >= LEAST_SLOW:
+            reached = f"up to {samples.gbps[fast].max():,.1f} Gb/s, far above the normal of their class"
+            text = f"{fast.sum()} of {len(fast)} samples reach {reached}{samples.where}"
+            found.append(
+                (Outcome.INCONCLUSIVE, f"{text}: if that is what is normal, most hosts are slow; give a limit")
+            )
+        for one in plane.classes:
+            if one.groups and one.gbps < (1 - OF_PLACE) * usual_gbps and one.noise < CROWDED:
+                reached = f"{one.gbps:,.1f} Gb/s, {one.gbps / usual_gbps:.0%} of the usual {usual_gbps:,.1f} Gb/s"
+                text = f"{one.name}{samples.where}: pairs reach {reached}"
+                found.append((Outcome.INCONCLUSIVE, f"{text}: is it slower by design, give a limit or an inventory"))
     return found

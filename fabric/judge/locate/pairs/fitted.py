@@ -70,7 +70,9 @@ TWICE = "two slow tests may be chance: measure it again"
 MEASURED_AGAIN = frozenset({DRAWN, NEARLY, SELDOM, TWICE})
 """Doubts that further tests through the part may end."""
 
-_LEAST_SLOW = 3  # with fewer slow samples nothing is called bad: a healthy host of a real run had two
+LEAST_SLOW = 3
+"""With fewer slow samples nothing is called bad: a healthy host of a real run had two."""
+
 _MOST_SURE = {"": SURE, TWICE: 0.8}  # by doubt: nine of the ten parts that real runs had measured slow twice were bad
 
 CLASS_HOSTS = 32
@@ -402,7 +404,7 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
             doubts.append(DRAWN)
         elif shows.mean() < _OFTEN and not _is_one_way(one, joint):
             doubts.append(SELDOM)
-        elif shows.sum() < _LEAST_SLOW:
+        elif shows.sum() < LEAST_SLOW:
             doubts.append(TWICE)
         else:
             doubts.append("")
