@@ -30,6 +30,13 @@ def spines_above(leaf: str, topology: Topology) -> str:
 _folded = cache(fold)
 
 
+def is_above(name: str, topology: Topology) -> bool:
+    """Return whether *name* is a switch, or is above one: hosts share it."""
+    part = Part.of(name)
+    known = part.host in topology.switches or name in {spines_above(leaf, topology) for leaf in topology.parts}
+    return known or part.aspect == "above" or part.link_ends is not None
+
+
 def crosses_leaves(probe: Probe) -> bool:
     """Return whether a probe's bytes cross known leaves, so that it can tell of leaves that other hosts share."""
     return "peer_rnic" in probe.params or probe.kind == "tor_all_reduce"

@@ -17,10 +17,11 @@ what accused it is measured again, and its ports are read as all ports are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 
+from fabric.judge.locate.candidates import is_above
 from fabric.judge.normal.baseline import RecordedRatio, against_recorded, distribution
 from fabric.judge.normal.interval import LEAST_SAMPLES
 from fabric.judge.normal.keys import floor_of, grouped, key_of, name_of
@@ -66,10 +67,9 @@ def narrowed_to(because: Because, name: str, topology: Topology) -> Because:
 def accept(because: Because, run: Measured, ports: Sequence[PortHealth], repaired: Repaired) -> Acceptance:
     """Decide on one host or link; *ports* are those of the host that could be read."""
     case, is_host = _Case(notes=list(because.notes)), not because.links
-    bad = {host for one in run.verdict.suspects if one.outcome is Outcome.FAIL for host in one.hosts}
-    bad -= {host for one in _own(run.verdict.suspects, because) for host in one.hosts}
-    own = replace(run, probes=[probe for probe in run.probes if because.links or bad.isdisjoint(probe.hosts)])
-    weighed = tuple(_weighed(because, own))
+    elsewhere = _elsewhere(because, run)
+    own = replace(run, probes=[probe for probe in run.probes if not elsewhere(probe)])
+    weighed = tuple(_weighed(because, own, elsewhere))
     _evidence(weighed, case)
     if is_host:
         _suite(because, run, case)
@@ -125,7 +125,7 @@ def same(probe: Probe) -> Same:
     return probe.kind, name_of(probe), probe.hosts, str(probe.params.get("series")), sizes
 
 
-def _weighed(because: Because, run: Measured) -> Iterator[Weighed]:
+def _weighed(because: Because, run: Measured, elsewhere: Callable[[Probe], bool]) -> Iterator[Weighed]:
     verdicts = run.verdicts
     again = grouped((probe for probe in run.probes if probe.phase in run.again), same)
     beside = (one for one in run.probes if one.phase not in run.again and run.repaired.isdisjoint(one.hosts))
@@ -134,7 +134,8 @@ def _weighed(because: Because, run: Measured) -> Iterator[Weighed]:
     peers = gathered((key_of(probe, one[1], run.topology), one[0]) for probe, one in numbers if one is not None)
     for one in because.evidence:
         members = (member.probe_id for member in again.get(same(one.probe), ()))
-        yield _weigh_one(one, [(verdicts[name], run.results.get(name)) for name in members], peers, run)
+        lacks = "not counted: it passes what is bad and not of it" if elsewhere(one.probe) else "not repeated"
+        yield _weigh_one(one, [(verdicts[name], run.results.get(name)) for name in members], peers, run, lacks)
 
 
 def _weigh_one(
@@ -142,10 +143,11 @@ def _weigh_one(
     again: Sequence[tuple[ProbeVerdict, ProbeResult | None]],
     peers: Mapping[Key, Sequence[float]],
     run: Measured,
+    lacks: str,
 ) -> Weighed:
     measured = [number for _, result in again if (number := number_of(result)) is not None]
     values = [value for value, _ in measured]
-    none = ProbeVerdict(one.probe.probe_id, Outcome.INCONCLUSIVE, "not repeated")
+    none = ProbeVerdict(one.probe.probe_id, Outcome.INCONCLUSIVE, lacks)
     worst = max((verdict for verdict, _ in again), key=lambda verdict: verdict.outcome.rank, default=none)
     outcome, reason = worst.outcome, worst.reason
     limits = [verdict.limit_gbps for verdict, _ in again if verdict.limit_gbps is not None]
@@ -205,24 +207,56 @@ def _example(found: Sequence[Weighed]) -> str:
     return f"{one.label}: {one.before} before, {now} now: {reason}"
 
 
-def _own(suspects: Sequence[Suspect], because: Because) -> list[Suspect]:
-    return [one for one in suspects if one.outcome is Outcome.FAIL and not set(because.hosts).isdisjoint(one.hosts)]
+def _about(because: Because, run: Measured) -> tuple[list[Suspect], list[Suspect], list[Suspect]]:
+    """
+    Return the bad parts of the repaired hosts, those that they share with others, and those elsewhere.
+
+    Shared is a switch or what is above it, and a pair of hosts of which nobody knows which one it is, unless a part of
+    a repaired host is as likely.
+    """
+    own: list[Suspect] = []
+    shared: list[Suspect] = []
+    others: list[Suspect] = []
+    for one in (suspect for suspect in run.verdict.suspects if suspect.outcome is Outcome.FAIL):
+        is_shared = "+" in one.component or is_above(one.component, run.topology)
+        mine = not is_shared or _of_its_own(one, because, run.topology)
+        (others if set(because.hosts).isdisjoint(one.hosts) else own if mine else shared).append(one)
+    return own, shared, others
+
+
+def _of_its_own(suspect: Suspect, because: Because, topology: Topology) -> list[str]:
+    """Return the parts of the repaired hosts that may be bad just as well."""
+    names = suspect.ambiguous_with
+    return [name for name in names if Part.of(name).host in because.hosts and not is_above(name, topology)]
+
+
+def _elsewhere(because: Because, run: Measured) -> Callable[[Probe], bool]:
+    """Return a test of whether a probe passes what is bad and not of the repaired hosts: it tells nothing of them."""
+    own, shared, others = ([], [], []) if because.links else _about(because, run)
+    hosts = {host for one in (*shared, *others) for host in one.hosts}
+    hosts -= {*because.hosts, *(host for one in own for host in one.hosts)}
+    above = [passes_through(one.component, run.topology) for one in shared if is_above(one.component, run.topology)]
+    return lambda probe: not hosts.isdisjoint(probe.hosts) or any(passes(probe) for passes in above)
 
 
 def _suite(because: Because, run: Measured, case: _Case) -> None:
     """Add to *case* what else this run measured on the hosts: their suite."""
-    repaired, own = set(because.hosts), _own(run.verdict.suspects, because)
-    others = [one for one in run.verdict.suspects if one.outcome is Outcome.FAIL and one not in own]
-    case.reject += [f"named: {one.component} ({one.kind}): {'; '.join(one.evidence[:1])}" for one in own[:MOST_SHOWN]]
+    repaired, elsewhere = set(because.hosts), _elsewhere(because, run)
+    own, shared, others = _about(because, run)
+    for named in own[:MOST_SHOWN]:
+        also = "".join(f" or {name}" for name in _of_its_own(named, because, run.topology)[:1])
+        case.reject.append(f"named: {named.component} ({named.kind}){also}: {'; '.join(named.evidence[:1])}")
+    for named in shared[:MOST_SHOWN]:
+        what = f"{named.component} ({named.kind}) was found bad: {'; '.join(named.evidence[:1])}"
+        case.open.append(f"not told while it is so: {what}; {named.next_step}".removesuffix("; "))
     if others:
         names = fold([one.component for one in others])
         case.notes.append(f"{names} was found bad, and is not {' or '.join(because.hosts)}")
-    theirs = {host for suspect in others for host in suspect.hosts}
     verdicts = run.verdicts
     mine = [probe for probe in run.probes if probe.phase not in run.again and repaired & set(probe.hosts)]
     bad = [(probe, verdicts[probe.probe_id]) for probe in mine if not verdicts[probe.probe_id].outcome.is_good]
     for probe, one in bad if not own else ():
-        if one.outcome is Outcome.FAIL and not theirs & set(probe.hosts):
+        if one.outcome is Outcome.FAIL and not elsewhere(probe):
             case.reject.append(f"bad: {probe.probe_id}: {one.reason}")
     for (kind, phase, outcome), found in grouped(bad, lambda b: (b[0].kind, b[0].phase, b[1].outcome)).items():
         if outcome is not Outcome.FAIL or not case.reject:
@@ -236,7 +270,8 @@ def _needs(needs: Sequence[Need], run: Measured, case: _Case) -> None:
     """Add to *case* whether the parts have shown enough; equal lacks of several parts become one line."""
     lacking: list[tuple[str, str]] = []
     for need in needs:
-        tests = part_tests(need.part, run)
+        errors = {one.probe_id for one in run.verdict.probes if one.outcome is Outcome.ERROR}  # tell nothing of it
+        tests = [one for one in part_tests(need.part, run) if one.probe.probe_id not in errors]
         bad = [one.probe.probe_id for one in tests if one.bad]
         if not bad:
             lacking += ((text, need.part) for text in _lacking(need, tests, run))
@@ -256,6 +291,8 @@ def _lacking(need: Need, good: Sequence[PartTest], run: Measured) -> Iterator[st
         takes = f": {duration_text(fmean(each_s) * (need.tests - len(good)))} more" if each_s else ""
         text = f"{need.tests:,} good ones would tell that it is not so any more, {len(good):,} were measured"
         yield f"was bad in {need.bad} of {need.of} tests: {text}{takes}"
+    if need.warm_c is None and not need.after_s:
+        return
     began_s = min((one.at_s for one in good), default=0.0)
     telling = [one for one in good if one.at_s - began_s >= need.after_s]
     what = "it had become worse gradually"

@@ -16,7 +16,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from fabric.judge.course.follow_up import DippedAgain
-from fabric.judge.locate.candidates import spines_above
+from fabric.judge.locate.candidates import is_above
 from fabric.judge.normal.interval import LEAST_SAMPLES
 from fabric.judge.normal.keys import CROSS_LEAF, begun, grouped, link_class, series_key
 from fabric.judge.normal.kinds import accusing_nobody
@@ -24,10 +24,8 @@ from fabric.judge.verdict.probes import Judge
 from fabric.model import gathered
 from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
-from fabric.model.part import Part
 from fabric.model.probe import FollowUpLimits, Probe, ProbeResult, Results
 from fabric.model.scenario import Phase, Scenario
-from fabric.model.topology import Topology
 from fabric.model.verdict import OwnFails, ProbeVerdict, Recurrence, Verdicts
 from fabric.plan import PhasePlan
 from fabric.probes.again import AgainSpec
@@ -91,7 +89,7 @@ def _judged(probes: Sequence[Probe], results: Results, judge: Judge) -> tuple[Ve
     blamed = {
         host
         for one in located.suspects
-        if not any(_is_above(name, topology) for name in (one.component, *one.ambiguous_with))
+        if not any(is_above(name, topology) for name in (one.component, *one.ambiguous_with))
         for host in one.hosts
     }
     return verdicts, {
@@ -102,13 +100,6 @@ def _judged(probes: Sequence[Probe], results: Results, judge: Judge) -> tuple[Ve
         for host in probe.hosts
         if host not in blamed
     }
-
-
-def _is_above(name: str, topology: Topology) -> bool:
-    """Return whether *name* is a switch, or is above one."""
-    part = Part.of(name)
-    known = part.host in topology.switches or name in {spines_above(leaf, topology) for leaf in topology.parts}
-    return known or part.aspect == "above" or part.link_ends is not None
 
 
 def _counted(bad: Iterable[_Failure]) -> dict[str, str]:

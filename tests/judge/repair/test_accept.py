@@ -19,7 +19,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.repair import Acceptance, Because, Decision, Evidence, Need
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
-from fabric.model.scenario import Phase
+from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.topology import Topology
 from fabric.model.verdict import DRIFT, HEAT, ComponentVerdict, LinkCoverage, ProbeVerdict, Suspect, Verdict
 from fabric.probes.again import AgainSpec
@@ -47,8 +47,10 @@ def ports(ber: BerVerdict | None = SURE, outcome: Outcome = Outcome.PASS) -> lis
 class Case:
     """One loopback of gpu001 that failed with 200 Gb/s, and was measured again three times."""
 
-    def __init__(self, rack: Topology, *, past: tuple[float, ...] = (), quick: bool = False) -> None:
-        probe = expand_phase(Phase("intra", (LoopbackSpec(),)), rack, ["gpu001"])[0]
+    def __init__(
+        self, rack: Topology, *, past: tuple[float, ...] = (), quick: bool = False, spec: ProbeSpec | None = None
+    ) -> None:
+        probe = expand_phase(Phase("intra", (spec or LoopbackSpec(),)), rack, ["gpu001"])[0]
         evidence = Evidence(probe, Outcome.FAIL, "slow", 200.0, 380.0, past)
         self.because = Because("check/1", "/x", ("gpu001",), quick, (), (evidence,))
         self.probes = expand_phase(Phase("evidence", (AgainSpec(repeat=3, because=self.because),)), rack, ["gpu001"])
@@ -66,6 +68,8 @@ class Case:
     ) -> Acceptance:
         """With these numbers now."""
         results = {probe.probe_id: _result(probe, value) for probe, value in zip(self.probes, values, strict=False)}
+        for probe in self.probes if outcome is Outcome.ERROR else ():
+            results[probe.probe_id] = ProbeResult(probe.probe_id, 1, (), Outcome.ERROR, "no answer", 0.0, 15.0)
         verdicts = tuple(ProbeVerdict(probe.probe_id, outcome, "", limit_gbps=380.0) for probe in self.probes)
         watched = ports() if watched is None else watched
         bad = [one for one in watched if one.outcome is not Outcome.PASS]
@@ -143,6 +147,43 @@ def test_a_suspect_on_it_rejects_and_one_elsewhere_does_not(rack: Topology) -> N
     found = Case(rack).decided(*GOOD, suspects=(other,))
     assert found.decision is Decision.ACCEPT
     assert "gpu002/mlx5_4 was found bad, and is not gpu001" in found.notes
+
+
+@pytest.mark.parametrize(
+    ("component", "kind"), [("gpu001+gpu002", "pair"), ("leaf0", "leaf"), ("gpu001/mlx5_0:above", "uplinks")]
+)
+def test_what_it_shares_with_others_leaves_it_open_and_says_what_is_next(
+    rack: Topology, component: str, kind: str
+) -> None:
+    shared = Suspect(component, kind, Outcome.FAIL, 0.9, ("slow",), next_step="look there", hosts=("gpu001", "gpu002"))
+    found = Case(rack).decided(*GOOD, suspects=(shared,))
+    assert found.decision is Decision.INCONCLUSIVE
+    assert found.reasons == (f"not told while it is so: {component} ({kind}) was found bad: slow; look there",)
+
+
+def test_a_leaf_that_may_as_well_be_its_own_port_rejects_it(rack: Topology) -> None:
+    own = ("leaf1", "gpu001/mlx5_0:port")
+    leaf = Suspect("leaf0", "leaf", Outcome.FAIL, 0.2, ("slow",), own, hosts=("gpu001", "gpu002"))
+    found = Case(rack).decided(*GOOD, suspects=(leaf,))
+    assert found.decision is Decision.REJECT
+    assert found.reasons[0] == "named: leaf0 (leaf) or gpu001/mlx5_0:port: slow"
+
+
+def test_evidence_over_a_leaf_that_is_bad_now_tells_nothing_of_the_host(rack: Topology) -> None:
+    case = Case(rack, spec=RnicToRnicSpec())
+    leaf = Suspect("leaf0", "leaf", Outcome.FAIL, 0.9, ("slow",), hosts=("gpu001", "gpu002"))
+    found = case.decided(200.0, 201.0, 200.0, outcome=Outcome.FAIL, suspects=(leaf,))
+    assert found.decision is Decision.INCONCLUSIVE
+    assert "not counted: it passes what is bad and not of it" in found.reasons[0]
+
+
+def test_no_answer_is_not_told_and_no_rejection(rack: Topology) -> None:
+    case = Case(rack)
+    case.because = replace(case.because, needs=(Need(RNIC, 24, 24, 3),))
+    found = case.decided(outcome=Outcome.ERROR)
+    assert found.decision is Decision.INCONCLUSIVE
+    assert found.reasons[0].startswith("not told: 1 of 1 probes")
+    assert not any("gradually" in text for text in found.reasons)
 
 
 def test_good_numbers_do_not_outweigh_the_wrong_part(rack: Topology) -> None:
