@@ -69,7 +69,7 @@ def accept(because: Because, run: Measured, ports: Sequence[PortHealth], repaire
     case, is_host = _Case(notes=list(because.notes)), not because.links
     elsewhere = _elsewhere(because, run)
     own = replace(run, probes=[probe for probe in run.probes if not elsewhere(probe)])
-    weighed = tuple(_weighed(because, own, elsewhere))
+    weighed = tuple(_weighed(because, run, elsewhere))
     _evidence(weighed, case)
     if is_host:
         _suite(because, run, case)
@@ -125,7 +125,7 @@ def same(probe: Probe) -> Same:
     return probe.kind, name_of(probe), probe.hosts, str(probe.params.get("series")), sizes
 
 
-def _weighed(because: Because, run: Measured, elsewhere: Callable[[Probe], bool]) -> Iterator[Weighed]:
+def _weighed(because: Because, run: Measured, elsewhere: Callable[[Probe], tuple[str, ...]]) -> Iterator[Weighed]:
     verdicts = run.verdicts
     again = grouped((probe for probe in run.probes if probe.phase in run.again), same)
     beside = (one for one in run.probes if one.phase not in run.again and run.repaired.isdisjoint(one.hosts))
@@ -134,8 +134,11 @@ def _weighed(because: Because, run: Measured, elsewhere: Callable[[Probe], bool]
     peers = gathered((key_of(probe, one[1], run.topology), one[0]) for probe, one in numbers if one is not None)
     for one in because.evidence:
         members = (member.probe_id for member in again.get(same(one.probe), ()))
-        lacks = "not counted: it passes what is bad and not of it" if elsewhere(one.probe) else "not repeated"
-        yield _weigh_one(one, [(verdicts[name], run.results.get(name)) for name in members], peers, run, lacks)
+        found = _weigh_one(one, [(verdicts[name], run.results.get(name)) for name in members], peers, run)
+        if (others := elsewhere(one.probe)) and not found.outcome.is_good:
+            reason = f"not counted: {', '.join(others)} is bad; measure it again without that"
+            found = replace(found, outcome=Outcome.INCONCLUSIVE, reason=reason)
+        yield found
 
 
 def _weigh_one(
@@ -143,11 +146,10 @@ def _weigh_one(
     again: Sequence[tuple[ProbeVerdict, ProbeResult | None]],
     peers: Mapping[Key, Sequence[float]],
     run: Measured,
-    lacks: str,
 ) -> Weighed:
     measured = [number for _, result in again if (number := number_of(result)) is not None]
     values = [value for value, _ in measured]
-    none = ProbeVerdict(one.probe.probe_id, Outcome.INCONCLUSIVE, lacks)
+    none = ProbeVerdict(one.probe.probe_id, Outcome.INCONCLUSIVE, "not repeated")
     worst = max((verdict for verdict, _ in again), key=lambda verdict: verdict.outcome.rank, default=none)
     outcome, reason = worst.outcome, worst.reason
     limits = [verdict.limit_gbps for verdict, _ in again if verdict.limit_gbps is not None]
@@ -230,13 +232,18 @@ def _of_its_own(suspect: Suspect, because: Because, topology: Topology) -> list[
     return [name for name in names if Part.of(name).host in because.hosts and not is_above(name, topology)]
 
 
-def _elsewhere(because: Because, run: Measured) -> Callable[[Probe], bool]:
-    """Return a test of whether a probe passes what is bad and not of the repaired hosts: it tells nothing of them."""
+def _elsewhere(because: Because, run: Measured) -> Callable[[Probe], tuple[str, ...]]:
+    """Return what names the bad parts on a probe's way that are not of the repaired hosts: it cannot accuse these."""
     own, shared, others = ([], [], []) if because.links else _about(because, run)
-    hosts = {host for one in (*shared, *others) for host in one.hosts}
-    hosts -= {*because.hosts, *(host for one in own for host in one.hosts)}
-    above = [passes_through(one.component, run.topology) for one in shared if is_above(one.component, run.topology)]
-    return lambda probe: not hosts.isdisjoint(probe.hosts) or any(passes(probe) for passes in above)
+    mine = {*because.hosts, *(host for one in own for host in one.hosts)}
+    ways = [
+        (one.component, set(one.hosts) - mine, passes_through(one.component, run.topology))
+        for one in (*shared, *others)
+    ]
+    above = {name for name, _, _ in ways if is_above(name, run.topology)}
+    return lambda probe: tuple(
+        name for name, hosts, passes in ways if not hosts.isdisjoint(probe.hosts) or (name in above and passes(probe))
+    )
 
 
 def _suite(because: Because, run: Measured, case: _Case) -> None:

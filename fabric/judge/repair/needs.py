@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
-from fabric.judge.locate.candidates import components_of
+from fabric.judge.locate.candidates import components_of, is_above
 from fabric.judge.normal.interval import LEAST_SAMPLES, tests_that_tell
 from fabric.judge.normal.keys import CROSS_LEAF, floor_of, key_of, link_class
 from fabric.judge.normal.series import number_of
@@ -87,7 +87,8 @@ def passes_through(name: str, topology: Topology) -> Callable[[Probe], bool]:
     part = Part.of(name)
     ends = part.link_ends or (part.host,)
     leaves = {end for end in ends if end in topology.switches and topology.switches[end].tier == "leaf"}
-    if name in leaves or not topology.switches.keys() >= set(ends):
+    of_switches = part.host not in topology.hosts and is_above(name, topology)
+    if name in leaves or not of_switches:
         return lambda probe: any(one.name == name for one in components_of(probe, topology))
     return lambda probe: (
         link_class(probe, topology) == CROSS_LEAF

@@ -48,12 +48,18 @@ class Case:
     """One loopback of gpu001 that failed with 200 Gb/s, and was measured again three times."""
 
     def __init__(
-        self, rack: Topology, *, past: tuple[float, ...] = (), quick: bool = False, spec: ProbeSpec | None = None
+        self,
+        rack: Topology,
+        *,
+        past: tuple[float, ...] = (),
+        quick: bool = False,
+        spec: ProbeSpec | None = None,
+        hosts: tuple[str, ...] = ("gpu001", "gpu002"),
     ) -> None:
-        probe = expand_phase(Phase("intra", (spec or LoopbackSpec(),)), rack, ["gpu001"])[0]
+        probe = expand_phase(Phase("intra", (spec or LoopbackSpec(),)), rack, list(hosts))[0]
         evidence = Evidence(probe, Outcome.FAIL, "slow", 200.0, 380.0, past)
         self.because = Because("check/1", "/x", ("gpu001",), quick, (), (evidence,))
-        self.probes = expand_phase(Phase("evidence", (AgainSpec(repeat=3, because=self.because),)), rack, ["gpu001"])
+        self.probes = expand_phase(Phase("evidence", (AgainSpec(repeat=3, because=self.because),)), rack, list(hosts))
         self.rack = rack
 
     def decided(
@@ -174,7 +180,24 @@ def test_evidence_over_a_leaf_that_is_bad_now_tells_nothing_of_the_host(rack: To
     leaf = Suspect("leaf0", "leaf", Outcome.FAIL, 0.9, ("slow",), hosts=("gpu001", "gpu002"))
     found = case.decided(200.0, 201.0, 200.0, outcome=Outcome.FAIL, suspects=(leaf,))
     assert found.decision is Decision.INCONCLUSIVE
-    assert "not counted: it passes what is bad and not of it" in found.reasons[0]
+    assert "not counted: leaf0 is bad" in found.reasons[0]
+
+
+@pytest.mark.parametrize("spec", [RnicToRnicSpec(), PairwiseSpec(rounds=2)])
+def test_evidence_over_spines_that_are_bad_now_tells_nothing_of_the_host(spec: ProbeSpec) -> None:
+    case = Case(load_inventory(INVENTORY / "pod-64.yaml").topology, spec=spec, hosts=("gpu001", "gpu064"))
+    above = Suspect("spines", "spines", Outcome.FAIL, 0.9, ("slow",))
+    found = case.decided(200.0, 201.0, 200.0, outcome=Outcome.FAIL, suspects=(above,))
+    assert found.decision is Decision.INCONCLUSIVE
+
+
+def test_good_evidence_with_a_bad_neighbour_is_good(rack: Topology) -> None:
+    case = Case(rack, spec=PairwiseSpec())
+    other = Suspect("gpu002/mlx5_0", "rnic", Outcome.FAIL, 0.9, ("slow",), hosts=("gpu002",))
+    assert case.decided(*GOOD, suspects=(other,)).decision is Decision.ACCEPT
+    found = case.decided(200.0, 201.0, 200.0, outcome=Outcome.FAIL, suspects=(other,))
+    assert found.decision is Decision.INCONCLUSIVE
+    assert "not counted: gpu002/mlx5_0 is bad; measure it again without that" in found.reasons[0]
 
 
 def test_no_answer_is_not_told_and_no_rejection(rack: Topology) -> None:
