@@ -79,7 +79,7 @@ def accept(because: Because, run: Measured, ports: Sequence[PortHealth], repaire
         _parts(repaired, case)
     _needs(because.needs, own, case)
     if not run.complete:
-        case.open.append("the run has not reached its end: what it did not reach is not judged")
+        case.open.append("the run has not reached its end: what it did not reach is not judged; fabric resume goes on")
     decision = Decision.REJECT if case.reject else Decision.INCONCLUSIVE if case.open else Decision.ACCEPT
     suite = ", and so is its suite" if is_host else ""
     bits = ", and no bit errors in the window that is asked for" if is_host and not because.quick else ""
@@ -270,6 +270,9 @@ def _suite(because: Because, run: Measured, case: _Case) -> None:
             first = found[0][1]
             text = f"{len(found)} {kind} of {phase}, such as {first.probe_id}: {first.reason}"
             case.open.append(f"{outcome.name}: {text}")
+    unwell = {host for one in run.verdict.suspects if one.outcome.rank >= Outcome.ERROR.rank for host in one.hosts}
+    if beside := unwell.intersection(host for probe, _ in bad for host in probe.hosts) - repaired:
+        case.open.append(f"{fold(sorted(beside))} beside it is bad or does not answer: validate again when it is well")
     del case.reject[2 * MOST_SHOWN :]
 
 

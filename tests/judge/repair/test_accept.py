@@ -71,12 +71,14 @@ class Case:
         repaired: Repaired = RIGHT,
         suspects: tuple[Suspect, ...] = (),
         complete: bool = True,
+        skipped: Probe | None = None,
     ) -> Acceptance:
         """With these numbers now."""
         results = {probe.probe_id: _result(probe, value) for probe, value in zip(self.probes, values, strict=False)}
         for probe in self.probes if outcome is Outcome.ERROR else ():
             results[probe.probe_id] = ProbeResult(probe.probe_id, 1, (), Outcome.ERROR, "no answer", 0.0, 15.0)
-        verdicts = tuple(ProbeVerdict(probe.probe_id, outcome, "", limit_gbps=380.0) for probe in self.probes)
+        outcomes = {probe.probe_id: Outcome.SKIPPED if probe is skipped else outcome for probe in self.probes}
+        verdicts = tuple(ProbeVerdict(name, one, "", limit_gbps=380.0) for name, one in outcomes.items())
         watched = ports() if watched is None else watched
         bad = [one for one in watched if one.outcome is not Outcome.PASS]
         components = tuple(ComponentVerdict(one.component, one.outcome, "; ".join(one.words)) for one in bad)
@@ -189,6 +191,16 @@ def test_evidence_over_spines_that_are_bad_now_tells_nothing_of_the_host(spec: P
     above = Suspect("spines", "spines", Outcome.FAIL, 0.9, ("slow",))
     found = case.decided(200.0, 201.0, 200.0, outcome=Outcome.FAIL, suspects=(above,))
     assert found.decision is Decision.INCONCLUSIVE
+
+
+def test_a_neighbour_that_kept_its_suite_from_running_is_named(rack: Topology) -> None:
+    case = Case(rack)
+    probe = expand_phase(Phase("tor", (PairwiseSpec(),)), rack, ["gpu001", "gpu002"])[0]
+    case.probes = [*case.probes, probe]
+    hung = Suspect("gpu002", "host", Outcome.ERROR, 0.9, ("no answer",), hosts=("gpu002",))
+    found = case.decided(*GOOD, suspects=(hung,), skipped=probe)
+    assert found.decision is Decision.INCONCLUSIVE
+    assert found.reasons[1] == "gpu002 beside it is bad or does not answer: validate again when it is well"
 
 
 def test_good_evidence_with_a_bad_neighbour_is_good(rack: Topology) -> None:
