@@ -66,6 +66,7 @@ _LINE = 2.0  # nats that a growing loss costs in addition to its slope (tried on
 _RARE = 0.5  # a part that shows in a smaller share of its samples explains only those that it probably slowed
 _MANY = 2.0  # a part with more samples than this times the median of all parts is large
 _ALL = slice(None)
+_NONE = np.empty(0, dtype=np.int64)
 _NO_DIP = 1e-9  # density, as a dip, of a sample that is not slow
 
 
@@ -435,12 +436,18 @@ class Likelihood:
             before = explained[mine]
             alone = loss.loss * self.grown(faults[number].part, mine, faults[number].follows)
             held, shared = self.slowed(mine, np.maximum(alone, before), loss.spread)
-            both = (before > 0) & (not self.matrix.faint)
-            summed = self.density_at_loss(mine, alone + before, loss.spread) if both.any() else held
-            slowed = loss.rho * np.where(both, (held + summed) / 2, held)
+            lost = np.maximum(alone, before)
+            both = np.flatnonzero(before > 0) if not self.matrix.faint else _NONE
+            if len(both):
+                summed = (alone + before)[both]
+                adding = self.density_at_loss(mine[both], summed, loss.spread)
+                without = (1 - loss.rho) * density[mine[both]]
+                if np.log((loss.rho * adding + without) / (loss.rho * held[both] + without)).sum() > 0:
+                    held[both], lost[both] = adding, summed
+                held[both] *= 0.5 ** (1 / len(both))
+            slowed = loss.rho * held
             density[mine] = slowed + (1 - loss.rho) * density[mine]
             by_it = slowed / density[mine]
-            lost = np.where(both & (summed > held), alone + before, np.maximum(alone, before))
             lost = np.where(shared, np.maximum(lost, -self.matrix.y[mine]), lost)
             explained[mine] = lost if loss.rho >= _RARE else np.where(by_it > 0.5, lost, before)
         return density, explained

@@ -29,6 +29,7 @@ from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD
 from fabric.judge.normal.keys import ProbeLayouts, floor_of
 from fabric.judge.normal.series import number_of
 from fabric.model.outcome import Outcome
+from fabric.model.part import Part
 from fabric.model.probe import AGAIN, Probe, ProbeResult, Results
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Verdicts
@@ -286,10 +287,16 @@ def entries_of(
     found: Ints = np.array(entries, dtype=np.int64).reshape(-1, 3)
     sample, part, way = found.T
     shown = (np.bincount(part, slow[sample], minlength=len(columns)) > 0)[part]
-    large = np.array([one.kind in _LARGE for one in columns], dtype=np.bool_)
+    large = np.array([_is_large(one) for one in columns], dtype=np.bool_)
     return columns, Entries(
         sample[shown], part[shown], way[shown], cost, large, np.zeros_like(large), np.zeros(len(columns))
     )
+
+
+def _is_large(component: Component) -> bool:
+    """Return whether a component has smaller ones in it; what all RNICs of a host take above the leaves is one."""
+    part = Part.of(component.name)
+    return component.kind in _LARGE or (part.aspect == "above" and not part.item)
 
 
 def _is_lost(row: PlacedSample) -> bool:

@@ -3,7 +3,7 @@
 A hypothesis says which parts hold samples down. Its score is the log likelihood of all samples minus what it costs to
 say the hypothesis, in nats; the best score wins (minimum description length). What a part adds to the score is the
 evidence for it; parts that would add nearly as much in its place are its rivals. The search is greedy; then parts are
-swapped, split and dropped until nothing is better.
+swapped, dropped and fitted again until nothing is better.
 
 Probes of several kinds pass through one part, and each kind shares its capacity differently. So a part has one loss for
 each class of probes (a *cell* is a part and a class), and a class that should show a fault and does not is evidence
@@ -229,11 +229,17 @@ class Search(Likelihood):
             found.append(best)
         return found
 
-    def settled(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
-        """Return *faults* after swaps, splits and drops, until nothing is better."""
+    def settled(self, faults: Sequence[FaultyPart], *, one_by_one: bool = False) -> list[FaultyPart]:
+        """
+        Return *faults* after swaps and drops, and, unless *one_by_one*, several of these at once, until nothing is
+        better.
+        """
         found = list(faults)
         for _ in range(_MOST_BLAMED):
             improved = self._improved(found)
+            # With pairs a part has one loss, which hardly changes beside others, and small parts were tried first.
+            if improved is None and not (one_by_one or self.matrix.faint):
+                improved = self._apart(found)
             if improved is None:
                 break
             found = self.greedy(improved)
@@ -257,12 +263,16 @@ class Search(Likelihood):
                     best = one
         return best
 
-    def _refitted(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
-        """Return each fault fitted again beside all others: the first were found beside none."""
+    def _refitted(self, faults: Sequence[FaultyPart], where: Bools | bool = True) -> list[FaultyPart]:
+        """
+        Return each fault fitted again beside all others, if it has asking samples *where*: the first were found beside
+        none.
+        """
         found = list(faults)
         for number, fault in enumerate(faults if len(faults) > 1 else ()):
-            given = self._beside([*found[:number], *found[number + 1 :]])
-            if (self._asking(given.explained) & self.samples_through(fault.part)).any():
+            mine = self.matrix.slow & self.samples_through(fault.part) & where
+            given = self._beside([*found[:number], *found[number + 1 :]]) if mine.any() else None
+            if given is not None and (self._asking(given.explained) & mine).any():
                 found[number] = next(iter(self._fits(np.array([fault.part]), given)), fault)
         return found
 
@@ -273,8 +283,7 @@ class Search(Likelihood):
         return found
 
     def _improved(self, faults: Sequence[FaultyPart]) -> list[FaultyPart] | None:
-        """Return the faults with a part dropped (needless beside others), swapped, or split; None: nothing better."""
-        # With pairs a part has one loss, which hardly changes beside other faults, and small parts were tried first.
+        """Return the faults with a part dropped (needless beside others) or swapped; None: nothing better."""
         found = list(faults) if self.matrix.faint else self._refitted(faults)
         for number, fault in enumerate(found):
             rest = [*found[:number], *found[number + 1 :]]
@@ -284,16 +293,24 @@ class Search(Likelihood):
             mine = next((one for one in again if one.part == fault.part), None)
             if mine is None or again[0].gain > mine.gain + _BETTER:
                 return [*rest, again[0]]
-        return None if self.matrix.faint else self._split(found)
+        return None
 
-    def _split(self, faults: Sequence[FaultyPart]) -> list[FaultyPart] | None:
-        """Return the faults with several smaller parts instead of a large one; None where that is no better."""
-        for number, fault in enumerate(faults):
-            if self._large[fault.part]:
-                rest = [*faults[:number], *faults[number + 1 :]]
-                apart = self.greedy(rest, banned=np.array([fault.part]))
-                if len(apart) > len(rest) and self.score(apart) > self.score(faults):
-                    return apart
+    def _apart(self, faults: Sequence[FaultyPart]) -> list[FaultyPart] | None:
+        """
+        Return the faults without one of them, whose samples the others, fitted again, and further ones describe better.
+
+        A large part makes way for several smaller ones so, and a small one for a large part that has more of them in
+        it. None where nothing is better.
+        """
+        least = self.score(faults)
+        for fault in faults:
+            rest = sorted((one for one in faults if one != fault), key=lambda one: -one.gain)
+            rest = self._refitted(rest, self.samples_through(fault.part))
+            found = self.greedy(rest, banned=np.array([fault.part]))
+            if self.score(found) > least - _RIVAL:
+                found = self.settled(found, one_by_one=True)
+                if self.score(found) > least + _BETTER:
+                    return found
         return None
 
     def with_rivals(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:

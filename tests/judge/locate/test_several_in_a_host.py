@@ -1,0 +1,71 @@
+"""Several slow parts whose probes overlap: in one host, or a leaf and a cable of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from benchmarks.measured_rack import NORMAL, judged, measured, probes_of, rack_topology
+from fabric.judge.locate.candidates import components_of
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Probe
+from fabric.model.verdict import Limit
+from tests.builders import asked, on_mock, suspects
+from tests.places import INVENTORY, SCENARIOS
+
+RACK = rack_topology(4)
+LIMITS = (
+    Limit("loopback", 380.0, "a limit", min_size_bytes=1, link_class="pix"),
+    Limit("loopback", 390.0, "a limit", min_size_bytes=1, link_class="mem_local"),
+    Limit("loopback", 340.0, "a limit", min_size_bytes=1, link_class="mem_remote"),
+    Limit("loopback", 340.0, "a limit", min_size_bytes=1, link_class="node"),
+    Limit("loopback", 200.0, "a limit", min_size_bytes=1),
+    Limit("rnic_to_rnic", 364.0, "a limit", min_size_bytes=1),
+)
+
+
+def named(left: Mapping[str, float]) -> set[str]:
+    """Suspects where these parts pass on only so much of a line of 400 Gb/s."""
+
+    def factor(probe: Probe) -> float:
+        link_class = probe.params.get("link_class") if probe.kind == "loopback" else None
+        normal = NORMAL[str(link_class) if link_class else None]
+        passed = {one.name for one in components_of(probe, RACK)}
+        return min([1.0, *(share * 400.0 / normal for name, share in left.items() if name in passed)])
+
+    probes = probes_of(RACK)
+    verdicts = judged(measured(probes, cv=0.003, seed=1, factor=factor), RACK, limits=LIMITS)
+    return {one.component for one in suspects(probes, verdicts, topology=RACK, outcome=Outcome.FAIL)}
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        {"gpu003/mlx5_1": 0.7, "gpu003/mlx5_0:port": 0.7},
+        {"gpu003/pcie3": 0.7, "gpu003/numa1": 0.5},
+        {"leaf3": 0.9, "gpu003/mlx5_3:port": 0.5},
+        {"gpu003/numa0": 0.8, "gpu003/numa1": 0.9, "gpu003/mlx5_6": 0.5},
+        {"gpu003/mlx5_6": 0.7, "gpu003/numa1": 0.7},
+        {"gpu003/numa1": 0.8, "gpu003/mlx5_3": 0.7, "gpu003/numa0": 0.8},
+        {"gpu003/pcie3": 0.7, "gpu003/mlx5_6:port": 0.6},
+        {"gpu003/pcie0": 0.9, "gpu003/gpu0": 0.8},
+    ],
+    ids=lambda left: "+".join(left),
+)
+def test_parts_whose_probes_overlap_are_each_named_and_no_other(left: Mapping[str, float]) -> None:
+    """Neither a larger part around them, nor the smaller parts in one of them."""
+    assert named(left) == set(left)
+
+
+def test_what_all_routes_of_a_host_take_does_not_stand_for_an_rnic_and_a_cable(tmp_path: Path) -> None:
+    """Nor does the PCIe switch of both: the loopbacks of the other RNIC are well."""
+    left = {"gpu003/mlx5_1": 0.7, "gpu003/mlx5_0:port": 0.7}
+    wanted = asked(
+        SCENARIOS / "self-check.yaml",
+        inventory=INVENTORY / "demo-rack-healthy.yaml",
+        hosts="gpu[001-004]",
+        faults=[f"{name}:slow={share}" for name, share in left.items()],
+    )
+    assert {one.component for one in on_mock(wanted, tmp_path).verdict.suspects} == set(left)
