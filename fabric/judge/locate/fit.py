@@ -188,22 +188,24 @@ class Fit:
         """
         Return by cell what it costs a part that a cell without slow samples is well.
 
-        It costs nothing where there are no samples, or where what the part still carries would hold the class down by
-        too little to be named. A sample that another part slows as much, or more, does not count.
+        It costs nothing where there are no samples, or where what the part still carries, by the classes of single
+        flows, would hold the class down by too little to be named. A sample that another part slows as much, or more,
+        does not count.
         """
         level = self._data.matrix.level[self._of_class]
         cap, often, most = np.full(len(self._parts), inf), np.zeros(len(self._parts)), np.zeros(len(self._parts))
-        np.minimum.at(cap, self._place, np.where(rho > 0, level * np.exp(-loss), inf))
+        np.minimum.at(cap, self._place, np.where((rho > 0) & (level > 0), level * np.exp(-loss), inf))
         np.maximum.at(often, self._place, np.where((level > 0) | (rho >= OFTEN), rho, 0.0))
         np.maximum.at(most, self._place, loss)
         most = most[self._place]
+        cap, known = cap[self._place], (level > 0) & np.isfinite(cap[self._place])
         with np.errstate(divide="ignore", invalid="ignore"):
-            here = np.where(level > 0, np.log(level / cap[self._place]), most)
+            here = np.where(known, np.log(level / cap), most)
         beyond = self._data.least_unexplained_loss(self._explained, self._sample)
         hidden = (self._explained > 0) & (beyond >= here[self._local])
         count = self._count - np.bincount(self._local, hidden, minlength=len(rho))
         shown = unshown(count, often[self._place], level > 0, dead=most > DEAD)
-        free = (self._count == 0) | ((level > 0) & (level * np.exp(-self._least) <= cap[self._place]))
+        free = (self._count == 0) | (known & (level * np.exp(-self._least) <= cap))
         return np.where(free, 0.0, shown)
 
     def _fault(self, number: int, gain: float, cost: float, loss: Floats, spread: Floats, rho: Floats) -> FaultyPart:

@@ -59,13 +59,22 @@ def test_parts_whose_probes_overlap_are_each_named_and_no_other(left: Mapping[st
     assert named(left) == set(left)
 
 
-def test_what_all_routes_of_a_host_take_does_not_stand_for_an_rnic_and_a_cable(tmp_path: Path) -> None:
-    """Nor does the PCIe switch of both: the loopbacks of the other RNIC are well."""
-    left = {"gpu003/mlx5_1": 0.7, "gpu003/mlx5_0:port": 0.7}
+@pytest.mark.parametrize(
+    "faults",
+    [
+        # All routes of the host, or the PCIe switch of both, would explain them with one part less, and not all.
+        {"gpu003/mlx5_1": "slow=0.7", "gpu003/mlx5_0:port": "slow=0.7"},
+        # What a hot GPU still carries is more than comes from the other socket: that it is not slow there is no sign.
+        {"gpu003/mlx5_1": "slow=0.7", "gpu003/gpu2": "hot"},
+    ],
+    ids=lambda faults: "+".join(faults),
+)
+def test_a_whole_self_check_names_them(faults: Mapping[str, str], tmp_path: Path) -> None:
+    """With all-to-alls, and ways above the leaves."""
     wanted = asked(
         SCENARIOS / "self-check.yaml",
         inventory=INVENTORY / "demo-rack-healthy.yaml",
         hosts="gpu[001-004]",
-        faults=[f"{name}:slow={share}" for name, share in left.items()],
+        faults=[f"{name}:{kind}" for name, kind in faults.items()],
     )
-    assert {one.component for one in on_mock(wanted, tmp_path).verdict.suspects} == set(left)
+    assert {one.component for one in on_mock(wanted, tmp_path).verdict.suspects} == set(faults)
