@@ -190,7 +190,7 @@ class Fit:
 
         It costs nothing where there are no samples, or where what the part still carries, by the classes of single
         flows, would hold the class down by too little to be named. A sample that another part slows as much, or more,
-        does not count.
+        does not count, nor does a class of which nothing says what is normal, unless the part is dead.
         """
         level = self._data.matrix.level[self._of_class]
         cap, often, most = np.full(len(self._parts), inf), np.zeros(len(self._parts)), np.zeros(len(self._parts))
@@ -204,8 +204,9 @@ class Fit:
         beyond = self._data.least_unexplained_loss(self._explained, self._sample)
         hidden = (self._explained > 0) & (beyond >= here[self._local])
         count = self._count - np.bincount(self._local, hidden, minlength=len(rho))
-        shown = unshown(count, often[self._place], level > 0, dead=most > DEAD)
-        free = (self._count == 0) | (known & (level * np.exp(-self._least) <= cap))
+        dead = most > DEAD
+        shown = unshown(count, often[self._place], level > 0, dead=dead)
+        free = (self._count == 0) | (known & (level * np.exp(-self._least) <= cap)) | (~dead & (self._least >= DEAD))
         return np.where(free, 0.0, shown)
 
     def _fault(self, number: int, gain: float, cost: float, loss: Floats, spread: Floats, rho: Floats) -> FaultyPart:

@@ -21,6 +21,7 @@ import numpy as np
 from fabric.judge.locate.candidates import Component, are_about, components_of, named_components_of
 from fabric.judge.locate.cells import NOTHING, Cells, Entries, SampleMatrix, cost_of
 from fabric.judge.locate.concurrency import as_shares, slowest_beside
+from fabric.judge.locate.fit import DEAD
 from fabric.judge.locate.gpus import GPUS
 from fabric.judge.locate.levels import level_and_noise
 from fabric.judge.locate.search import CHANCE
@@ -172,7 +173,8 @@ class ProbeSamples:
         first = np.unique(self.of_class, return_index=True)[1]
         self._kinds = [taken[i].kind for i in first.tolist()]
         count = len(self._kinds)
-        self.level, self.noise, self._anchored = np.ones(count), np.full(count, _FEW_NOISE), np.zeros(count, np.bool_)
+        self.level, self.noise = np.ones(count), np.full(count, _FEW_NOISE)
+        self._anchored, silent = np.zeros((2, count), dtype=np.bool_)
         for number in range(count):
             mine = value[(self.of_class == number) & (value > 0)]
             limit, usual = self._limit.get(number, 0.0), self._usual.get(number, 0.0)
@@ -180,7 +182,7 @@ class ProbeSamples:
             if not few:
                 self.level[number], self.noise[number] = level_and_noise(mine)
             elif len(mine) and not limit and not usual:  # nothing says what is normal, so nothing is slow
-                self.level[number] = mine.min()
+                self.level[number], silent[number] = mine.min(), True
             behind = usual > self.level[number] * exp(OF_FLOOR * floor_of(self._kinds[number]))
             anchor = max(limit, usual if few or behind else 0.0)
             if anchor and (few or anchor > self.level[number]):
@@ -189,6 +191,7 @@ class ProbeSamples:
         least = np.array([OF_FLOOR * floor_of(kind) for kind in self._kinds])
         self._apart = least
         self._least = np.where(self._anchored, _LEAST_BELOW, least)  # below a limit any loss counts
+        self._least[silent] = DEAD
         self.floor: Floats = np.maximum(self._least, SIGMAS * self.noise)
         share = np.maximum(value, 1e-9) / self.level[self.of_class]
         most = np.where(self._anchored, 0.0, SIGMAS * self.noise)  # more than normal, or than a limit, is no trouble

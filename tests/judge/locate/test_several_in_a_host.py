@@ -1,4 +1,4 @@
-"""Several slow parts whose probes overlap: in one host, or a leaf and a cable of it."""
+"""Several slow parts whose probes overlap, in one host or of a leaf; and what says nothing of a part."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import shapes
 from benchmarks.measured_rack import NORMAL, judged, measured, probes_of, rack_topology
+from fabric.app.prepare import Given, prepare
 from fabric.judge.locate.candidates import components_of
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
@@ -78,3 +80,11 @@ def test_a_whole_self_check_names_them(faults: Mapping[str, str], tmp_path: Path
         faults=[f"{name}:{kind}" for name, kind in faults.items()],
     )
     assert {one.component for one in on_mock(wanted, tmp_path).verdict.suspects} == set(faults)
+
+
+def test_jobs_without_a_limit_and_without_their_like_do_not_speak_for_a_leaf(tmp_path: Path) -> None:
+    """The hall's curve goes through the slow leaf, and nothing says what it should have been."""
+    rack = shapes.inventory(shapes.SHAPES["mixed generations"], tmp_path, "clean")
+    given = Given(SCENARIOS / "burn-in.yaml", inventory=rack, lasts_s=3600.0, faults=("su0-leaf1:slow=0.85",))
+    verdict = on_mock(prepare(given), tmp_path / "results").verdict
+    assert [one.component for one in verdict.suspects] == ["su0-leaf1"]
