@@ -65,6 +65,7 @@ _WHOLE_BUNDLE = 2.3  # nats: all things of a bundle are faulty at once ten times
 _LINE = 2.0  # nats that a growing loss costs in addition to its slope (tried on a burn-in of a day)
 _RARE = 0.5  # a part that shows in a smaller share of its samples explains only those that it probably slowed
 _MANY = 2.0  # a part with more samples than this times the median of all parts is large
+_TWICE = 2.0  # times its spread: so much more than a part's loss does it explain (95 % of what it may be)
 _ALL = slice(None)
 _NONE = np.empty(0, dtype=np.int64)
 _NO_DIP = 1e-9  # density, as a dip, of a sample that is not slow
@@ -448,7 +449,8 @@ class Likelihood:
             slowed = loss.rho * held
             density[mine] = slowed + (1 - loss.rho) * density[mine]
             by_it = slowed / density[mine]
-            lost = np.where(shared, np.maximum(lost, -self.matrix.y[mine]), lost)
+            deeper = -self.matrix.y[mine] - lost
+            lost = lost + np.where(shared, np.maximum(deeper, 0.0), np.clip(deeper, 0.0, _TWICE * loss.spread))
             explained[mine] = lost if loss.rho >= _RARE else np.where(by_it > 0.5, lost, before)
         return density, explained
 
