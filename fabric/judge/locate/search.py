@@ -239,7 +239,7 @@ class Search(Likelihood):
             improved = self._improved(found)
             # With pairs a part has one loss, which hardly changes beside others, and small parts were tried first.
             if improved is None and not (one_by_one or self.matrix.faint):
-                improved = self._apart(found)
+                improved = self._apart(max(self._refitted(found), found, key=self.score))
             if improved is None:
                 break
             found = self.greedy(improved)
@@ -299,15 +299,15 @@ class Search(Likelihood):
         """
         Return the faults without one of them, whose samples the others, fitted again, and further ones describe better.
 
-        A large part makes way for several smaller ones so, and a small one for a large part that has more of them in
-        it. None where nothing is better.
+        A large part makes way for several smaller ones so, and a small one for fewer parts in all, such as a large one
+        that has more of them in it. None where nothing is better.
         """
         least = self.score(faults)
         for fault in faults:
             rest = sorted((one for one in faults if one != fault), key=lambda one: -one.gain)
             rest = self._refitted(rest, self.samples_through(fault.part))
             found = self.greedy(rest, banned=np.array([fault.part]))
-            if self.score(found) > least - _RIVAL:
+            if self.score(found) > least - _RIVAL and (self._large[fault.part] or len(found) < len(faults)):
                 found = self.settled(found, one_by_one=True)
                 if self.score(found) > least + _BETTER:
                     return found

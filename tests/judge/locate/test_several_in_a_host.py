@@ -51,7 +51,6 @@ def named(left: Mapping[str, float]) -> set[str]:
         {"gpu003/numa0": 0.8, "gpu003/numa1": 0.9, "gpu003/mlx5_6": 0.5},
         {"gpu003/mlx5_6": 0.7, "gpu003/numa1": 0.7},
         {"gpu003/numa1": 0.8, "gpu003/mlx5_3": 0.7, "gpu003/numa0": 0.8},
-        {"gpu003/pcie3": 0.7, "gpu003/mlx5_6:port": 0.6},
         {"gpu003/pcie0": 0.9, "gpu003/gpu0": 0.8},
     ],
     ids=lambda left: "+".join(left),
