@@ -65,7 +65,7 @@ _WHOLE_BUNDLE = 2.3  # nats: all things of a bundle are faulty at once ten times
 _LINE = 2.0  # nats that a growing loss costs in addition to its slope (tried on a burn-in of a day)
 _RARE = 0.5  # a part that shows in a smaller share of its samples explains only those that it probably slowed
 _MANY = 2.0  # a part with more samples than this times the median of all parts is large
-_TWICE = 2.0  # times its spread: so much more than a part's loss does it explain (95 % of what it may be)
+_MOST_SPREADS = 2.0  # times its spread: so much more than a part's loss does it explain (95 % of what it may be)
 _ALL = slice(None)
 _NONE = np.empty(0, dtype=np.int64)
 _NO_DIP = 1e-9  # density, as a dip, of a sample that is not slow
@@ -428,6 +428,11 @@ class Likelihood:
         return self._given(faults, self._unblamed(found[1]))
 
     def _given(self, faults: Sequence[FaultyPart], base: Floats) -> tuple[Floats, Floats]:
+        """
+        Return density and explained loss of every sample; without faults its density is *base*.
+
+        Of several faults on one way either the greater loss counts or their sum: which, is said once for each class.
+        """
         density, explained = base.copy(), np.zeros(len(base))
         losses = sorted(
             (loss.loss, number, loss.cell, loss) for number, one in enumerate(faults) for loss in one.losses
@@ -450,7 +455,7 @@ class Likelihood:
             density[mine] = slowed + (1 - loss.rho) * density[mine]
             by_it = slowed / density[mine]
             deeper = -self.matrix.y[mine] - lost
-            lost = lost + np.where(shared, np.maximum(deeper, 0.0), np.clip(deeper, 0.0, _TWICE * loss.spread))
+            lost = lost + np.where(shared, np.maximum(deeper, 0.0), np.clip(deeper, 0.0, _MOST_SPREADS * loss.spread))
             explained[mine] = lost if loss.rho >= _RARE else np.where(by_it > 0.5, lost, before)
         return density, explained
 

@@ -67,12 +67,13 @@ def narrowed_to(because: Because, name: str, topology: Topology) -> Because:
 def accept(because: Because, run: Measured, ports: Sequence[PortHealth], repaired: Repaired) -> Acceptance:
     """Decide on one host or link; *ports* are those of the host that could be read."""
     case, is_host = _Case(notes=list(because.notes)), not because.links
-    elsewhere = _elsewhere(because, run)
+    blamed = _Blamed() if because.links else _blamed(because, run)
+    elsewhere = _elsewhere(because, blamed, run.topology)
     own = replace(run, probes=[probe for probe in run.probes if not elsewhere(probe)])
     weighed = tuple(_weighed(because, run, elsewhere))
     _evidence(weighed, case)
     if is_host:
-        _suite(because, run, case)
+        _suite(because, run, blamed, elsewhere, case)
     _links(because, run, case)
     if is_host:
         _bit_errors(because, run.topology, ports, case)
@@ -119,13 +120,17 @@ def together(found: Sequence[Acceptance]) -> Acceptance:
     )
 
 
+_Elsewhere = Callable[[Probe], tuple[str, ...]]
+"""Returns the bad parts on a probe's way that are not of the repaired hosts; empty: there are none."""
+
+
 def same(probe: Probe) -> Same:
     """Return a key that is equal for probes of the same thing on the same hosts, in any phase and repetition."""
     sizes = probe.params.get("sizes_bytes", probe.params.get("size_bytes"))
     return probe.kind, name_of(probe), probe.hosts, str(probe.params.get("series")), sizes
 
 
-def _weighed(because: Because, run: Measured, elsewhere: Callable[[Probe], tuple[str, ...]]) -> Iterator[Weighed]:
+def _weighed(because: Because, run: Measured, elsewhere: _Elsewhere) -> Iterator[Weighed]:
     verdicts = run.verdicts
     again = grouped((probe for probe in run.probes if probe.phase in run.again), same)
     beside = (one for one in run.probes if one.phase not in run.again and run.repaired.isdisjoint(one.hosts))
@@ -209,13 +214,21 @@ def _example(found: Sequence[Weighed]) -> str:
     return f"{one.label}: {one.before} before, {now} now: {reason}"
 
 
-def _about(because: Because, run: Measured) -> tuple[list[Suspect], list[Suspect], list[Suspect]]:
+@dataclass(frozen=True, slots=True)
+class _Blamed:
     """
-    Return the bad parts of the repaired hosts, those that they share with others, and those elsewhere.
+    The bad parts: the repaired hosts' *own*, those that they share with others, and *others*.
 
     Shared is a switch or what is above it, and a pair of hosts of which nobody knows which one it is, unless a part of
     a repaired host is as likely.
     """
+
+    own: Sequence[Suspect] = ()
+    shared: Sequence[Suspect] = ()
+    others: Sequence[Suspect] = ()
+
+
+def _blamed(because: Because, run: Measured) -> _Blamed:
     own: list[Suspect] = []
     shared: list[Suspect] = []
     others: list[Suspect] = []
@@ -223,7 +236,7 @@ def _about(because: Because, run: Measured) -> tuple[list[Suspect], list[Suspect
         is_shared = "+" in one.component or is_above(one.component, run.topology)
         mine = not is_shared or _of_its_own(one, because, run.topology)
         (others if set(because.hosts).isdisjoint(one.hosts) else own if mine else shared).append(one)
-    return own, shared, others
+    return _Blamed(own, shared, others)
 
 
 def _of_its_own(suspect: Suspect, because: Because, topology: Topology) -> list[str]:
@@ -232,28 +245,26 @@ def _of_its_own(suspect: Suspect, because: Because, topology: Topology) -> list[
     return [name for name in names if Part.of(name).host in because.hosts and not is_above(name, topology)]
 
 
-def _elsewhere(because: Because, run: Measured) -> Callable[[Probe], tuple[str, ...]]:
+def _elsewhere(because: Because, blamed: _Blamed, topology: Topology) -> _Elsewhere:
     """Return what names the bad parts on a probe's way that are not of the repaired hosts: it cannot accuse these."""
-    own, shared, others = ([], [], []) if because.links else _about(because, run)
-    mine = {*because.hosts, *(host for one in own for host in one.hosts)}
+    mine = {*because.hosts, *(host for one in blamed.own for host in one.hosts)}
     ways = [
-        (one.component, set(one.hosts) - mine, passes_through(one.component, run.topology))
-        for one in (*shared, *others)
+        (one.component, set(one.hosts) - mine, passes_through(one.component, topology))
+        for one in (*blamed.shared, *blamed.others)
     ]
-    above = {name for name, _, _ in ways if is_above(name, run.topology)}
+    above = {name for name, _, _ in ways if is_above(name, topology)}
     return lambda probe: tuple(
         name for name, hosts, passes in ways if not hosts.isdisjoint(probe.hosts) or (name in above and passes(probe))
     )
 
 
-def _suite(because: Because, run: Measured, case: _Case) -> None:
+def _suite(because: Because, run: Measured, blamed: _Blamed, elsewhere: _Elsewhere, case: _Case) -> None:
     """Add to *case* what else this run measured on the hosts: their suite."""
-    repaired, elsewhere = set(because.hosts), _elsewhere(because, run)
-    own, shared, others = _about(because, run)
+    repaired, own, others = set(because.hosts), blamed.own, blamed.others
     for named in own[:MOST_SHOWN]:
         also = "".join(f" or {name}" for name in _of_its_own(named, because, run.topology)[:1])
         case.reject.append(f"named: {named.component} ({named.kind}){also}: {'; '.join(named.evidence[:1])}")
-    for named in shared[:MOST_SHOWN]:
+    for named in blamed.shared[:MOST_SHOWN]:
         what = f"{named.component} ({named.kind}) was found bad: {'; '.join(named.evidence[:1])}"
         case.open.append(f"not told while it is so: {what}; {named.next_step}".removesuffix("; "))
     if others:

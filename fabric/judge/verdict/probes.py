@@ -95,8 +95,10 @@ class Judge:
         The answer is cached: it is the same for all probes that are alike on hosts of the same platforms.
         """
         probe = one.probe
-        makes = [id(self.topology.hosts[name].platform) for name in probe.hosts] if len(probe.hosts) > 1 else ()
-        key = (one.layout.alike, probe.params.get(SHARE), *makes) if makes else one.layout
+        key: Hashable = one.layout  # hosts of one platform share it
+        if len(probe.hosts) > 1:
+            makes = [id(self.topology.hosts[name].platform) for name in probe.hosts]
+            key = one.layout.alike, probe.params.get(SHARE), *makes
         known = self._required.get(key)
         if known is None:
             limit = most_specific(self._baselines[self._baseline_of(probe)].limits, _asked(one))

@@ -14,7 +14,7 @@ import numpy as np
 
 from fabric.judge.locate.levels import FIFTH, PLACED
 from fabric.judge.locate.matrix import SIGMAS
-from fabric.judge.locate.pairs.findings import FAR, pair_suspect, settled, some, unexplained
+from fabric.judge.locate.pairs.findings import FAR, good_again, pair_suspect, some, unexplained
 from fabric.judge.locate.pairs.fitted import TWICE, Fitted
 from fabric.judge.locate.search import MOST_NAMED, SURE
 from fabric.judge.locate.structure import Bools
@@ -227,5 +227,5 @@ def single_low_lines(fitted: Fitted, once: Bools) -> list[tuple[Outcome, str]]:
     names = [f"{samples.hosts[samples.a[i]]}{arrow}{samples.hosts[samples.b[i]]} {samples.gbps[i]:,.1f}" for i in worst]
     limit = f"{samples.limits_gbps[worst[0]]:g} Gb/s"
     text = f"{len(which)} samples{samples.where} are below the limit of {limit} once, beside good ones of their pair"
-    again = "" if settled(fitted, once).sum() == len(which) else "measure again: "
+    again = "" if good_again(fitted, once).sum() == len(which) else "measure again: "
     return [(Outcome.MARGINAL, f"{text}: {again}{some(names)}")]

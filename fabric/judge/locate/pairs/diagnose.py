@@ -13,7 +13,7 @@ from fabric.judge.locate.levels import CROWDED, OF_PLACE
 from fabric.judge.locate.matrix import SIGMAS
 from fabric.judge.locate.pairs.against_limit import LowPairs
 from fabric.judge.locate.pairs.failed import failed_tests
-from fabric.judge.locate.pairs.findings import NAMES_MOST, settled, unexplained
+from fabric.judge.locate.pairs.findings import NAMES_MOST, good_again, unexplained
 from fabric.judge.locate.pairs.fitted import LEAST_SLOW, TWICE, Fitted, fit_together
 from fabric.judge.locate.pairs.judged import LEAST_HOSTS, VerdictLine, judged, shared_parts, slow_alone
 from fabric.judge.locate.pairs.rounds import targeted
@@ -133,10 +133,10 @@ def _next_tests(fitted: Fitted, low: LowPairs, planes: int) -> list[PairTest]:
             for component, mine in shared_parts(fitted, alone, planes).items()
         ),
         (
-            np.flatnonzero(low.once & ~settled(fitted, low.once)),
+            np.flatnonzero(low.once & ~good_again(fitted, low.once)),
             "below the limit once, beside good samples of the pair",
         ),
-        (np.flatnonzero(alone & ~low.once & ~settled(fitted, alone)), "slow once, and nothing explains it"),
+        (np.flatnonzero(alone & ~low.once & ~good_again(fitted, alone)), "slow once, and nothing explains it"),
         (np.flatnonzero(low.low & ~single), "below the limit"),
     ]
     for sample, why in ((sample, why) for which, why in reasons for sample in which.tolist()):

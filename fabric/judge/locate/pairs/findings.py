@@ -121,7 +121,7 @@ def unexplained(fitted: Fitted) -> Bools:
     return (fitted.ratio < 1 - fitted.explained - far) & ~fitted.together
 
 
-def settled(fitted: Fitted, slow: Bools) -> Bools:
+def good_again(fitted: Fitted, slow: Bools) -> Bools:
     """
     Return which *slow* samples are beside enough good ones over the same way: another test would tell nothing new.
 

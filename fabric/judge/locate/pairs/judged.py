@@ -17,7 +17,7 @@ from fabric.judge.locate.pairs.against_limit import (
     low_pairs,
     single_low_lines,
 )
-from fabric.judge.locate.pairs.findings import possible, settled, some, suspects_of, unexplained
+from fabric.judge.locate.pairs.findings import good_again, possible, some, suspects_of, unexplained
 from fabric.judge.locate.pairs.fitted import Fitted
 from fabric.judge.locate.search import CHANCE, MOST_NAMED
 from fabric.judge.locate.structure import Bools, Ints
@@ -158,7 +158,7 @@ def open_lines(fitted: Fitted, shared: Iterable[Ints], reported: Bools) -> list[
         text = f"{odd} of {count} samples are slow and no part explains them{where}: detected, not localised"
         found.append((Outcome.INCONCLUSIVE, f"{text}; {again}" if drawn else text))
     elif odd:
-        again = "good when measured again" if settled(fitted, single).sum() == odd else again
+        again = "good when measured again" if good_again(fitted, single).sum() == odd else again
         found.append((Outcome.MARGINAL, f"{odd} of {count} samples are slow once{where}: transient, {again}"))
     return found + _not_cleared(fitted)
 
