@@ -54,9 +54,11 @@ class Fit:
         since_s: Floats | float = -inf,
         until_s: Floats | float = inf,
         follows: Follows | None = None,
+        *,
+        narrow: bool = False,
     ) -> None:
         density, explained, costs = given
-        self._follows, self._free = follows, costs is None
+        self._follows, self._free, self._narrow = follows, costs is None, narrow
         self._costs = 0.0 if costs is None else costs[parts]
         self._data, self._parts = data, parts
         self._since_s, self._until_s = (np.broadcast_to(one, len(parts)) for one in (since_s, until_s))
@@ -180,7 +182,7 @@ class Fit:
         """
         Return the spreads to try; losses that follow a thermometer are never narrow: it may be a degree or two off.
         """
-        if self._free:
+        if self._free or self._narrow:
             return list(SPREADS)[:1]
         return list(SPREADS)[1 if self._follows is not None and self._follows.warm else 0 :]
 
@@ -227,7 +229,8 @@ class Fit:
     def _guesses(self) -> list[Floats]:
         """Return losses to try for each cell: quartiles of its slow samples, and the median of the unexplained."""
         found, main = [], self._data.matrix.normal.main[self._data.matrix.of_class[self._sample]]
-        for which, shares in ((self._slow, _QUARTILES), (self._explained == 0, (0.5,))):
+        least = ((self._slow, _QUARTILES[:1]),)
+        for which, shares in least if self._narrow else ((self._slow, _QUARTILES), (self._explained == 0, (0.5,))):
             value, behind = (self._deviation / self._grown)[which], main[which]
             for seen, place in quantiles(value, self._local[which], len(self._cells), shares):
                 # Of several levels the sample is below the highest, or below the most frequent one.

@@ -32,7 +32,7 @@ from fabric.judge.normal.series import number_of
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import AGAIN, Probe, ProbeResult, Results
-from fabric.model.topology import Topology
+from fabric.model.topology import NVLINK, Topology
 from fabric.model.verdict import ProbeVerdict, Verdicts
 from fabric.probes import pairwise
 from fabric.probes.kinds import PEER_KINDS
@@ -297,9 +297,9 @@ def entries_of(
 
 
 def _is_large(component: Component) -> bool:
-    """Return whether a component has smaller ones in it; what all RNICs of a host take above the leaves is one."""
+    """Return whether a component has smaller ones in it, as what all RNICs of a host take above the leaves."""
     part = Part.of(component.name)
-    return component.kind in _LARGE or (part.aspect == "above" and not part.item)
+    return component.kind in _LARGE or part.item == NVLINK or (part.aspect == "above" and not part.item)
 
 
 def _is_lost(row: PlacedSample) -> bool:

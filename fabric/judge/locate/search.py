@@ -96,11 +96,15 @@ class Search(Likelihood):
     def _beside(self, faults: Sequence[FaultyPart]) -> OtherFaults:
         return OtherFaults(*self.explained(faults), self.cells.entries.costs([one.part for one in faults]))
 
-    def _fits(self, parts: Ints, given: OtherFaults) -> list[FaultyPart]:
-        """Return the best fault of each of *parts*, the best first."""
+    def _fits(self, parts: Ints, given: OtherFaults, *, narrow: bool = False) -> list[FaultyPart]:
+        """
+        Return the best fault of each of *parts*, the best first.
+
+        If *narrow*, each has one loss in each cell, the least that shows: others may be why some samples lose more.
+        """
         best: dict[int, FaultyPart] = {}
         for since_s, until_s in self._spans(parts, given.explained):
-            for one in Fit(self, parts, given, since_s, until_s).faults():
+            for one in Fit(self, parts, given, since_s, until_s, narrow=narrow).faults():
                 if one.part not in best or one.gain > best[one.part].gain:
                     best[one.part] = one
         for one in sorted(best.values(), key=lambda one: -one.gain)[: _MOST_LINES if self.matrix.timed else 0]:
@@ -297,21 +301,39 @@ class Search(Likelihood):
 
     def _apart(self, faults: Sequence[FaultyPart]) -> list[FaultyPart] | None:
         """
-        Return the faults without one of them, whose samples the others, fitted again, and further ones describe better.
+        Return the faults without some of them, whose samples the others, fitted again, and further ones describe
+        better.
 
-        A large part makes way for several smaller ones so, and a small one for fewer parts in all, such as a large one
-        that has more of them in it. None where nothing is better.
+        A large part makes way for several smaller ones so, a small one for fewer parts in all, and several for one that
+        has most of what shows them in it. None where nothing is better.
         """
         least = self.score(faults)
-        for fault in faults:
-            rest = sorted((one for one in faults if one != fault), key=lambda one: -one.gain)
-            rest = self._refitted(rest, self.samples_through(fault.part))
-            found = self.greedy(rest, banned=np.array([fault.part]))
-            if self.score(found) > least - _RIVAL and (self._large[fault.part] or len(found) < len(faults)):
+        for gone, instead in self._without(faults):
+            rest = sorted((one for one in faults if one.part not in gone), key=lambda one: -one.gain)
+            if instead is not None:
+                rest = [*self._fits(np.array([instead]), self._beside(rest), narrow=True)[:1], *rest]
+            else:
+                rest = self._refitted(rest, self.samples_through(gone[0]))
+            found = self.greedy(rest, banned=np.array(gone))
+            large = instead is None and self._large[gone[0]]
+            if self.score(found) > least - _RIVAL and (large or len(found) < len(faults)):
                 found = self.settled(found, one_by_one=True)
                 if self.score(found) > least + _BETTER:
                     return found
         return None
+
+    def _without(self, faults: Sequence[FaultyPart]) -> Iterator[tuple[list[int], int | None]]:
+        """Yield the parts of each fault, and of each few with most of what shows them in one other part, with that."""
+        yield from (([one.part], None) for one in faults)
+        slow = self.matrix.slow
+        within = []
+        for one in faults:
+            mine = self.cells.total(slow & self.samples_through(one.part))
+            within.append(2 * mine > mine[one.part])
+        for part in np.flatnonzero(np.sum(within, axis=0) > 1) if faults else ():
+            inside = [one.part for one, parts in zip(faults, within, strict=True) if parts[part]]
+            if part not in inside:
+                yield inside, int(part)
 
     def with_rivals(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
         """Return the faults, the surest first, each fitted beside all others and with its rivals."""

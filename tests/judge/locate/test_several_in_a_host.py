@@ -67,6 +67,10 @@ def test_parts_whose_probes_overlap_are_each_named_and_no_other(left: Mapping[st
         {"gpu003/mlx5_1": "slow=0.7", "gpu003/mlx5_0:port": "slow=0.7"},
         # What a hot GPU still carries is more than comes from the other socket: that it is not slow there is no sign.
         {"gpu003/mlx5_1": "slow=0.7", "gpu003/gpu2": "hot"},
+        # Pairs through the switch have two losses: one that is as wide as both would leave nothing for the port.
+        {"gpu003/pcie3": "slow=0.7", "gpu003/mlx5_6:port": "slow=0.5"},
+        # The same of the NVLink of all GPUs and of two of them.
+        {"gpu003/gpu0:nvlink": "slow=0.7", "gpu003/gpu7:nvlink": "slow=0.5", "gpu003/numa0": "slow=0.6"},
     ],
     ids=lambda faults: "+".join(faults),
 )
