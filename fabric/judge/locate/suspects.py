@@ -295,21 +295,31 @@ class _FaultReport(NamedParts):
         return [f"the routes of {ends} have it in common; those of the other RNICs under the leaf do well"]
 
     def _group(self, faults: Sequence[FaultyPart]) -> Suspect:
-        """Return the same part of many hosts, with the same loss, as one suspect: what they share."""
+        """
+        Return the same part of many hosts, with the same loss, as one suspect: what they share.
+
+        What it is, is as sure as on the host that tells it best; a rival is one on all of them.
+        """
         each = sorted(map(self._suspect, faults), key=lambda one: one.component)
         first, hosts = each[0], tuple(Part.of(one.component).host for one in each)
         inside = Part.of(first.component).inside
+        rivals = [
+            [Part.of(name).inside for name in one.ambiguous_with if Part.of(name).host == Part.of(one.component).host]
+            for one in each
+        ]
         return replace(
             first,
             component=f"{fold(hosts)}{first.component[len(hosts[0]) :]}",
             kind=first.kind if inside else "group",
-            confidence=min(one.confidence for one in each),
+            confidence=max(one.confidence for one in each),
             evidence=(
                 first.evidence[0],
                 f"the same on {len(hosts)} hosts ({fold(hosts)}): a class of hosts, what they share, not each part",
                 *first.evidence[1:],
             ),
-            ambiguous_with=(),
+            ambiguous_with=tuple(
+                f"{fold(hosts)}/{name}" for name in rivals[0] if name and all(name in of for of in rivals)
+            ),
             next_step=_SHARED,
             hosts=hosts,
             probes=tuple(name for one in each for name in one.probes)[:MOST_NAMED],

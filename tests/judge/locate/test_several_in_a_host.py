@@ -91,3 +91,14 @@ def test_jobs_without_a_limit_and_without_their_like_do_not_speak_for_a_leaf(tmp
     given = Given(SCENARIOS / "burn-in.yaml", inventory=rack, lasts_s=3600.0, faults=("su0-leaf1:slow=0.85",))
     verdict = on_mock(prepare(given), tmp_path / "results").verdict
     assert [one.component for one in verdict.suspects] == ["su0-leaf1"]
+
+
+def test_the_same_part_of_many_hosts_is_as_sure_as_where_it_shows_best(tmp_path: Path) -> None:
+    """On one host the port could be the cables above its leaf as well, on the others it could not."""
+    wanted = asked(
+        SCENARIOS / "self-check.yaml",
+        inventory=INVENTORY / "demo-rack-healthy.yaml",
+        faults=[f"gpu00{number}/mlx5_2:port:slow=0.7" for number in (1, 2, 3)],
+    )
+    (found,) = on_mock(wanted, tmp_path, seed=3).verdict.suspects
+    assert (found.component, found.confidence, found.ambiguous_with) == ("gpu[001-003]/mlx5_2:port", 0.99, ())
