@@ -25,12 +25,14 @@ from fabric.judge.locate.pairs.samples import PairSamples
 from fabric.judge.locate.structure import UNKNOWN, Bools, Ints
 
 FAMILY = {"host": 0, "link": 1, "uplinks": 2, "leaf": 3, "spine": 4, "core": 4, SPINES: 4, CORES: 4, "path": 6}
+FAMILY |= {"all_uplinks": 7}
 """By kind of a part: the number of its family, all parts that are alike."""
 
 WHOLE_HOST = 5
 """The family of whole hosts, over all their rails."""
 
-EXTRA = {"host": 0.0, "link": 1.0} | dict.fromkeys(("uplinks", "leaf", "spine", "core", SPINES, CORES, "path"), 2.0)
+EXTRA = {"host": 0.0, "link": 1.0}
+EXTRA |= dict.fromkeys(("uplinks", "all_uplinks", "leaf", "spine", "core", SPINES, CORES, "path"), 2.0)
 """Nats by which a kind is rarer than a bad host: a cable between switches, a switch, what is between two hosts."""
 
 ONE_WAY = 1.6
@@ -152,14 +154,17 @@ def _between(samples: PairSamples, made: _Made, pairs: Ints) -> _Columns:
 
 def _leaves(samples: PairSamples, made: _Made) -> _Columns:
     """
-    Add the leaves and, where ways between them are not known, all uplinks of each leaf and all that is above.
+    Add the leaves, all uplinks of each leaf together and, where ways between them are not known, all that is above.
 
     With two levels the latter is the spines; with three, the spines of each pod and the cores between pods.
     """
     names = samples.leaves
     leaf = np.array([*(made.add(name, "leaf", leaf=n) for n, name in enumerate(names)), UNKNOWN], dtype=np.int64)
     (above, spines, up, down), cores = np.full((4, len(leaf)), UNKNOWN, dtype=np.int64), UNKNOWN
-    if samples.drawn.any():
+    drawn = bool(samples.drawn.any())
+    if samples.spines and not drawn:
+        above[:-1] = [made.add(f"{name}:uplinks", "all_uplinks", leaf=n) for n, name in enumerate(names)]
+    elif drawn:
         above[:-1] = [made.add(f"{name}:uplinks", "uplinks", leaf=n) for n, name in enumerate(names)]
         pods = [samples.pods.get(name, SPINES) for name in names]
         of_pod = {pod: made.add(pod, SPINES) for pod in dict.fromkeys(pods)}
@@ -171,7 +176,7 @@ def _leaves(samples: PairSamples, made: _Made) -> _Columns:
 
     def columns(a: Ints, b: Ints, via: Ints) -> list[Ints]:
         here, there = samples.leaf[a], samples.leaf[b]
-        blind = samples.apart(a, b) & (via == UNKNOWN)
+        blind = samples.apart(a, b) & ((via == UNKNOWN) | (not drawn))
         found = [leaf[here], np.where(here == there, UNKNOWN, leaf[there])]
         apart = spines[here] != spines[there]
         beyond = (np.where(apart, spines[there], UNKNOWN), np.where(apart, cores, UNKNOWN))

@@ -66,7 +66,8 @@ def diagnose(
     if limit_gbps is None:  # with a limit, each rail is judged by that
         lines += slow_rails(planes, topology) + levels_apart(planes)
     of_failed = {one.component: text for one, text in failed.suspects}
-    lines += [(one.outcome, of_failed.get(one.component) or _reason(one)) for one in found.suspects]
+    drawn = any(one.samples.drawn.any() for one in planes)
+    lines += [(one.outcome, of_failed.get(one.component) or _reason(one, drawn=drawn)) for one in found.suspects]
     if not lines:
         clean = f"no host, link or switch is slower than its peers by {floor:.0%} or more"
         lines.append((Outcome.PASS, clean) if planes else (Outcome.INCONCLUSIVE, "nothing was measured"))
@@ -92,8 +93,8 @@ def diagnose(
     )
 
 
-def _reason(suspect: Suspect) -> str:
-    """Return a suspect in a line; two that cannot be told apart are never both blamed."""
+def _reason(suspect: Suspect, *, drawn: bool) -> str:
+    """Return a suspect in a line; two that cannot be told apart are never both blamed. *drawn*: ways are not known."""
     text = "is bad" if suspect.outcome is Outcome.FAIL else "may be bad: more samples are needed"
     if suspect.ambiguous_with:
         others = ", ".join(suspect.ambiguous_with[:NAMES_MOST])
@@ -104,7 +105,7 @@ def _reason(suspect: Suspect) -> str:
         text = f"{suspect.evidence[0]}; measure it again"
         if suspect.outcome is Outcome.INCONCLUSIVE:
             text = f"slow once each way; {TWICE}"
-    elif suspect.kind in ("uplinks", "path") and suspect.outcome is Outcome.FAIL:
+    elif suspect.kind in (("uplinks", "path") if drawn else ("path",)) and suspect.outcome is Outcome.FAIL:
         text = "detected, not localised further (the path is not known)"
     else:
         return f"{suspect.component} {text}"

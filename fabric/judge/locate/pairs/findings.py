@@ -30,6 +30,7 @@ _TEXT = {
     "cores": "what is between the pods: a core, or a cable to it; which is not known, because the path is not",
     "path": "what is between these two alone: with others both are good",
     "uplinks": "the uplinks of the leaf: which of them is not known, because the path of these tests is not",
+    "all_uplinks": "all uplinks of the leaf: every pair that crosses one of them is slow, pairs under the leaf are not",
     "uplinks_up": "one uplink of the leaf, in what the leaf sends: which is not known, because the path is not",
     "uplinks_down": "one uplink of the leaf, in what the leaf receives: which is not known, because the path is not",
 }
@@ -51,6 +52,7 @@ _NEXT = {
     "cores": "read the counters of the cores' ports (or of both ends of each cable to them); measure the same pairs "
     "again, as each draw takes another way, or test with static routes",
     "uplinks": "read the counters of all uplinks of the leaf, or test them one by one with adaptive routing off",
+    "all_uplinks": "look at the uplink ports of the leaf switch: speed, lanes, settings that they share",
     "uplinks_up": "read what the spines' ports to the leaf receive (BER, symbol errors); swap that cable first",
     "uplinks_down": "read what the leaf's uplink ports receive (BER, symbol errors); swap that cable first",
     "path": "test the two hosts again over a chosen path; read the counters of the switches between them",
@@ -158,6 +160,7 @@ def _suspect(blamed: Blamed, fitted: Fitted) -> Suspect:
     )
     if kind == "host":
         kind = "rnic" if samples.rail is not None else "host"
+    kind = kind.removeprefix("all_")
     return Suspect(
         component=components.names[blamed.component],
         kind=kind,
