@@ -23,10 +23,9 @@ from benchmarks.alterations import NCCL, PERFTEST
 from fabric.app.prepare import Given, prepare
 from fabric.engine.probe_run import NAME_WORDS, WORDS, ProbeRun
 from fabric.model import scenario
-from fabric.model.command import Command, CommandResult
 from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
-from fabric.model.probe import ParamValue, Probe, ProbeResult
+from fabric.model.probe import Command, CommandResult, ParamValue, Probe, ProbeResult
 from fabric.model.topology import Host, Platform, Topology
 from fabric.ports import Ended, Executor, Happening, Ready, Ticket
 from fabric.probes.all_to_all import AllToAllSpec

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from fabric.changes.guard import Guard
 from fabric.model.change import Alteration, Check, Lease
-from fabric.model.command import Command, CommandResult
+from fabric.model.probe import Command, CommandResult
 
 LEASE_S = 3.0
 LATE_S = 20.0

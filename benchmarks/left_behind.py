@@ -34,7 +34,7 @@ from benchmarks.lab.lab import Lab, own_environment  # noqa: E402
 from benchmarks.lab.namespaces import inside  # noqa: E402
 from benchmarks.lab.processes import TOKEN_NAME, processes_with, running_with, until  # noqa: E402
 from fabric.hosts.ssh import SshExecutor  # noqa: E402
-from fabric.model.command import Command  # noqa: E402
+from fabric.model.probe import Command  # noqa: E402
 
 LIMIT_S = 60.0
 _DEADLINE_S = 2.0
@@ -43,7 +43,7 @@ _PROCESSES = 3
 _ORCHESTRATOR = """
 import sys
 from fabric.hosts.ssh import SshExecutor
-from fabric.model.command import Command
+from fabric.model.probe import Command
 from fabric.model.inventory import SshSettings
 host, token = sys.argv[1:]
 executor = SshExecutor({settings!r}, {addresses!r})

@@ -35,8 +35,8 @@ from fabric.checks.held import held_on, holders  # noqa: E402
 from fabric.config.inventory import load_inventory  # noqa: E402
 from fabric.hosts.mock import MockExecutor  # noqa: E402
 from fabric.model.change import Alteration, Argv, Check, Lease  # noqa: E402
-from fabric.model.command import Command, CommandResult  # noqa: E402
 from fabric.model.inventory import MockSettings  # noqa: E402
+from fabric.model.probe import Command, CommandResult  # noqa: E402
 from fabric.ports import Ended  # noqa: E402
 from fabric.sim.world import World  # noqa: E402
 from tests.changes import guard_mishaps  # noqa: E402

@@ -42,7 +42,7 @@ class Fabric:
         self, argv: tuple[str, ...], times: int = 1, *, at_once: int = 1, timeout_s: float = 300, cap: int = 1 << 20
     ) -> int:
         """Run a command so often on every host, so many at once on each; returns how many bytes were printed."""
-        from fabric.model.command import Command
+        from fabric.model.probe import Command
         from fabric.ports import Ended
 
         executor, printed = self.executor, 0

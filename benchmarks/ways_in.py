@@ -29,8 +29,8 @@ sys.path.insert(0, str(ROOT))
 from fabric.config.inventory import load_inventory  # noqa: E402
 from fabric.errors import ConfigError, FabricError  # noqa: E402
 from fabric.hosts.ssh import SshExecutor  # noqa: E402
-from fabric.model.command import Command  # noqa: E402
 from fabric.model.inventory import SshSettings  # noqa: E402
+from fabric.model.probe import Command  # noqa: E402
 from fabric.ports import run_once  # noqa: E402
 from fabric.runs.journal import open_changes  # noqa: E402
 

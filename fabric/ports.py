@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from fabric.errors import ExecutorError, HostUnreachable
-from fabric.model.command import Command, CommandResult
+from fabric.model.probe import Command, CommandResult
 
 if TYPE_CHECKING:
     from fabric.model.inventory import Inventory

@@ -27,9 +27,9 @@ from pathlib import Path
 from fabric.engine.interruption import listening
 from fabric.errors import ConfigError, ExecutorError, FabricError, MayBeLive, StoreError, ToolError
 from fabric.hosts.process import run_here
-from fabric.model.command import CommandResult
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
+from fabric.model.probe import CommandResult
 from fabric.model.repair import Decision
 from fabric.model.text import fold, some
 from fabric.plan import Plan

@@ -12,7 +12,7 @@ from fabric.changes import text_of
 from fabric.changes.procedure import Procedure, ask, pause_for
 from fabric.errors import ChangeError, FabricError, Refused
 from fabric.model.change import Alteration, Argv, Check, Lease
-from fabric.model.command import CommandResult
+from fabric.model.probe import CommandResult
 from fabric.tools.driver import as_root
 
 MAX_TEXT_BYTES = 120_000

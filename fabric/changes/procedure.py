@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from fabric.errors import ExecutorError, ToolError
 from fabric.model.change import Argv
-from fabric.model.command import MIB, Command, CommandResult
+from fabric.model.probe import MIB, Command, CommandResult
 from fabric.ports import Executor, Happening, Lost, Ready, Ticket
 
 ASK_S = 20.0

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from fabric.checks.kind import Answers, Argv, HostAnswer, ask_all, parsed, quoted
 from fabric.model.change import ChangeSettings
-from fabric.model.command import MIB
 from fabric.model.fields.scalars import DEVICE, HOST_PATTERN
 from fabric.model.found import FoundCable, FoundEnd, FoundFabric, FoundHost, FoundRnic
+from fabric.model.probe import MIB
 from fabric.model.repair import HostIdentity, PartIdentity
 from fabric.model.scenario import Scenario
 from fabric.model.text import fold

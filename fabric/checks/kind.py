@@ -12,9 +12,9 @@ from typing import TypeVar
 from fabric.changes.kind import Alters, Context, Kind
 from fabric.changes.procedure import Procedure, ask, carry_out
 from fabric.errors import CommandTimeout, ExecutorError, ToolError
-from fabric.model.command import Command, CommandResult
 from fabric.model.finding import Finding, Severity
 from fabric.model.inventory import Inventory
+from fabric.model.probe import Command, CommandResult
 from fabric.model.scenario import ProbeSpec, Scenario, Uses
 from fabric.model.topology import Host, Platform
 from fabric.ports import Executor

@@ -13,10 +13,10 @@ from pydantic_core import PydanticCustomError
 from fabric.config.document import Tree
 from fabric.config.problems import KeyPath, Problems, valid_items
 from fabric.model import gathered
-from fabric.model.command import GIB
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.scalars import SAFE_NAME, AsWritten, Choice, Decimal, Size, Span, Word, refusal
 from fabric.model.fields.wording import nearest, one_of, quoted
+from fabric.model.probe import GIB
 from fabric.model.scenario import (
     LEAST_ROUNDS,
     MEAN,

@@ -23,7 +23,7 @@ from fabric.changes.watching import Lookout, period_s, watch_cable, watch_counte
 from fabric.engine.observer import Means
 from fabric.errors import CommandTimeout, ExecutorError, FabricError, HostUnreachable
 from fabric.model.change import Change
-from fabric.model.command import Command
+from fabric.model.probe import Command
 from fabric.plan import PhasePlan
 from fabric.ports import Executor, Happening, Lost
 from fabric.runs.journal import Journal

@@ -16,8 +16,8 @@ from typing import TypeVar
 from fabric.changes.procedure import Text
 from fabric.errors import ToolError
 from fabric.model import gathered
-from fabric.model.command import MIB, Command, CommandResult
 from fabric.model.inventory import Inventory
+from fabric.model.probe import MIB, Command, CommandResult
 from fabric.model.sampling import Value
 from fabric.model.topology import Rnic, Topology
 from fabric.runs.samples import End

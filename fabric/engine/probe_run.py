@@ -8,9 +8,8 @@ from math import inf
 
 from fabric.engine.deadlines import LONGEST_FACTOR
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable, SessionLost
-from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Answered, NamedPart, Probe, ProbeCommands, ProbeResult, Reading
+from fabric.model.probe import Answered, Command, CommandResult, NamedPart, Probe, ProbeCommands, ProbeResult, Reading
 from fabric.model.topology import Topology
 from fabric.ports import Ended, Executor, Happening, Lost, Ready, Ticket
 from fabric.probes.kinds import KINDS

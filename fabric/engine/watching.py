@@ -22,8 +22,8 @@ from fabric.engine.link_views import HostView, OpticsAsk, Subnet, SwitchView, Vi
 from fabric.engine.pauses import PauseStorms
 from fabric.errors import ExecutorError, StoreError, ToolError
 from fabric.model import gathered
-from fabric.model.command import MIB, CommandResult
 from fabric.model.inventory import Inventory
+from fabric.model.probe import MIB, CommandResult
 from fabric.model.sampling import SampleSettings, Value
 from fabric.model.scenario import Scenario
 from fabric.model.text import fold

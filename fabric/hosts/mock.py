@@ -8,7 +8,7 @@ from math import inf
 
 from fabric.agent.sampling import tool_row
 from fabric.errors import CommandTimeout, HostUnreachable
-from fabric.model.command import Command, CommandResult
+from fabric.model.probe import Command, CommandResult
 from fabric.ports import BATCH_S, Ended, Happening, Lost, Ready, Sampled, Source, Ticket
 from fabric.sim.hosts.timeline import Exited
 from fabric.sim.tools.sysfs import Readings

@@ -8,7 +8,7 @@ import subprocess
 from fabric.errors import HostUnreachable
 from fabric.hosts.agent import AgentExecutor
 from fabric.hosts.stream import GRACE_S, HostStream
-from fabric.model.command import Command, CommandResult
+from fabric.model.probe import Command, CommandResult
 from fabric.ports import run_once
 
 _CHUNK_BYTES = 256 << 10

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fabric.errors import ExecutorError
-from fabric.model.command import Command
+from fabric.model.probe import Command
 from fabric.ports import Happening, Lost, Sampled, Source, Ticket
 
 # Ending a session on a host takes up to 4 s (2 s after TERM, 2 s after KILL); the rest is for the network.

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable, SessionLost
 from fabric.hosts.stream import GRACE_S, PIECES_PER_TURN, TICK_S, Conversation, HostStream, Request, Tell, unanswered
-from fabric.model.command import Command, CommandResult
+from fabric.model.probe import Command, CommandResult
 from fabric.ports import Ended, Ready
 
 # $1 nonce, $2 deadline in seconds, $3 TCP port in hex or nothing, $4 the runner's text, then the command.

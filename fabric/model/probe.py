@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
+
+MIB = 1 << 20
+GIB = 1 << 30
 
 ParamValue = str | int | tuple[int, ...]
 
@@ -32,6 +34,41 @@ class Probe:
     claims: tuple[str, ...]  # "gpu001/mlx5_0", "gpu001/gpu3": held alone while it runs
     duration_s: float  # expected, for the plan
     params: Mapping[str, ParamValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """
+    An argv that runs on a host, with a deadline.
+
+    With *ready_port* it is a server: it is ready once it listens on that TCP port of its host. Output beyond
+    *output_cap_bytes* (of each stream) is cut and marked.
+    """
+
+    host: str
+    argv: tuple[str, ...]
+    timeout_s: float
+    env: tuple[tuple[str, str], ...] = ()
+    ready_port: int | None = None
+    output_cap_bytes: int = MIB
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """
+    Everything a command answered; a non-zero exit is an answer, not an exception.
+
+    *exit_status* of a program ended by signal N is 128 + N, as in a shell; of a missing tool it is 127. Times are
+    seconds of the executor's clock. *truncated*: some output was cut.
+    """
+
+    command: Command
+    exit_status: int
+    stdout: str
+    stderr: str
+    started_s: float
+    ended_s: float
+    truncated: bool = False
 
 
 class FailureKind(StrEnum):

@@ -7,9 +7,8 @@ halves that run at the same time; one slow GPU is in the slow half of every spli
 from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar
 
-from fabric.model.command import Command
 from fabric.model.fields.scalars import Flag
-from fabric.model.probe import Probe, ProbeCommands
+from fabric.model.probe import Command, Probe, ProbeCommands
 from fabric.model.scenario import LimitKey, Uses
 from fabric.model.topology import Platform, Topology
 from fabric.probes.collective import START_S, CollectiveSpec, environment, timeout_s, transfer_s

@@ -9,9 +9,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import Annotated, ClassVar
 
-from fabric.model.command import Command, CommandResult
 from fabric.model.fields.scalars import Decimal
-from fabric.model.probe import Answered, Measurement, ParamValue, Probe, ProbeCommands, Reading
+from fabric.model.probe import Answered, Command, CommandResult, Measurement, ParamValue, Probe, ProbeCommands, Reading
 from fabric.model.sampling import growth
 from fabric.model.scenario import LimitKey
 from fabric.model.topology import Platform, Topology

@@ -12,9 +12,20 @@ from math import log2
 from typing import ClassVar
 
 from fabric.model import gathered
-from fabric.model.command import GIB, MIB, Command
 from fabric.model.outcome import Outcome
-from fabric.model.probe import CURVE, Answered, Measurement, NamedPart, ParamValue, Probe, ProbeCommands, Reading
+from fabric.model.probe import (
+    CURVE,
+    GIB,
+    MIB,
+    Answered,
+    Command,
+    Measurement,
+    NamedPart,
+    ParamValue,
+    Probe,
+    ProbeCommands,
+    Reading,
+)
 from fabric.model.scenario import LimitKey, ProbeSpec, Uses
 from fabric.model.text import some
 from fabric.model.topology import NVLINK, Host, Platform, Topology, joined_by_nvlink

@@ -7,9 +7,8 @@ group, so a fast group finishes before a slow one.
 from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar
 
-from fabric.model.command import GIB
 from fabric.model.fields.scalars import Choice, Flag, Whole
-from fabric.model.probe import Probe
+from fabric.model.probe import GIB, Probe
 from fabric.model.topology import Host, Topology
 from fabric.probes.collective import AllReduceSpec, joined_groups, shuffled
 from fabric.probes.shapes import Name, Seed, Sizes

@@ -11,9 +11,8 @@ from contextlib import suppress
 from typing import Annotated, ClassVar
 
 from fabric.errors import ToolError
-from fabric.model.command import MIB, Command, CommandResult
 from fabric.model.fields.scalars import Whole
-from fabric.model.probe import Answered, Measurement, Probe, ProbeCommands
+from fabric.model.probe import MIB, Answered, Command, CommandResult, Measurement, Probe, ProbeCommands
 from fabric.model.sampling import growth
 from fabric.model.topology import Topology
 from fabric.probes.at_once import RAIL

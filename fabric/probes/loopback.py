@@ -7,8 +7,7 @@ the same RNIC, and both buffers are on the endpoint, so the path between the two
 from collections.abc import Iterator
 from typing import ClassVar
 
-from fabric.model.command import MIB
-from fabric.model.probe import Probe
+from fabric.model.probe import MIB, Probe
 from fabric.model.scenario import LimitKey
 from fabric.model.topology import Endpoint, Platform, Rnic
 from fabric.probes.perftest_pair import InHostSpec

@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
-from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Answered, Measurement, NamedPart, ParamValue, Probe, ProbeCommands, Reading
+from fabric.model.probe import (
+    Answered,
+    Command,
+    CommandResult,
+    Measurement,
+    NamedPart,
+    ParamValue,
+    Probe,
+    ProbeCommands,
+    Reading,
+)
 from fabric.model.scenario import LimitKey, ProbeSpec, Uses
 from fabric.model.topology import Host, Platform, Rnic, Topology
 from fabric.probes.shapes import InHost, Label, MessageSize, QueuePairs, Seconds, int_param, last_line

@@ -10,9 +10,8 @@ from typing import ClassVar
 
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.model.change import ChangeSettings
-from fabric.model.command import MIB, Command
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Answered, Measurement, ParamValue, Probe, ProbeCommands, Reading
+from fabric.model.probe import MIB, Answered, Command, Measurement, ParamValue, Probe, ProbeCommands, Reading
 from fabric.model.scenario import ProbeSpec
 from fabric.model.topology import Topology
 from fabric.probes.pairwise import Plane

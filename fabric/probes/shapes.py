@@ -5,9 +5,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field
 
-from fabric.model.command import GIB, CommandResult
 from fabric.model.fields.scalars import SAFE_NAME, Choice, Duration, Size, Whole, geometric
-from fabric.model.probe import ParamValue, Probe
+from fabric.model.probe import GIB, CommandResult, ParamValue, Probe
 from fabric.model.recorded import ALGORITHMS
 from fabric.model.scenario import ProbeSpec
 from fabric.model.topology import Gpu, Platform, Rnic, Topology

@@ -25,8 +25,7 @@ from typing import Any
 import orjson
 
 from fabric.errors import ConfigError, Problem, StoreError
-from fabric.model.command import CommandResult
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import CommandResult, Probe, ProbeResult
 from fabric.runs.events import EVENTS, EventLog, planned_fields, to_fields
 from fabric.runs.plain_file import (
     MIB,

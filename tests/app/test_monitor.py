@@ -13,9 +13,9 @@ from benchmarks.measured_rack import rack_topology
 from fabric.app.live_metrics import fleet_metrics
 from fabric.app.monitor import Alarm, Fleet, FleetSeen, Monitor, closing_line, shown_parts
 from fabric.hosts.mock import MockExecutor
-from fabric.model.command import Command
 from fabric.model.inventory import Fault, Inventory, MockSettings, TimedFault
 from fabric.model.outcome import Outcome
+from fabric.model.probe import Command
 from fabric.sim.world import World
 from tests.cli.command_line import called
 from tests.places import ROOT

@@ -9,7 +9,7 @@ import pytest
 from fabric.app.restore import restore
 from fabric.app.scheduler import Reservation, give_back_all, minutes
 from fabric.errors import ConfigError, MayBeLive, StoreError, ToolError
-from fabric.model.command import Command, CommandResult
+from fabric.model.probe import Command, CommandResult
 from fabric.plan import Plan
 from fabric.runs.journal import LEDGER, Journal, read_journal, reservations, reserved_by
 from tests.builders import asked

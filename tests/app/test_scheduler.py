@@ -11,8 +11,8 @@ import pytest
 
 from fabric.app.scheduler import SlurmNodes, act, drain, hosts_of, standing
 from fabric.errors import ConfigError, StoreError
-from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
+from fabric.model.probe import Command, CommandResult
 from fabric.runs.journal import LEDGER, read_journal
 from fabric.tools import slurm as words_of_slurm
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from benchmarks.lab.lab import SLOWER
 from fabric.changes.guard import Guard, Listed
 from fabric.model.change import Alteration, Argv, Check, Lease
-from fabric.model.command import Command, CommandResult
 from fabric.model.inventory import Fault, MockSettings
+from fabric.model.probe import Command, CommandResult
 from fabric.sim.hosts.timeline import Exited
 from fabric.sim.world import World
 from tests.changes import guard_mishaps

@@ -8,9 +8,9 @@ from fabric.changes.adaptive_routing import AdaptiveRouting
 from fabric.changes.kind import Context, Kind, kind_of
 from fabric.changes.procedure import Procedure
 from fabric.model.change import Alteration, Change, ChangeSettings, SubnetManager, When
-from fabric.model.command import Command, CommandResult
 from fabric.model.fields.entry import from_file
 from fabric.model.inventory import MockSettings
+from fabric.model.probe import Command, CommandResult
 from fabric.model.topology import Topology, Uplinks
 from fabric.sim.hosts.timeline import Exited
 from fabric.sim.world import World

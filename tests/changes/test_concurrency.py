@@ -20,8 +20,8 @@ from fabric.engine.observer import Means
 from fabric.errors import CommandTimeout, HostUnreachable, Refused, ToolError
 from fabric.hosts.mock import MockExecutor
 from fabric.model.change import BlastRadius, Change, ChangeSettings, When
-from fabric.model.command import Command
 from fabric.model.inventory import Fault, MockSettings
+from fabric.model.probe import Command
 from fabric.model.scenario import Phase
 from fabric.plan import PhasePlan, schedule
 from fabric.probes.loopback import LoopbackSpec

@@ -25,8 +25,8 @@ from fabric.changes.procedure import carry_out
 from fabric.changes.restore import intent_of, take_back
 from fabric.hosts.mock import MockExecutor
 from fabric.model.change import Change, ChangeSettings, Lease
-from fabric.model.command import Command, CommandResult
 from fabric.model.inventory import MockSettings
+from fabric.model.probe import Command, CommandResult
 from fabric.ports import Ended, Lost
 from fabric.runs import plain_file
 from fabric.runs.journal import Journal, open_changes

@@ -26,8 +26,8 @@ from fabric.changes.restore import intent_of, take_back
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable
 from fabric.hosts.mock import MockExecutor
 from fabric.model.change import Change, Lease, When
-from fabric.model.command import Command, CommandResult
 from fabric.model.inventory import MockSettings
+from fabric.model.probe import Command, CommandResult
 from fabric.model.topology import Switch, Uplinks
 from fabric.ports import Ended, Happening, Lost, Ticket
 from fabric.runs.journal import CLOSED

@@ -29,7 +29,7 @@ from fabric.changes.guard import (
 )
 from fabric.errors import ChangeError, Refused
 from fabric.model.change import Alteration, Argv, Check, Lease
-from fabric.model.command import Command, CommandResult
+from fabric.model.probe import Command, CommandResult
 from tests.changes.guard_contract import GuardContract
 from tests.changes.guard_target import RealTarget, SimulatedTarget, Target
 from tests.places import INVENTORY

@@ -14,7 +14,7 @@ from fabric.changes.guard import GuardCannotWrite, GuardMissingTool, LeaseGone, 
 from fabric.errors import CommandTimeout
 from fabric.hosts.process import ProcessExecutor
 from fabric.model.change import Check, Lease
-from fabric.model.command import Command
+from fabric.model.probe import Command
 from fabric.ports import run_once
 from tests.changes.guard_target import HOST, PEER, RealTarget, until
 

@@ -16,7 +16,7 @@ from fabric.changes.guard import Guard, GuardCannotWrite
 from fabric.changes.hold import Leased, Signal
 from fabric.errors import Refused
 from fabric.model.change import Alteration, Change, ChangeSettings, Lease
-from fabric.model.command import Command, CommandResult
+from fabric.model.probe import Command, CommandResult
 from tests.changes.guard_target import RealTarget, SimulatedTarget, until
 from tests.changes.played import MANAGED, Played, change
 

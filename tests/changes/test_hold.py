@@ -14,7 +14,7 @@ from fabric.changes.rails import Concurrency
 from fabric.changes.watching import LOOK_S, Lookout, over, watch_cable, watch_host, watched_ports
 from fabric.errors import CommandTimeout, ExecutorError, FabricError
 from fabric.model.change import Change, ChangeSettings, Lease, When
-from fabric.model.command import Command, CommandResult
+from fabric.model.probe import Command, CommandResult
 from tests.changes.played import MANAGED, VIA, Played, change, topology
 
 

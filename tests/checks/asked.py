@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from benchmarks.measured_rack import rack_topology
 from fabric.checks.kind import Alters, Answers, Argv, HostAnswer, HostCheck, HostNeeds, Looked
-from fabric.model.command import Command
 from fabric.model.finding import Finding, Severity
+from fabric.model.probe import Command
 from fabric.model.topology import Host
 
 HOST: Host = rack_topology(1).hosts["gpu001"]

@@ -15,9 +15,9 @@ from fabric.errors import MayBeLive
 from fabric.hosts.mock import MockExecutor
 from fabric.hosts.process import ProcessExecutor
 from fabric.model.change import Alteration, Argv, Check, Lease
-from fabric.model.command import Command, CommandResult
 from fabric.model.finding import Severity
 from fabric.model.inventory import Fault, Inventory, MockSettings
+from fabric.model.probe import Command, CommandResult
 from fabric.ports import Ended, Executor
 from fabric.sim.world import World
 from tests.builders import on_mock

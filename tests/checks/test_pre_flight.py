@@ -10,8 +10,8 @@ from fabric.checks.kind import IN_FLIGHT_MOST, PER_HOST_MOST, TIMEOUTS_MOST, Hos
 from fabric.checks.pre_flight import made_equal, pre_flight
 from fabric.config.inventory import load_inventory
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable
-from fabric.model.command import Command
 from fabric.model.finding import Finding, Severity, merged
+from fabric.model.probe import Command
 from fabric.model.topology import Topology
 from fabric.ports import Ticket
 from fabric.wiring import BACKENDS

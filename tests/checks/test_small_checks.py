@@ -12,8 +12,8 @@ from fabric.checks.kind import Alters, Answers, Argv, HostAnswer, HostNeeds
 from fabric.checks.parts import GPUDIRECT, LOOPBACK
 from fabric.checks.parts import MODULES as MODULES_ASKED
 from fabric.checks.pre_flight import CLOCK, DATE, IDS, MACHINE, NETWORK, TRUE, read_reach, usable
-from fabric.model.command import Command
 from fabric.model.finding import Finding, Severity
+from fabric.model.probe import Command
 from tests.checks.asked import EVERYTHING, HOST, answer, compared, found, severities
 from tests.cli.command_line import called
 from tests.places import CAPTURES, INVENTORY

@@ -38,6 +38,14 @@ def test_every_command_explains_itself(name: str) -> None:
     assert "Usage:" in result.output
 
 
+def test_python_m_fabric_is_the_same_command() -> None:
+    """Where no script is on the path, ``python -m fabric`` does the same, and calls itself so."""
+    words = [sys.executable, "-m", "fabric", "run"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "Missing argument 'SCENARIO'. (see 'python -m fabric run --help')\n"
+
+
 def test_help_lists_every_command() -> None:
     """The list of commands is what can be called."""
     output = CliRunner().invoke(main, ["--help"]).output

@@ -13,7 +13,7 @@ from fabric.config.phases import rounds
 from fabric.config.resolved import from_resolved, resolved_document
 from fabric.config.scenario import load_scenario
 from fabric.errors import ConfigError
-from fabric.model.command import GIB
+from fabric.model.probe import GIB
 from fabric.model.scenario import (
     Expectation,
     ExpectedEnd,

@@ -10,8 +10,7 @@ from fabric.engine.probe_run import WORDS
 from fabric.engine.run import Gate, run_plan
 from fabric.errors import CommandTimeout, ExecutorError, SessionLost
 from fabric.model.change import ChangeSettings
-from fabric.model.command import Command, CommandResult
-from fabric.model.probe import ProbeResult
+from fabric.model.probe import Command, CommandResult, ProbeResult
 from fabric.model.topology import Topology
 from fabric.model.verdict import OwnFails
 from fabric.plan import Plan

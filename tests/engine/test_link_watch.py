@@ -12,8 +12,8 @@ from fabric.engine.link_views import askers_of
 from fabric.engine.watching import LinkWatch, Watch
 from fabric.hosts.mock import MockExecutor
 from fabric.model.change import ChangeSettings
-from fabric.model.command import Command
 from fabric.model.inventory import Fault, Inventory, MockSettings, TimedFault
+from fabric.model.probe import Command
 from fabric.model.sampling import CounterCourse, CounterReading, Samples, SampleSettings
 from fabric.model.scenario import Scenario
 from fabric.model.topology import Topology, Uplinks

@@ -10,9 +10,8 @@ from benchmarks.measured_rack import rack_topology
 from fabric.engine.deadlines import RoundClock
 from fabric.engine.observer import FollowUp
 from fabric.errors import HostUnreachable
-from fabric.model.command import Command
 from fabric.model.outcome import Outcome
-from fabric.model.probe import FollowUpLimits, Probe, ProbeResult
+from fabric.model.probe import Command, FollowUpLimits, Probe, ProbeResult
 from fabric.model.scenario import FilledTime, Phase
 from fabric.plan import PhasePlan, Plan, schedule
 from fabric.probes.kinds import expand_phase

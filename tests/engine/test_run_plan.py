@@ -8,9 +8,8 @@ import pytest
 
 from benchmarks.measured_rack import rack_topology
 from fabric.errors import HostUnreachable
-from fabric.model.command import Command
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import Command, Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.plan import PhasePlan, Plan, schedule

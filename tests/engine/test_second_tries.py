@@ -16,9 +16,8 @@ from fabric.engine.admission import HostHealth, LeftOut, ProbeAdmission, Waiting
 from fabric.engine.deadlines import LONGEST_FACTOR, MARGIN_S, LearnedDeadlines
 from fabric.engine.observer import Means
 from fabric.errors import ExecutorError, SessionLost
-from fabric.model.command import Command
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.probe import Command, Measurement, Probe, ProbeResult
 from fabric.model.scenario import FilledTime, Phase, ProbeSpec
 from fabric.model.verdict import OwnFails
 from fabric.plan import PhasePlan, schedule

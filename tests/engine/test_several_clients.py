@@ -6,8 +6,8 @@ import pytest
 
 from fabric.engine.probe_run import NAME_WORDS, WORDS, ProbeRun, roll_call_problem
 from fabric.errors import ExecutorError, HostUnreachable
-from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
+from fabric.model.probe import Command, CommandResult
 from fabric.model.topology import Topology
 from fabric.probes.incast import IncastSpec
 from tests.builders import asked

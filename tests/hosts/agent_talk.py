@@ -6,7 +6,7 @@ from typing import Any
 
 from fabric.hosts.agent.session import AgentSession
 from fabric.hosts.stream import Request
-from fabric.model.command import Command
+from fabric.model.probe import Command
 from fabric.ports import Happening, Sampled
 
 NONCE = "abc"

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from benchmarks.lab.processes import TOKEN_NAME, processes_with, running_with, until
-from fabric.model.command import Command
+from fabric.model.probe import Command
 from fabric.ports import Ended, Executor, Happening, Lost, Ticket
 
 Argv = tuple[str, ...]

@@ -10,8 +10,8 @@ from benchmarks.measured_rack import rack_topology
 from fabric.errors import HostUnreachable
 from fabric.hosts.mock import MockExecutor
 from fabric.hosts.ssh import SshExecutor, connection
-from fabric.model.command import Command
 from fabric.model.inventory import Fault, JumpHost, MockSettings, SshSettings
+from fabric.model.probe import Command
 from fabric.model.topology import Gpu, Host, Login, PcieSwitch, Platform, Rnic, Switch, Topology
 from fabric.ports import Ended, Executor, Lost, Ready, Sampled, Source, run_once
 from fabric.sim.world import World

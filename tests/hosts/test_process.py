@@ -20,8 +20,8 @@ from fabric.hosts.mock import MockExecutor
 from fabric.hosts.process import ProcessExecutor
 from fabric.hosts.threads import Dispatcher
 from fabric.hosts.wrapped import MarkedOutput
-from fabric.model.command import Command
 from fabric.model.inventory import MockSettings
+from fabric.model.probe import Command
 from fabric.ports import Lost, Source, run_once
 from fabric.sim.world import World
 from tests.hosts.contract import ExecutorContract
@@ -101,7 +101,7 @@ def test_killed_orchestrator_leaves_nothing_behind(agents: bool) -> None:
     """SIGKILL of the process that holds the executor ends what it started."""
     token = f"orchestrator-{os.getpid()}"
     program = (
-        "from fabric.hosts.process import ProcessExecutor; from fabric.model.command import Command\n"
+        "from fabric.hosts.process import ProcessExecutor; from fabric.model.probe import Command\n"
         f"e = ProcessExecutor(agents={agents})\n"
         f"e.start(Command('h', ('sleep', '60'), 70, (('{TOKEN_NAME}', '{token}'),)))\n"
         "e.wait(e.now() + 60)"

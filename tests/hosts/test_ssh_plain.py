@@ -20,8 +20,8 @@ from fabric.errors import HostUnreachable
 from fabric.hosts.ssh import SshExecutor
 from fabric.hosts.ssh.connection import Connection, HostConnections, strong
 from fabric.hosts.ssh.keys import HostKey, HostRefused, KnownHosts
-from fabric.model.command import Command
 from fabric.model.inventory import SshSettings
+from fabric.model.probe import Command
 from fabric.ports import run_once
 
 

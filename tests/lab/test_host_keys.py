@@ -14,8 +14,8 @@ from benchmarks.lab.processes import until
 from benchmarks.lab.sshd import make_key, public_key
 from fabric.errors import HostUnreachable
 from fabric.hosts.ssh import SshExecutor
-from fabric.model.command import Command
 from fabric.model.inventory import JumpHost, SshSettings
+from fabric.model.probe import Command
 from fabric.ports import Ended, run_once
 
 pytestmark = pytest.mark.lab

@@ -18,7 +18,7 @@ from benchmarks.lab.processes import TOKEN_NAME, processes_with, running_with
 from benchmarks.lab.slurm_site import NEEDED, missing, slurm, slurm_site, until
 from fabric.errors import HostUnreachable, SessionLost
 from fabric.hosts.slurm import SlurmExecutor
-from fabric.model.command import Command
+from fabric.model.probe import Command
 from fabric.ports import Ended, Lost, run_once
 from tests.hosts.contract import ExecutorContract
 from tests.hosts.programs import collected
@@ -131,7 +131,7 @@ def test_a_killed_orchestrator_leaves_nothing_behind(job: str) -> None:
     """Neither what it ran nor its step."""
     token = f"step-{os.getpid()}"
     program = (
-        "from fabric.hosts.slurm import SlurmExecutor; from fabric.model.command import Command\n"
+        "from fabric.hosts.slurm import SlurmExecutor; from fabric.model.probe import Command\n"
         f"e = SlurmExecutor({job!r})\n"
         f"for host in {NODES!r}: e.start(Command(host, ('sleep', '60'), 70, (('{TOKEN_NAME}', '{token}'),)))\n"
         "e.wait(e.now() + 60)"

@@ -19,8 +19,8 @@ from benchmarks.lab.processes import TOKEN_NAME, processes_with, running_with, u
 from benchmarks.lab.sshd import children, make_key
 from fabric.errors import HostUnreachable
 from fabric.hosts.ssh import SshExecutor
-from fabric.model.command import Command
 from fabric.model.inventory import SshSettings
+from fabric.model.probe import Command
 from fabric.ports import Ended, Lost, run_once
 from tests.hosts.programs import collected
 
@@ -107,7 +107,7 @@ def test_killed_orchestrator_leaves_nothing_on_hosts(agents: bool, orchestrator:
     program = tmp_path / "orchestrator.py"
     program.write_text(
         "from fabric.hosts.ssh import SshExecutor\n"
-        "from fabric.model.command import Command\n"
+        "from fabric.model.probe import Command\n"
         "from fabric.model.inventory import SshSettings\n"
         f"executor = SshExecutor({orchestrator.settings()!r}, {orchestrator.addresses!r}, agents={agents})\n"
         f"for host in ('h1', 'h2'):\n"

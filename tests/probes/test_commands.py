@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.measured_rack import dgx_platform, rack_topology
-from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Answered, NamedPart, ParamValue, Probe
+from fabric.model.probe import Answered, Command, CommandResult, NamedPart, ParamValue, Probe
 from fabric.model.sampling import SampleSettings
 from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.topology import Platform, Topology

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from benchmarks.measured_rack import rack_topology
 from fabric.config.inventory import load_inventory
-from fabric.model.command import CommandResult
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Answered, Probe
+from fabric.model.probe import Answered, CommandResult, Probe
 from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.topology import Topology
 from fabric.plan import schedule

@@ -13,9 +13,8 @@ from fabric.config.scenario import load_scenario
 from fabric.errors import ConfigError
 from fabric.judge.normal.kinds import latency_verdicts
 from fabric.model.change import ChangeSettings
-from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Answered, Measurement, Probe, ProbeResult
+from fabric.model.probe import Answered, Command, CommandResult, Measurement, Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.probes import routes

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.errors import StoreError
-from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
-from fabric.model.probe import LeftOutHost, ProbeResult
+from fabric.model.probe import Command, CommandResult, LeftOutHost, ProbeResult
 from fabric.model.sampling import CounterReading
 from fabric.runs import plain_file
 from fabric.runs.events import LIMITS, EventLog, Progress, Round, history_of, progress_of, read_events, to_fields

@@ -7,8 +7,8 @@ from pathlib import Path
 from fabric.app.prepare import Asked
 from fabric.errors import HostUnreachable
 from fabric.hosts.mock import MockExecutor
-from fabric.model.command import Command
 from fabric.model.inventory import Inventory
+from fabric.model.probe import Command
 from fabric.model.verdict import JudgedRun
 from fabric.ports import Executor, Happening, Lost, Ticket
 from fabric.wiring import BACKENDS

@@ -7,9 +7,8 @@ from random import Random
 
 from fabric.app.prepare import Asked
 from fabric.errors import SessionLost
-from fabric.model.command import Command
 from fabric.model.inventory import Fault, Inventory, TimedFault
-from fabric.model.probe import ProbeResult
+from fabric.model.probe import Command, ProbeResult
 from fabric.model.verdict import JudgedRun
 from fabric.ports import Executor, Happening, Lost, Ready, Ticket
 from fabric.runs.events import EVENTS, Event, history_of, read_events

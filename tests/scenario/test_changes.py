@@ -17,8 +17,8 @@ from fabric.app.prepare import Asked
 from fabric.app.restore import Restored, restore
 from fabric.cli.status import restore_command as command
 from fabric.errors import ConfigError, HostUnreachable, Interrupted, MayBeLive, StoreError
-from fabric.model.command import Command
 from fabric.model.outcome import Outcome
+from fabric.model.probe import Command
 from fabric.runs.journal import JOURNAL, Journal, open_changes, read_journal
 from fabric.wiring import BACKENDS
 from tests import builders

@@ -13,8 +13,8 @@ from fabric.app.restore import in_order, restore
 from fabric.app.status import stop
 from fabric.engine.interruption import interrupt_on_signals
 from fabric.errors import ConfigError, HostUnreachable, Interrupted, MayBeLive, StoreError
-from fabric.model.command import Command
 from fabric.model.inventory import Inventory
+from fabric.model.probe import Command
 from fabric.ports import Executor
 from fabric.report.verdict_json import exit_code
 from fabric.runs.journal import JOURNAL, Journal, open_changes, refuse_while_open

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from fabric.errors import HostUnreachable, MayBeLive, OutOfMemory
-from fabric.model.command import Command
 from fabric.model.inventory import Inventory
+from fabric.model.probe import Command
 from fabric.ports import Executor, Happening, Ticket
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
 from fabric.runs.journal import JOURNAL, open_changes

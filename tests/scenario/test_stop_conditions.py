@@ -8,8 +8,8 @@ import pytest
 
 from fabric.engine.held_changes import guard_verb
 from fabric.errors import HostUnreachable, Interrupted
-from fabric.model.command import Command
 from fabric.model.outcome import Outcome
+from fabric.model.probe import Command
 from fabric.model.verdict import JudgedRun
 from fabric.ports import Ticket
 from fabric.runs.events import read_events

@@ -18,7 +18,7 @@ from fabric.hosts.agent.session import BLOCKED_S, SILENCE_S, AgentSession
 from fabric.hosts.stream import GRACE_S, TICK_S, Conversation, HostStream, Request
 from fabric.hosts.threads import Dispatcher, Mailbox, Workers
 from fabric.hosts.wrapped import WrappedCommand, argv_with_env, shell_argv
-from fabric.model.command import Command
+from fabric.model.probe import Command
 from fabric.ports import BATCH_S, Ended, Happening, Lost, Sampled, Source, Ticket
 
 _WORKERS = 96  # most connects at once; a host that is down takes one for the connect timeout (choice)

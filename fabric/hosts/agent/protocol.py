@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat,
 from pydantic import ValidationError as Invalid
 
 from fabric.errors import FabricError
-from fabric.model.command import Command
+from fabric.model.probe import Command
 from fabric.ports import Source
 
 LINE_BYTES = 8 << 20

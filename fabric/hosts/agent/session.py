@@ -8,7 +8,7 @@ from math import inf
 from fabric.errors import CommandTimeout, HostUnreachable, SessionLost
 from fabric.hosts.agent import protocol as agent
 from fabric.hosts.stream import GRACE_S, PIECES_PER_TURN, TICK_S, Conversation, HostStream, Request, Tell, unanswered
-from fabric.model.command import Command, CommandResult
+from fabric.model.probe import Command, CommandResult
 from fabric.ports import Ended, Ready, Sampled, Ticket
 
 HELLO_S = 20.0

@@ -13,7 +13,7 @@ from benchmarks.lab.processes import TOKEN_NAME, processes_with, running_with, u
 from fabric.hosts.agent import session
 from fabric.hosts.process import ProcessExecutor
 from fabric.hosts.stream import GRACE_S
-from fabric.model.command import Command
+from fabric.model.probe import Command
 from fabric.ports import Lost, Sampled, Source, run_once
 from tests.hosts.programs import collected
 

@@ -11,7 +11,7 @@ from fabric.errors import HostUnreachable
 from fabric.hosts.agent.protocol import LINE_BYTES, Garbled, LineDecoder, start_request
 from fabric.hosts.agent.session import PING_S
 from fabric.hosts.stream import GRACE_S, Request
-from fabric.model.command import Command
+from fabric.model.probe import Command
 from fabric.ports import Ended, Lost, Sampled, Source
 from tests.hosts.agent_talk import HELLO, NONCE, Conversation, end, said
 

@@ -5,10 +5,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from fabric.model.command import Command
 from fabric.model.fields.scalars import Whole
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
+from fabric.model.probe import Answered, Command, Probe, ProbeCommands, Reading
 from fabric.model.scenario import ProbeSpec
 from fabric.model.topology import Topology
 
