@@ -19,7 +19,7 @@ from pathlib import Path
 
 import orjson
 
-from fabric.errors import StoreError
+from fabric.errors import ConfigError, StoreError
 from fabric.model.text import fold
 from fabric.runs.plain_file import MIB, NotPlain, append_durably, open_plain, plain_stream, storing
 
@@ -97,12 +97,14 @@ class RunLock:
 @contextmanager
 def holding(results: Path, scenario: str, hosts: Sequence[str], *, run: str = "") -> Iterator[RunLock]:
     """
-    Hold a lock of a scenario for a run on these hosts. Raises StoreError naming a run that holds one of them already.
+    Hold a lock of a scenario for a run on these hosts.
+
+    Raises StoreError naming a run that holds one of them already, ConfigError where a file is in the folder's way.
     """
     folder, since = results / scenario, datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     holder = Holder("", socket.gethostname(), os.getpid(), since, tuple(hosts))
     with storing(folder, inside=True):
-        folder.mkdir(parents=True, exist_ok=True)
+        _make(folder)
         # Only for this account, whatever the umask: whoever may read a file may flock it, and so block every run.
         looking = _taken(results / f"{FILE}.held", 0o600)
         try:
@@ -116,6 +118,15 @@ def holding(results: Path, scenario: str, hosts: Sequence[str], *, run: str = ""
         yield lock
     finally:
         lock.release()
+
+
+def _make(folder: Path) -> None:
+    """Make a scenario's folder. A file where a folder should be is a mistake on the command line: ConfigError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (NotADirectoryError, FileExistsError) as exc:
+        file = next((path for path in (folder, *folder.parents) if os.path.lexists(path) and not path.is_dir()), folder)
+        raise ConfigError.at(file, "not a folder: runs are written below one, see --results") from exc
 
 
 def _taken(path: Path, mode: int) -> int:

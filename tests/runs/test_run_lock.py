@@ -34,6 +34,18 @@ def test_a_second_run_on_a_host_is_refused_with_the_name_of_the_first(tmp_path: 
         pass
 
 
+@pytest.mark.parametrize("file", ["r", "r/s"])
+def test_a_file_where_runs_should_lie_is_the_command_lines_mistake(tmp_path: Path, file: str) -> None:
+    """The fabric and its hosts have nothing to do with it, so that the exit code is 2; the file is named."""
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).touch()
+    with (
+        pytest.raises(ConfigError, match=f"{tmp_path / file}: not a folder: .*--results"),
+        holding(tmp_path / "r", "s", ["h1"]),
+    ):
+        pass
+
+
 def test_parts_of_a_fleet_are_measured_at_once_into_one_folder(tmp_path: Path) -> None:
     """Each of them is known to go on; a third one that has a host of theirs is refused."""
     one, two = tmp_path / "s" / "one", tmp_path / "s" / "two"
