@@ -16,7 +16,7 @@ from fabric.report import templates
 from fabric.report.output import columns, jsonable
 from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import EXIT_CODES, MAY_BE_LIVE, exit_code
-from fabric.runs.stored_verdict import stored_decision
+from fabric.runs.stored_verdict import StoredDecision, stored_decision
 
 FORMAT = 1
 
@@ -110,12 +110,22 @@ def decision_of(run: ShownRun) -> ShownDecision | None:
         undecided = f"May {hosts} return to service? The decision is told by: fabric report {run.judged.path}"
         return ShownDecision(undecided)
     decided = _decided(stored.each or [Decided(hosts, stored.decision)])
-    shown = tuple(cut(reason, _LONGEST_REASON) for reason in stored.reasons[:_MOST_REASONS])
+    shown = [cut(reason, _LONGEST_REASON) for reason in _weightiest(stored)]
+    if len(shown) > _MOST_ROWS:
+        shown[_MOST_ROWS:] = [f"and {len(shown) - _MOST_ROWS} more: fabric report {run.judged.path}"]
     quick = "; quick: bit errors are not covered" if because.quick else ""
     line = f"{', '.join(decided)} after repair{quick}"
     notes = [note for note in stored.notes[:_MOST_REASONS] if note not in stored.reasons]
     beside = [f"but know: {cut(note, _LONGEST_REASON)}" for note in notes]
     return ShownDecision(line, (*shown, *beside), stored.decision)
+
+
+def _weightiest(stored: StoredDecision) -> list[str]:
+    """Return the first reasons on each host or link, the worst one first; those with the same reasons together."""
+    alike = gathered((one.reasons, one.name) for one in stored.each)
+    if len(alike) < 2:
+        return list(stored.reasons[:_MOST_REASONS])
+    return [f"{fold(names)}: {text}" for reasons, names in alike.items() for text in reasons[:_MOST_REASONS]]
 
 
 def run_exit_code(run: ShownRun) -> int:

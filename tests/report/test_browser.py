@@ -155,6 +155,18 @@ def test_the_head_of_a_number_stands_over_it(browser: Chromium, bad_page: str) -
     assert browser.value(align)[1:4] == ["right"] * 3
 
 
+def test_the_name_of_a_host_is_not_torn_by_a_long_reason_beside_it(browser: Chromium, bad_page: str) -> None:
+    browser.ask("Emulation.setDeviceMetricsOverride", width=800, height=900, deviceScaleFactor=1, mobile=False)
+    browser.open(bad_page)
+    hosts = "[...document.querySelectorAll('#table td.host')].filter(cell => !/[,+]/.test(cell.textContent))"
+    torn = (
+        "(range => cell => (range.selectNodeContents(cell), range.getClientRects().length > 1))(document.createRange())"
+    )
+    assert browser.value(f"{hosts}.length") > 0
+    assert browser.value(f"{hosts}.filter({torn}).map(cell => cell.textContent)") == []
+    assert clean(browser)
+
+
 def test_in_the_dark_every_colour_of_the_map_is_another(browser: Chromium, bad_page: str) -> None:
     """Also from the ground: what is good must not look like what was not measured."""
     browser.open(bad_page)

@@ -208,6 +208,18 @@ def test_a_decision_is_said_with_its_reasons_and_what_else_to_know(repaired_run:
     assert all(words in above for words in ("REJECT</span> gpu002", reasons[0], "nothing was replaced"))
 
 
+def test_every_host_of_a_decision_has_its_own_reasons(repaired_run: ShownRun, tmp_path: Path) -> None:
+    """The first host has more reasons than are shown of it; the second was not told of at all."""
+    own = {"gpu002": ["a", "b", "c", "d"], "gpu006": ["e"]}
+    each = [{"name": name, "decision": "REJECT", "reasons": reasons} for name, reasons in own.items()]
+    merged = [f"{name}: {reason}" for name, reasons in own.items() for reason in reasons]
+    (tmp_path / FILE).write_bytes(orjson.dumps({"decision": "REJECT", "reasons": merged, "each": each}))
+    found = decision_of(repaired_run)
+    assert found is not None
+    assert found.line == "REJECT gpu[002,006] after repair"
+    assert found.reasons == ("gpu002: a", "gpu002: b", "gpu002: c", "gpu006: e")
+
+
 @pytest.mark.parametrize("data", [None, b"{", b"[]", b'{"decision": 1, "reasons": []}', b'{"decision": "ACCEPT"}'])
 def test_what_cannot_be_read_is_no_decision(repaired_run: ShownRun, tmp_path: Path, data: bytes | None) -> None:
     if data is not None:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from fabric.model.text import unfold
+from fabric.model.text import counted, unfold
 from fabric.report.figures.configurations import collectives
 from fabric.report.figures.samples import SHARING, TOGGLES, UPPER, disturbed
 from fabric.report.figures.style import COLOURS, axes, hours, legend, shown_name, spans, styled
@@ -189,9 +189,9 @@ def counters(run: Run, hosts: Collection[str] = ()) -> Figure | None:
     frame = run.counters
     grew = frame[frame["unit"].eq("count") & frame["delta"].gt(0) & frame["name"].ne(_TRAFFIC)]
     total = grew.groupby(["part", "name"], observed=True)["delta"].agg(["sum", "size"]).reset_index()
-    counted = frame.groupby("name", observed=True)["part"].nunique()
+    on_ports = frame.groupby("name", observed=True)["part"].nunique()
     by_name = total.groupby("name", observed=True)["sum"]
-    ports = total["name"].map(counted).astype(float)
+    ports = total["name"].map(on_ports).astype(float)
     usual = by_name.transform("median").where((by_name.transform("size") > ports / 2) & (ports >= _PEERS))
     total = total[~total["sum"].le(_UNLIKE * usual)]
     if total.empty:
@@ -206,7 +206,7 @@ def counters(run: Run, hosts: Collection[str] = ()) -> Figure | None:
         own = grew[grew["part"].eq(one.part) & grew["name"].eq(one.name)]
         ax.vlines(own["at_s"] / unit_s, 0, own["delta"], color=COLOURS["fail"], linewidth=2)
         most = float(own["delta"].max())
-        grown = f"+{one.sum:,.0f} in {len(own):,} steps, at most +{most:,.0f}"
+        grown = f"+{one.sum:,.0f} in {counted(len(own), 'step')}, at most +{most:,.0f}"
         ax.set_title(f"{shown_name(one.part, 40)} {shown_name(one.name)}: {grown}")
         ax.set_yticks([])
         ax.set_ylim(0, most * 1.05)

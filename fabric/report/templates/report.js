@@ -61,6 +61,8 @@
         const text = column.texts[column.codes[row]];
         const made = cell("td", column === named.outcome ? "" : text, column.number ? "n" : column.name);
         made.dataset.head = column.name;
+        // A list of hosts goes on below only after a comma, so that no name is torn.
+        if (column === named.host) made.replaceChildren(...text.split(/(?<=,)/).flatMap((part, at) => at ? [document.createElement("wbr"), part] : [part]));
         if (column === named.outcome) made.append(cell("span", text, "badge o-" + text.toLowerCase()));
         line.append(made);
       }
