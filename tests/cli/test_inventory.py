@@ -168,3 +168,15 @@ def test_a_password_is_told_what_to_write_instead(tmp_path: Path) -> None:
     said = called(["inventory", "show", str(inventory)]).stderr
     assert "unknown key 'password'; there are no passwords here: name a key_file, or use the SSH agent" in said
     assert "secret" not in said
+
+
+def test_without_a_key_it_is_said_how_to_name_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no inventory yet, ``ssh.key_file`` is nowhere to be set: the option is named, too."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    said = called(["inventory", "discover", "gpu001"])
+    assert said.returncode == 2
+    assert said.stderr.startswith(
+        "the command line: ssh: no key: the agent has none, and there is no ~/.ssh/id_ed25519"
+    )
+    assert "set ssh.key_file in the inventory (fabric inventory discover: --key-file)" in said.stderr

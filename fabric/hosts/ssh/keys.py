@@ -173,7 +173,8 @@ def user_keys(settings: SshSettings) -> Keys:
         usual = [name for name in _USUAL_FILES if Path(name).expanduser().is_file()]
         found += [(name, _loaded(name)) for name in usual]
     if not found:
-        cause = "none: the agent has no key, and there is no " + ", ".join(_USUAL_FILES) + "; set ssh.key_file"
+        name_one = "set ssh.key_file in the inventory (fabric inventory discover: --key-file)"
+        cause = f"no key: the agent has none, and there is no {', '.join(_USUAL_FILES)}; {name_one}"
         raise HostUnreachable("every host", _STEP, cause)
     return tuple(found[:_MOST])
 
