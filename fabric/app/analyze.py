@@ -38,7 +38,7 @@ from fabric.runs.events import EVENTS, history_of, not_begun, read_events
 from fabric.runs.frames import Run
 from fabric.runs.journal import JOURNAL, settled
 from fabric.runs.manifest import FIGURES, TICKETS, tickets_of
-from fabric.runs.plain_file import make_folder, read_plain, storing, write_durably
+from fabric.runs.plain_file import make_asked_folder, make_folder, read_plain, storing, write_durably
 from fabric.runs.run_directory import raw_entries, run_path
 from fabric.runs.run_document import PastRun, go_on_command, read_identity, read_past_run, read_run, refuse_own_record
 from fabric.runs.run_lock import running
@@ -278,8 +278,8 @@ def draw_figures(run: ShownRun, folder: Path) -> list[Path]:
     """
     Write every figure of a run as PNG and SVG, and return the files.
 
-    Raises StoreError when the folder cannot be written, and ConfigError for a folder within the run's own other than
-    its figures/: files there are not known as derived, so a certificate would miss them.
+    Raises StoreError when the folder cannot be written, and ConfigError for a file, or a folder within the run's own
+    other than its figures/: files there are not known as derived, so a certificate would miss them.
     """
     from fabric.report import figures
     from fabric.report.page import pictures
@@ -289,7 +289,7 @@ def draw_figures(run: ShownRun, folder: Path) -> list[Path]:
         text = f"within the run's own folder only {run.past.path / FIGURES} is for figures"
         raise ConfigError.at("--figures", text)
     with storing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_asked_folder(folder)
         return [file for one in pictures(run) for file in figures.save(one.figure, folder, one.name)]
 
 

@@ -128,6 +128,15 @@ def make_folder(path: Path | str) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
 
 
+def make_asked_folder(path: Path) -> None:
+    """Make the folder that a person named, with those above it; ConfigError for a file in its way, else OSError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (NotADirectoryError, FileExistsError) as exc:
+        file = next((one for one in (path, *path.parents) if os.path.lexists(one) and not one.is_dir()), path)
+        raise ConfigError.at(file, "expected a folder, got a file") from exc
+
+
 def whole_lines(file: BufferedReader[FileIO], path: Path | str, most: int) -> Iterator[bytes]:
     """Yield each line with its newline (the last one may lack it); NotPlain for a line of more than *most* bytes."""
     while line := file.readline(most + 1):

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import orjson
 
-from fabric.errors import ConfigError, StoreError
+from fabric.errors import StoreError
 from fabric.model.text import fold
-from fabric.runs.plain_file import MIB, NotPlain, append_durably, open_plain, plain_stream, storing
+from fabric.runs.plain_file import MIB, NotPlain, append_durably, make_asked_folder, open_plain, plain_stream, storing
 
 FILE = ".lock"
 """Name of the lock in a scenario's folder; further locks there begin with it."""
@@ -104,7 +104,7 @@ def holding(results: Path, scenario: str, hosts: Sequence[str], *, run: str = ""
     folder, since = results / scenario, datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     holder = Holder("", socket.gethostname(), os.getpid(), since, tuple(hosts))
     with storing(folder, inside=True):
-        _make(folder)
+        make_asked_folder(folder)
         # Only for this account, whatever the umask: whoever may read a file may flock it, and so block every run.
         looking = _taken(results / f"{FILE}.held", 0o600)
         try:
@@ -118,15 +118,6 @@ def holding(results: Path, scenario: str, hosts: Sequence[str], *, run: str = ""
         yield lock
     finally:
         lock.release()
-
-
-def _make(folder: Path) -> None:
-    """Make a scenario's folder. A file where a folder should be is a mistake on the command line: ConfigError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (NotADirectoryError, FileExistsError) as exc:
-        file = next((path for path in (folder, *folder.parents) if os.path.lexists(path) and not path.is_dir()), folder)
-        raise ConfigError.at(file, "not a folder: runs are written below one, see --results") from exc
 
 
 def _taken(path: Path, mode: int) -> int:

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from fabric.app.analyze import draw_figures, reopened
 from fabric.cli.main import main
-from fabric.errors import ConfigError
+from fabric.errors import ConfigError, StoreError
 from fabric.model.outcome import Outcome, Reason
 from fabric.model.verdict import Suspect
 from fabric.report import table as tables
@@ -296,8 +296,12 @@ def test_every_figure_is_written_as_png_and_svg(bad_rack: Path, bad_run: ShownRu
     assert written == {f"{name}.{kind}" for name in names(bad_run) for kind in ("png", "svg")}
 
 
-def test_a_folder_that_cannot_be_written_is_said(bad_run: ShownRun, bad_rack: Path, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_said(bad_run: ShownRun) -> None:
+    with pytest.raises(StoreError, match=r"^/proc/nowhere: cannot write: "):
+        draw_figures(bad_run, Path("/proc/nowhere"))
+
+
+def test_a_file_where_figures_should_go_is_the_command_lines_mistake(bad_run: ShownRun, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = CliRunner().invoke(main, ["report", str(bad_rack), "--figures", str(tmp_path / "file" / "x")])
-    assert done.exit_code != 0
-    assert "cannot write" in str(done.exception or done.output)
+    with pytest.raises(ConfigError, match=f"^{tmp_path / 'file'}: expected a folder, got a file"):
+        draw_figures(bad_run, tmp_path / "file" / "x")
