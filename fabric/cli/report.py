@@ -59,6 +59,17 @@ def report_command(
 
     Changes nothing unless told to make files again.
     """
+    instead = {
+        "--schema": schema,
+        "--certificate": certificate or key is not None,
+        "--probe": probe is not None,
+        "--csv": as_csv,
+        "--figures": figures is not None,
+        "--html": html or open_it,
+    }
+    asked = [option for option, given in instead.items() if given]
+    if len(asked) + as_json > 1:
+        raise click.UsageError(f"one at a time: {' and '.join([*asked, *['--json'] * as_json])}")
     if schema:
         from fabric.report.verdict_json import verdict_schema
 
@@ -67,7 +78,7 @@ def report_command(
     if run is None:
         raise click.UsageError("which run? Name its directory: results/<scenario>/latest")
     run = run_path(run)
-    if act is not None and any((probe, html, open_it, figures, as_csv, certificate, key)):
+    if act is not None and asked:
         raise click.UsageError("--act goes with the verdict alone: leave out what is made or printed instead")
     if certificate or key is not None:
         return _certify(run, key)

@@ -24,8 +24,8 @@ from fabric.judge.locate.candidates import CORES, SPINES
 from fabric.judge.locate.pairs.samples import PairSamples
 from fabric.judge.locate.structure import UNKNOWN, Bools, Ints
 
-FAMILY = {"host": 0, "link": 1, "uplinks": 2, "leaf": 3, "spine": 4, "core": 4, SPINES: 4, CORES: 4, "path": 6}
-FAMILY |= {"all_uplinks": 7}
+FAMILY = {"host": 0, "link": 1, "uplinks": 2, "leaf": 3, "path": 6, "all_uplinks": 7}
+FAMILY |= dict.fromkeys(("spine", "core", SPINES, CORES), 4)
 """By kind of a part: the number of its family, all parts that are alike."""
 
 WHOLE_HOST = 5
