@@ -20,6 +20,7 @@ from fabric.model.recorded import Key, KeyChange, Recorded, key_words
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline
 from fabric.runs.plain_file import storing, write_durably
+from fabric.runs.run_directory import run_path
 from fabric.runs.run_document import PastRun, read_past_run
 
 CANDIDATE = ".candidate.yaml"
@@ -49,10 +50,11 @@ def record_runs(paths: Sequence[Path], *, name: str | None, out: Path | None) ->
     """
     Make a candidate file from runs that passed.
 
-    *name* picks one hardware class of several, or renames the only one. Raises ConfigError with everything that forbids
-    it: a run that did not PASS, was interrupted or had changes in force; two classes in one key.
+    A path is a run's directory, or a scenario's folder for its newest run. *name* picks one hardware class of several,
+    or renames the only one. Raises ConfigError with everything that forbids it: a run that did not PASS, was
+    interrupted or had changes in force; two classes in one key.
     """
-    runs = [read_past_run(path) for path in paths]
+    runs = [read_past_run(run_path(path)) for path in paths]
     problems = [problem for run in runs for problem in _unfit(run)]
     if len({run.name for run in runs}) < len(runs):
         problems.append(Problem("RUN", 0, "the same run is named twice: its samples would count twice"))
@@ -67,7 +69,7 @@ def record_runs(paths: Sequence[Path], *, name: str | None, out: Path | None) ->
     wanted = name if name in classes else classes[0]
     samples = gathered(sample for run in runs for sample in _samples(run, wanted))
     candidate, too_few = _candidate(name or wanted, runs[0].backend, samples)
-    file = out or paths[0].resolve().parent / f"{candidate.name}{CANDIDATE}"
+    file = out or runs[0].path.resolve().parent / f"{candidate.name}{CANDIDATE}"
     if file.exists():
         raise ConfigError.at(file, "is there already: remove it, or name another with --out")
     with storing(file):

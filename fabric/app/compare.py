@@ -6,7 +6,9 @@ from pathlib import Path
 from fabric.errors import ConfigError, Problem
 from fabric.judge.compare import compare_runs
 from fabric.judge.repair.identity import not_the_same
+from fabric.model import gathered
 from fabric.model.comparison import Comparison
+from fabric.model.text import fold
 from fabric.runs.run_document import PastRun, read_identity, read_past_run
 
 SETTINGS = ("queue_pairs", "iterations", "duration_s")
@@ -40,15 +42,18 @@ def _unlike(a: PastRun, b: PastRun) -> Iterator[str]:
         return
     if a.backend != b.backend:
         yield f"measured through {a.backend} and {b.backend}: a simulated number is no measure of a real one"
-    for name in _in_both(a, b):
-        before, after = (run.inventory.topology.hosts[name].platform for run in (a, b))
-        if (before.name, before.gpus, before.rnics) != (after.name, after.gpus, after.rnics):
-            parts = (
-                f"{len(before.rnics)} RNICs and {len(before.gpus)} GPUs, then {len(after.rnics)} and {len(after.gpus)}"
-            )
-            yield f"{name} is of another platform: {before.name}, then {after.name} ({parts})"
-            return
-    yield from _other_settings(a, b)
+    others = gathered((text, name) for name in _in_both(a, b) for text in _another_platform(name, a, b))
+    yield from (f"{fold(names)} of another platform: {text}" for text, names in others.items())
+    if not others:
+        yield from _other_settings(a, b)
+
+
+def _another_platform(host: str, a: PastRun, b: PastRun) -> Iterator[str]:
+    """Yield which two platforms a host is of, if they are not one."""
+    before, after = (run.inventory.topology.hosts[host].platform for run in (a, b))
+    if (before.name, before.gpus, before.rnics) != (after.name, after.gpus, after.rnics):
+        parts = f"{len(before.rnics)} RNICs and {len(before.gpus)} GPUs, then {len(after.rnics)} and {len(after.gpus)}"
+        yield f"{before.name}, then {after.name} ({parts})"
 
 
 def _other_settings(a: PastRun, b: PastRun) -> Iterator[str]:

@@ -16,6 +16,7 @@ from fabric.judge.hang import judge_hang
 from fabric.model.diagnosis import Diagnosis, PairRow, PairTable
 from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.hang import Hang, HangSuspect, JobEvidence, Place, RankTrace
+from fabric.model.host_names import other_names
 from fabric.model.topology import Topology
 from fabric.runs.plain_file import reading
 from fabric.tools import hang as tools
@@ -51,12 +52,29 @@ def diagnose_files(
         tables.append((name, table))
         unknown = unknown_names(_named(table), topology) if topology is not None and not table.problems else ()
         problems += [Problem(name, line, text) for line, text in (*table.problems, *unknown)]
+    problems += _spelled_twice(tables) if topology is None else ()
     if problems:
         raise ConfigError(problems)
     rows = [row for _, table in tables for row in table.rows]
     failures = [one for _, table in tables for one in table.failures]
     found = diagnose(rows, topology=topology, limit_gbps=limit_gbps, floor=floor or FLOOR, failures=failures)
     return found, tuple(f"{name}: {note}" for name, table in tables for note in table.notes)
+
+
+def _spelled_twice(tables: Sequence[tuple[str, PairTable]]) -> Iterator[Problem]:
+    """Yield each name that may be of a machine with another name, in whichever file: two halves of a host hide it."""
+    rows = [(file, row) for file, table in tables for row in _named(table)]
+    again = other_names(sorted({name for _, row in rows for name in (row.a, row.b)}, key=str.swapcase))
+    if not again:
+        return
+    first: dict[str, tuple[str, int]] = {}
+    for file, row in rows:
+        for name in (row.a, row.b):
+            first.setdefault(name, (file, row.line))
+    for name, other in again.items():
+        file, line = first[other]
+        text = f"host {quoted(name)} is called {quoted(other)} at {file}:{line}"
+        yield Problem(*first[name], f"{text}: write one machine with one name")
 
 
 def _named(table: PairTable) -> list[PairRow]:

@@ -35,7 +35,11 @@ def baseline_command() -> None:
 )
 @json_option
 def record(runs: tuple[Path, ...], name: str | None, out: Path | None, *, as_json: bool) -> int:
-    """Make a candidate from runs that passed; nothing is judged by it until it is accepted."""
+    """
+    Make a candidate from runs that passed; nothing is judged by it until it is accepted.
+
+    A RUN is a run directory, or results/<scenario> for its newest.
+    """
     from fabric.app.baseline import record_runs
     from fabric.report.several_runs import recorded_lines, too_few_lines
 

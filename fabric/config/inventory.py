@@ -20,6 +20,7 @@ from fabric.model.change import ChangeSettings, SubnetManager
 from fabric.model.fields.entry import key
 from fabric.model.fields.scalars import SAFE_NAME
 from fabric.model.fields.wording import nearest, quoted, shown
+from fabric.model.host_names import other_names
 from fabric.model.inventory import PARTIAL, WHOLE, Fault, Inventory, InventorySettings, MockSettings, SshSettings
 from fabric.model.topology import Platform, Topology
 
@@ -84,6 +85,9 @@ def _topology(tree: dict[str, Tree], path: Path, problems: Problems) -> tuple[To
         problems.add(("hosts",), "expected a host with role test: there is nothing to measure")
     for name in sorted(host_names.where.keys() & switch_names.where.keys()):
         problems.add(("switches",), f"{quoted(name)} names a host and a switch")
+    for name, other in other_names(host_names.where).items():
+        text = f"{quoted(name)} may be the machine that is called {quoted(other)}: write one machine with one name"
+        problems.add((*host_names.where[name], "names"), text)
     topology = Topology(hosts, switches, uplinks, management)
     where = {**switch_names.where, **host_names.where}
     parts.refuse_one_machine_twice(topology, where, section(SshSettings, tree, "ssh"), problems)

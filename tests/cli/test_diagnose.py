@@ -132,3 +132,19 @@ def test_names_from_files_cannot_move_the_cursor(tmp_path):
     text = Path(write(tmp_path / "p.csv", rows)).read_text().replace("gpu003", "\x1b[2Jgpu003")
     (tmp_path / "p.csv").write_text(text)
     assert "\x1b" not in run(str(tmp_path / "p.csv"))[1]
+
+
+def test_one_host_with_two_names_is_refused_in_whichever_file_the_second_is(tmp_path):
+    rows = all_pairs(hosts(8))
+    first = write(tmp_path / "a.csv", rows)
+    second = write(tmp_path / "b.csv", [rows[0]._replace(a="GPU003"), rows[1]._replace(b="gpu004.example.com")])
+    with pytest.raises(ConfigError) as caught:
+        run(first, second)
+    assert [(one.file, one.line, one.text.partition(":")[0]) for one in caught.value.problems] == [
+        (second, 2, f"host 'GPU003' is called 'gpu003' at {first}"),
+        (second, 3, f"host 'gpu004.example.com' is called 'gpu004' at {first}"),
+    ]
+    with pytest.raises(ConfigError) as caught:
+        run(first, second, "--inventory", str(POD))
+    said = [one.text for one in caught.value.problems]
+    assert [text.partition("did you mean ")[2] for text in said] == ["'gpu003'?", "'gpu004'?"]

@@ -130,6 +130,15 @@ def test_one_address_in_two_spellings_is_one_machine(
     assert all(text.startswith("'gpu[1-2]' are reached at one address, ") for _, text in found)
 
 
+@pytest.mark.parametrize("name", ["GPU1", "gpu1.example.net"])
+def test_a_host_in_other_case_or_with_its_domain_is_no_second_one(folder: Path, inventory_text: str, name: str) -> None:
+    """Also where it has an address of its own: what tools answer knows no case, and often no domain."""
+    text = HOSTS.format(first="10.0.0.1", second="10.0.0.2").replace("gpu2", name)
+    found = machine_problems(with_hosts(folder, inventory_text, text))
+    said = f"'{name}' may be the machine that is called 'gpu1': write one machine with one name"
+    assert found == [(19, said)]
+
+
 @pytest.mark.parametrize(("first", "second"), [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2"), ("a.net", "b.net")])
 def test_other_addresses_are_other_machines(folder: Path, inventory_text: str, first: str, second: str) -> None:
     assert not machine_problems(with_hosts(folder, inventory_text, HOSTS.format(first=first, second=second)))

@@ -68,9 +68,10 @@ def test_record_accept_and_judge(tmp_path: Path, good: Path, bad: Path, baseline
 
 
 def test_a_run_that_did_not_pass_is_no_example(tmp_path: Path, bad: Path, good: Path) -> None:
-    """FAIL is refused, a run named twice too, and nothing is written."""
-    done = fabric("baseline", "record", bad, cwd=tmp_path)
-    assert (done.returncode, "did not pass (FAIL)" in done.stderr) == (2, True)
+    """FAIL is refused, also as the newest run of its folder, a run named twice too, and nothing is written."""
+    for named in (bad, bad.parent):
+        done = fabric("baseline", "record", named, cwd=tmp_path)
+        assert (done.returncode, f"{bad.name}: did not pass (FAIL)" in done.stderr) == (2, True)
     twice = fabric("baseline", "record", good, good, cwd=tmp_path)
     assert (twice.returncode, "named twice" in twice.stderr) == (2, True)
     assert list(tmp_path.iterdir()) == []
@@ -112,10 +113,13 @@ def test_a_baseline_does_not_sink_unseen(tmp_path: Path, good: Path, baselines: 
 
 
 def test_runs_that_cannot_be_compared_are_refused(tmp_path: Path, good: Path) -> None:
-    """Another platform under the same names: said, exit 2."""
+    """Another platform under the same names: said of all hosts at once, exit 2."""
     other = tmp_path / "other.yaml"
     other.write_text(HEALTHY.read_text().replace("dgx-h100", "hgx-h100"))
     shutil.copytree(HEALTHY.parent / "baselines", tmp_path / "baselines")
-    verdict("--inventory", other, "--hosts", "gpu001", "--results", tmp_path / "b", cwd=tmp_path)
+    verdict("--inventory", other, "--hosts", "gpu[001-002]", "--results", tmp_path / "b", cwd=tmp_path)
     platform = fabric("compare", good, tmp_path / "b" / LATEST, cwd=tmp_path)
-    assert (platform.returncode, "of another platform: dgx-h100, then hgx-h100" in platform.stderr) == (2, True)
+    assert (platform.returncode, "gpu[001-002] of another platform: dgx-h100, then hgx-h100" in platform.stderr) == (
+        2,
+        True,
+    )

@@ -121,6 +121,12 @@ PERFTEST = """------------------------------------------------------------------
 """
 
 
+def test_that_a_table_was_not_read_to_its_end_is_said():
+    found = parse("a,b,value_gbps\n" + "gpu001,gpu002,FAILED\n" * 30)
+    assert found.problems[-1] == (21, "not read on after 20 problems")
+    assert len(found.problems) == 21
+
+
 def test_perftest_hosts_come_from_the_file_name():
     (row,) = parse_perftest(PERFTEST, "gpu001--gpu002.txt").rows
     assert (row.a, row.b, row.gbps, row.rail, row.directed) == ("gpu001", "gpu002", 392.27, "mlx5_3", True)

@@ -106,7 +106,8 @@ def parse(text: str) -> PairTable:
                     rows.append(_row(first, cells, first.line + reader.line_num))
                 except ValueError as wrong:
                     problems.append((first.line + reader.line_num, str(wrong)))
-                    if len(problems) >= PROBLEMS_MOST:
+                    if len(problems) == PROBLEMS_MOST:
+                        problems.append((first.line + reader.line_num, f"not read on after {PROBLEMS_MOST} problems"))
                         break
     except csv.Error as exc:
         problems.append((first.line + reader.line_num, f"not comma-separated values: {exc}"))

@@ -15,6 +15,7 @@ from fabric.judge.locate.candidates import CORES, SPINES, spines_above
 from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Ints
 from fabric.model import gathered
 from fabric.model.diagnosis import PairRow, PairTest
+from fabric.model.host_names import other_names
 from fabric.model.text import fold
 from fabric.model.topology import Host, Topology
 
@@ -196,6 +197,7 @@ def planes_of(rows: Sequence[PairRow], topology: Topology | None) -> list[PairSa
 def unknown_names(rows: Sequence[PairRow], topology: Topology) -> list[tuple[int, str]]:
     """Return what the inventory does not have: the line of the row, and a text with the nearest name."""
     found: dict[str, tuple[int, str]] = {}
+    spelled = other_names([*topology.hosts, *sorted({name for row in rows for name in (row.a, row.b)})])
     for row in rows:
         for what, name, known in (
             ("host", row.a, topology.hosts),
@@ -203,7 +205,8 @@ def unknown_names(rows: Sequence[PairRow], topology: Topology) -> list[tuple[int
             ("switch", row.via, topology.switches),
         ):
             if name is not None and name not in known and name not in found:
-                near = get_close_matches(name, known, n=1)
+                same = spelled.get(name)
+                near = [same] if same in known else get_close_matches(name, known, n=1)
                 more = f"; did you mean {near[0]!r}?" if near else ""
                 found[name] = (row.line, f"{what} {name!r} is not in the inventory{more}")
         key = f"{row.a} {row.rail}"
