@@ -16,7 +16,7 @@ import numpy as np
 from fabric.judge.locate.cells import DIP_WIDTH, MOST_BACKGROUND, Cells, SampleMatrix
 from fabric.judge.locate.fit import SPREADS
 from fabric.judge.locate.search import SAME_LOSS, Search
-from fabric.judge.locate.structure import FLOOR, Bools, Description, Floats, Ints, Normal
+from fabric.judge.locate.structure import FLOOR, Background, Bools, Description, Floats, Ints, Normal
 
 _DEPTH, _NEAR_DEPTH = 0.05, 0.4  # nats: width of the bins of dip depths, and deviation of the kernel over them
 _UNSEEN = 5.0  # so many dips of any depth count as seen in addition to the real ones
@@ -34,6 +34,7 @@ def describe(
     known: Description | None = None,
     *,
     beside: Floats | float = inf,
+    lost: Bools | None = None,
     with_rivals: bool = True,
     best: float = -inf,
 ) -> Description:
@@ -43,15 +44,16 @@ def describe(
     No part is named for a loss below *floor*. A *known* description tells how many dips belong to no part, and how deep
     they are. Without one, these are the slow samples that no suspicious part explains. If few samples are slow, no dips
     at all is tried as well, as among few no part is suspicious by its share alone; the likelier of the two counts.
-    *beside*: what the samples reached that may have been in the way of each sample. *with_rivals*: find rivals, too,
-    which takes as long again. *best* is the score of other descriptions: where no swap can reach it, the search stops
-    early.
+    *beside*: what the samples reached that may have been in the way of each sample. *lost*: which samples are 0 Gb/s.
+    *with_rivals*: find rivals, too, which takes as long again. *best* is the score of other descriptions: where no swap
+    can reach it, the search stops early.
     """
     everybody = _matrix(y, normal, cells, floor, beside)
-    found = _described(everybody, normal, known, with_rivals=with_rivals, best=best)
+    lost = np.zeros(len(y), dtype=np.bool_) if lost is None else lost
+    found = _described(everybody, normal, known, lost, with_rivals=with_rivals, best=best)
     if not everybody.together.any():
         return found
-    alone = _described(everybody.alone, normal, known, with_rivals=with_rivals, best=best)
+    alone = _described(everybody.alone, normal, known, lost, with_rivals=with_rivals, best=best)
     if alone.score <= found.score:
         return found
     # Where a part is bad in any case, samples that were slow only beside others show no second bad part.
@@ -69,36 +71,38 @@ def _slow_without_others(alone: Description, shared: Description, cells: Cells) 
 
 
 def _described(
-    matrix: SampleMatrix, normal: Normal, known: Description | None, *, with_rivals: bool, best: float
+    matrix: SampleMatrix, normal: Normal, known: Description | None, lost: Bools, *, with_rivals: bool, best: float
 ) -> Description:
     """Return the best description of a matrix, with others in the way or not, as the matrix says."""
     y, slow = matrix.y, matrix.slow & ~matrix.together
     if known is None:
-        open_ = _untouched(slow, matrix.cells)
-        dips = int((slow & open_).sum()), int(open_.sum())
+        open_ = tells = _untouched(slow, matrix.cells)
+        dips = slow & open_
     else:
-        open_, dips = known.explained == 0, _dips_beside(matrix, known)
-    none, seen = _share_of_dips(0, len(y)), _share_of_dips(*dips)
+        open_, (dips, tells) = known.explained == 0, _dips_beside(matrix, known)
+    none = _background(0, 0, len(y))
+    seen = _background(int((dips & ~lost).sum()), int((dips & lost).sum()), int(tells.sum()))
     tried = []
-    few = known is None and seen > none and slow.sum() <= _FEW_SLOW
-    for share in (seen, none) if few else (seen,):
-        search = Search(_of_dips(matrix, share, slow & open_))
-        cost = log(len(y)) / 2 if share != none else 0.0  # the nats of a share that the samples tell, as BIC has it
+    few = known is None and seen != none and slow.sum() <= _FEW_SLOW
+    for background in (seen, none) if few else (seen,):
+        search = Search(_of_dips(matrix, background, slow & open_, lost))
+        # The nats of shares that the samples tell, as BIC has it.
+        cost = log(len(y)) / 2 if background != none else 0.0
         for faults in search.starts(best - _MOST_SWAPPED):
             score = search.score(faults) - cost
             if score > best - _MOST_SWAPPED:
                 faults = search.settled(faults)
                 score = search.score(faults) - cost
-            tried.append((score, share, search, faults))
-    score, share, search, faults = max(tried, key=lambda one: one[0])
+            tried.append((score, background, search, faults))
+    score, background, search, faults = max(tried, key=lambda one: one[0])
     found = search.with_rivals(faults) if with_rivals else faults
     together, explained = search.congested(faults), search.explained(faults)[1]
-    return Description(normal, tuple(found), explained, share, score, matrix.slow, together)
+    return Description(normal, tuple(found), explained, background, score, matrix.slow, together)
 
 
-def _dips_beside(matrix: SampleMatrix, known: Description) -> tuple[int, int]:
+def _dips_beside(matrix: SampleMatrix, known: Description) -> tuple[Bools, Bools]:
     """
-    Return how many samples dip beside what *known* parts explain, and of how many samples that can be told.
+    Return which samples dip beside what *known* parts explain, and of which samples that can be told.
 
     A sample through a bad part may dip as well. That cannot be told where the loss of the part spreads as widely as
     dips.
@@ -108,12 +112,19 @@ def _dips_beside(matrix: SampleMatrix, known: Description) -> tuple[int, int]:
         if any(loss.spread >= max(SPREADS) for loss in one.losses):
             tells[matrix.cells.of(one.part)] = False
     dips = tells & ~matrix.together & (-matrix.y - known.explained > matrix.floor[matrix.of_class])
-    return int(dips.sum()), int(tells.sum())
+    return dips, tells
 
 
-def _of_dips(matrix: SampleMatrix, background: float, dips: Bools) -> SampleMatrix:
-    """Return the matrix with a share *background* of dips, which are as deep as *dips* are."""
-    return replace(matrix, dips=(background, np.where(-matrix.y > FLOOR, _depths(-matrix.y, dips), 1e-9)))
+def _of_dips(matrix: SampleMatrix, background: Background, dips: Bools, lost: Bools) -> SampleMatrix:
+    """
+    Return the matrix with a *background* of dips, which are as deep as *dips* are, and of *lost* samples.
+
+    A lost sample has no depth: that all are 0 Gb/s does not say that one part made them so, only how many are does.
+    """
+    both = background.dips + background.lost * (1 - background.dips)
+    density = background.dips * np.where(-matrix.y > FLOOR, _depths(-matrix.y, dips), 1e-9)
+    density[lost] = background.lost * matrix.normal.density(np.zeros(int(lost.sum())), matrix.of_class[lost])
+    return replace(matrix, dips=(both, density / both))
 
 
 def _matrix(y: Floats, normal: Normal, cells: Cells, floor: float, beside: Floats | float) -> SampleMatrix:
@@ -134,10 +145,11 @@ def _matrix(y: Floats, normal: Normal, cells: Cells, floor: float, beside: Float
     )
 
 
-def _share_of_dips(dips: int, count: int) -> float:
-    """Return the share of dips; at least what *count* samples without any do not exclude (rule of three: 3 / count)."""
+def _background(dips: int, lost: int, count: int) -> Background:
+    """Return the shares; at least what *count* samples without any do not exclude (rule of three: 3 / count)."""
     least = min(_LEAST_BACKGROUND, 3 / max(count, 1))
-    return float(np.clip(dips / max(count, 1), least, MOST_BACKGROUND))
+    share = float(np.clip(dips / max(count, 1), least, MOST_BACKGROUND))
+    return Background(share, max(lost / (count + 1), least))
 
 
 def _untouched(slow: Bools, cells: Cells) -> Bools:
@@ -186,12 +198,14 @@ OPEN = 2.0
 _OPEN_LOSS = 0.7  # share of the floor: a loss that looks smaller now may turn out larger
 
 
-def open_parts(found: Description, y: Floats, cells: Cells, floor: float) -> tuple[tuple[int, float], ...]:
+def open_parts(
+    found: Description, y: Floats, cells: Cells, floor: float, lost: Bools | None = None
+) -> tuple[tuple[int, float], ...]:
     """
     Return the parts that are not blamed but may be bad, the likeliest first, with their nats, priors aside.
 
     Others on the same cable may be why a sample is slow; until it is measured once more, a part may be why, too.
     """
-    dips = found.slow & (found.explained == 0)
-    matrix = _of_dips(_matrix(y, found.normal, cells, _OPEN_LOSS * floor, inf), found.background, dips)
+    dips, lost = found.slow & (found.explained == 0), np.zeros(len(y), dtype=np.bool_) if lost is None else lost
+    matrix = _of_dips(_matrix(y, found.normal, cells, _OPEN_LOSS * floor, inf), found.background, dips, lost)
     return tuple((one.part, one.gain) for one in Search(matrix).open_faults(found.faults) if one.gain > OPEN)

@@ -259,11 +259,12 @@ def price(loss: Floats, spread: float, count: Ints, noise: Floats | None = None)
 
     Where the *noise* of a sample is given, a loss of any size is as likely as one of half the size (a density of 1 /
     loss), and n samples tell it to within their noise / sqrt(n) (Laplace's approximation of what the best loss stands
-    for).
+    for). To lose everything is one loss, and costs nothing to say.
     """
     if noise is None:
         return np.full(len(loss), SPREADS[spread] + _ONE_MORE)
     size = np.log(np.maximum(loss, 1e-9) * _SIZES / np.hypot(noise, spread)) - log(2 * pi) / 2
+    size = np.where(loss > -NOTHING, 0.0, size)
     return np.maximum(size, -0.5 * np.log(np.maximum(count, 2))) + SPREADS[spread] + _NARROW
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import exp, inf, lgamma, pi
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -169,19 +170,26 @@ class FaultyPart:
         return 1 - exp(-self.loss)
 
 
+class Background(NamedTuple):
+    """The shares of samples that belong to no part: *dips*, and those that are *lost* (0 Gb/s)."""
+
+    dips: float
+    lost: float
+
+
 @dataclass(frozen=True)
 class Description:
     """
     The best hypothesis found: *faults*, the best first, over *normal*; *explained* is the loss of each sample by them.
 
-    *background* is the share of dips that belong to no part, *score* the nats of the whole. *slow*: which samples are
+    *background* is what belongs to no part, *score* the nats of the whole. *slow*: which samples are
     slow. *together*: which are slow because of others on the same cable.
     """
 
     normal: Normal
     faults: tuple[FaultyPart, ...]
     explained: Floats
-    background: float
+    background: Background
     score: float
     slow: Bools = field(repr=False)
     together: Bools = field(repr=False)

@@ -70,7 +70,7 @@ def test_dips_are_counted_through_bad_parts_too() -> None:
     its = (ends == 3).any(axis=1)
     y[[*np.flatnonzero(its)[[1, 4, 8]], *np.flatnonzero(~its)[::10]]] += np.log(0.4)
     known = found(y, ends)
-    assert describe(y, known.normal, cells_of(ends, [0] * HOSTS), known=known).background == pytest.approx(9 / 66)
+    assert describe(y, known.normal, cells_of(ends, [0] * HOSTS), known=known).background.dips == pytest.approx(9 / 66)
 
 
 def test_who_passes_a_bad_part_dips_as_often_as_others() -> None:

@@ -13,12 +13,12 @@ from fabric.judge.locate.levels import CROWDED, OF_PLACE
 from fabric.judge.locate.matrix import SIGMAS
 from fabric.judge.locate.pairs.against_limit import LowPairs
 from fabric.judge.locate.pairs.failed import failed_tests
-from fabric.judge.locate.pairs.findings import NAMES_MOST, good_again, unexplained
+from fabric.judge.locate.pairs.findings import NAMES_MOST, good_again, sigmas_of, unexplained
 from fabric.judge.locate.pairs.fitted import LEAST_SLOW, TWICE, Fitted, fit_together
 from fabric.judge.locate.pairs.judged import LEAST_HOSTS, VerdictLine, judged, shared_parts, slow_alone
 from fabric.judge.locate.pairs.rounds import targeted
 from fabric.judge.locate.pairs.samples import PairSamples, natural, planes_of
-from fabric.judge.locate.structure import FLOOR, UNKNOWN
+from fabric.judge.locate.structure import FLOOR, UNKNOWN, Bools
 from fabric.model.diagnosis import Diagnosis, PairFailure, PairMatrix, PairRow, PairTest
 from fabric.model.outcome import Outcome
 from fabric.model.topology import Topology
@@ -139,6 +139,7 @@ def _next_tests(fitted: Fitted, low: LowPairs, planes: int) -> list[PairTest]:
         ),
         (np.flatnonzero(alone & ~low.once & ~good_again(fitted, alone)), "slow once, and nothing explains it"),
         (np.flatnonzero(low.low & ~single), "below the limit"),
+        (np.flatnonzero(far_above(fitted) & np.isnan(samples.limits_gbps)), "far above what is called normal"),
     ]
     for sample, why in ((sample, why) for which, why in reasons for sample in which.tolist()):
         a, b, via = samples.hosts[samples.a[sample]], samples.hosts[samples.b[sample]], int(samples.via[sample])
@@ -223,6 +224,20 @@ def slow_rails(planes: Sequence[Fitted], topology: Topology | None) -> list[Verd
     return found
 
 
+def far_above(plane: Fitted) -> Bools:
+    """
+    Return which samples are far above what is called normal, unless others of the same pair are as usual.
+
+    Disturbances make a test slower, never faster: one such sample may be all that shows what most hosts should reach.
+    """
+    noise = np.array([one.noise for one in plane.classes])[plane.of_class]
+    high = plane.ratio > 1 + np.maximum(OF_PLACE, SIGMAS * noise)
+    if high.sum() >= LEAST_SLOW:
+        return high
+    far = plane.ratio > 1 + np.maximum(OF_PLACE, sigmas_of(plane) * noise)
+    return far & ~good_again(plane, far)
+
+
 def levels_apart(planes: Sequence[Fitted]) -> list[VerdictLine]:
     """
     Return an INCONCLUSIVE line for each plane whose samples differ by more than places do, and no part explains it.
@@ -234,9 +249,8 @@ def levels_apart(planes: Sequence[Fitted]) -> list[VerdictLine]:
     found = []
     for plane in planes:
         samples, usual_gbps = plane.samples, max((one.gbps for one in plane.classes), default=0.0)
-        noise = np.array([one.noise for one in plane.classes])[plane.of_class]
-        fast = plane.ratio > 1 + np.maximum(OF_PLACE, SIGMAS * noise)
-        if fast.sum() >= LEAST_SLOW:
+        fast = far_above(plane)
+        if fast.any():
             reached = f"up to {samples.gbps[fast].max():,.1f} Gb/s, far above the normal of their class"
             text = f"{fast.sum()} of {len(fast)} samples reach {reached}{samples.where}"
             found.append(

@@ -119,8 +119,13 @@ def pair_suspect(
 def unexplained(fitted: Fitted) -> Bools:
     """Return which samples are far too slow with no blamed component, or others on the same cable, to explain it."""
     noise = np.array([one.noise for one in fitted.classes])[fitted.of_class]
-    far = np.maximum((FAR if fitted.degrees > HEAVY else FAR_HEAVY) * noise, fitted.floor)
+    far = np.maximum(sigmas_of(fitted) * noise, fitted.floor)
     return (fitted.ratio < 1 - fitted.explained - far) & ~fitted.together
+
+
+def sigmas_of(fitted: Fitted) -> float:
+    """Return from how many sigmas on a single sample is no chance, with the tails that the noise has."""
+    return FAR if fitted.degrees > HEAVY else FAR_HEAVY
 
 
 def good_again(fitted: Fitted, slow: Bools) -> Bools:
