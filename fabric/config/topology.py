@@ -36,6 +36,7 @@ _FIELD = re.compile(r"\{([^{}]*)\}")
 _KNOWN = re.compile(r"(name|unit|rack|rail)((?<!name):0[1-9])?")
 _LITERAL = re.compile(r"[A-Za-z0-9._:-]*")
 _TEXT_MOST = 128
+_DOTTED = re.compile(r"\d+(?:\.\d+){3}\.?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +187,20 @@ class Names:
 
     def usable(self, texts: Iterable[str], path: KeyPath, shape: re.Pattern[str] = ADDRESS_PATTERN) -> None:
         """Note the first text made from a template that does not have the shape its key needs."""
-        bad = next((text for text in texts if not shape.fullmatch(text)), None)
+        address = shape is ADDRESS_PATTERN
+        bad = next((text for text in texts if not shape.fullmatch(text) or (address and _no_ipv4(text))), None)
         if bad is not None:
-            self.problems.add(path, f"{quoted(bad)} is not usable as {path[-1]}")
+            why = ": each number of an IPv4 address is 0 to 255, without leading zeros" * _no_ipv4(bad)
+            self.problems.add(path, f"{quoted(bad)} is not usable as {path[-1]}{why}")
+
+
+def _no_ipv4(text: str) -> bool:
+    """Return whether a text is no IPv4 address, but of its form, which no host name has (RFC 1123, 2.1)."""
+    try:
+        ip_address(text)
+    except ValueError:
+        return _DOTTED.fullmatch(text) is not None
+    return False
 
 
 def switches(entries: Iterable[tuple[KeyPath, SwitchesEntry]], names: Names) -> dict[str, Switch]:

@@ -130,6 +130,15 @@ def test_one_address_in_two_spellings_is_one_machine(
     assert all(text.startswith("'gpu[1-2]' are reached at one address, ") for _, text in found)
 
 
+@pytest.mark.parametrize("address", ["10.0.0.256", "10.0.0.01", "1000.0.0.1"])
+def test_four_numbers_that_are_no_address_are_no_name_of_a_host_either(
+    folder: Path, inventory_text: str, address: str
+) -> None:
+    found = machine_problems(with_hosts(folder, inventory_text, HOSTS.format(first="10.0.0.1", second=address)))
+    said = "is not usable as address: each number of an IPv4 address is 0 to 255, without leading zeros"
+    assert found == [(19, f"'{address}' {said}")]
+
+
 @pytest.mark.parametrize("name", ["GPU1", "gpu1.example.net"])
 def test_a_host_in_other_case_or_with_its_domain_is_no_second_one(folder: Path, inventory_text: str, name: str) -> None:
     """Also where it has an address of its own: what tools answer knows no case, and often no domain."""
