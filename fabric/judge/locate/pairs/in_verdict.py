@@ -12,7 +12,7 @@ from fabric.judge.locate.candidates import host_side
 from fabric.judge.locate.concurrency import as_congested
 from fabric.judge.locate.pairs.against_limit import Below
 from fabric.judge.locate.pairs.components import LINKS
-from fabric.judge.locate.pairs.findings import some, unexplained
+from fabric.judge.locate.pairs.findings import FAR, some, unexplained
 from fabric.judge.locate.pairs.fitted import ALL, Fitted
 from fabric.judge.locate.pairs.judged import DRAW_AGAIN, LEAST_HOSTS, VerdictLine, judged
 from fabric.judge.locate.pairs.rounds import not_crossed, targeted
@@ -246,8 +246,10 @@ def _verdicts(fitted: Fitted, below: Below, verdicts: Mapping[str, ProbeVerdict]
         elif verdict.outcome is Outcome.FAIL and verdict.limit_gbps is not None:
             found[name] = verdict
             if not confirmed[i]:
-                noise = fitted.classes[fitted.of_class[i]].noise
-                why = f"within the noise of {noise:.1%} of what such pairs reach"
+                like = fitted.classes[fitted.of_class[i]]
+                why = f"within the noise of {like.noise:.1%} of what such pairs reach"
+                if like.gbps * (1 + FAR * like.noise) < verdict.limit_gbps:
+                    why = f"no slower than all {like.samples} tests like it, of too few pairs to say what is bad"
                 if odd[i] or fitted.explained[i]:
                     why = "no part that is bad for certain explains it"
                 limit, again = verdict.limit_gbps, DRAW_AGAIN if samples.drawn[i] else "measure this pair again"

@@ -37,6 +37,9 @@ Slow = Mapping[str, float]
 """Component to the share that is lost."""
 
 
+ONE_ROUND = Phase("pairs", (PairwiseSpec(rounds=1),))
+
+
 def spine_of(host: str) -> str:
     """Static routes: by destination."""
     return f"spine{int(host[3:]) % 2}"
@@ -313,6 +316,20 @@ def test_a_pair_that_nothing_explains_blames_no_host() -> None:
     )
     assert found.named == []
     assert found.verdict.outcome is Outcome.MARGINAL
+
+
+def test_pairs_of_one_host_that_are_all_slow_are_not_within_the_noise() -> None:
+    topology = pod(units=4, hosts=1)
+    first, *others = topology.hosts
+    probes = [one for other in others for one in expand_phase(ONE_ROUND, topology, [first, other])[:1]]
+    results = {
+        one.probe_id: one_number(one.probe_id, 60.0 + number / 10, at_s=0.0) for number, one in enumerate(probes)
+    }
+    found = Ran(probes, results, [], topology).verdict
+    assert len(found.probes) == 3
+    for one in found.probes:
+        assert one.outcome is Outcome.INCONCLUSIVE
+        assert "no slower than all 3 tests like it, of too few pairs to say what is bad" in one.reason
 
 
 def test_with_too_few_hosts_the_limit_alone_judges() -> None:
