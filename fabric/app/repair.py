@@ -15,11 +15,10 @@ from fabric.judge.normal.series import number_of
 from fabric.judge.ports.health import clean_s
 from fabric.judge.repair.accept import Same, same
 from fabric.judge.repair.identity import INSIDE, differing
-from fabric.judge.repair.needs import Measured, needs_of, passes_through
+from fabric.judge.repair.needs import Measured, needs_of, passes_through, switches_of
 from fabric.model import gathered
 from fabric.model.fields.wording import nearest, quoted
 from fabric.model.outcome import Outcome
-from fabric.model.part import Part
 from fabric.model.repair import Because, Evidence, Need
 from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.text import fold
@@ -167,7 +166,7 @@ def _repaired_hosts(given: Given, run: Path, failed: ShownRun) -> tuple[str, ...
     names = failed.judged.scenario.hosts
     if given.hosts is None:
         switches = failed.past.inventory.topology.switches
-        beyond = [one for one in failed.judged.verdict.suspects if _switches(one.component)[0] in switches]
+        beyond = [one for one in failed.judged.verdict.suspects if switches_of(one.component)[0] in switches]
         named = suspected(failed, but=beyond)
         found = tuple(name for name in names if name in named)
         if not found:
@@ -180,7 +179,7 @@ def _repaired_hosts(given: Given, run: Path, failed: ShownRun) -> tuple[str, ...
 def _known_links(text: str, topology: Topology) -> tuple[str, ...]:
     """Return the names in ``--links``; raise ConfigError for a switch that the topology does not have."""
     names = tuple(dict.fromkeys(text.split(",")))
-    for end in (end for name in names for end in _switches(name)):
+    for end in (end for name in names for end in switches_of(name)):
         if end not in topology.switches:
             near = nearest(end, topology.switches)
             raise ConfigError.at("--links", f"{quoted(text)}: no switch {quoted(end)}{near}")
@@ -189,8 +188,8 @@ def _known_links(text: str, topology: Topology) -> tuple[str, ...]:
 
 def _because(run: Path, failed: ShownRun, hosts: Sequence[str], links: tuple[str, ...], *, quick: bool) -> Because:
     topology, verdict = failed.past.inventory.topology, failed.judged.verdict
-    about = {end for name in links for end in _switches(name)} or set(hosts)
-    listed = ((one, _switches(one.component) if links else one.hosts) for one in verdict.suspects)
+    about = {end for name in links for end in switches_of(name)} or set(hosts)
+    listed = ((one, _switches_meant(one) if links else one.hosts) for one in verdict.suspects)
     suspects = [one for one, places in listed if not about.isdisjoint(places)]
     evidence, notes = evidence_of(failed, hosts, links, suspects)
     if not evidence:
@@ -214,9 +213,8 @@ def _because(run: Path, failed: ShownRun, hosts: Sequence[str], links: tuple[str
     )
 
 
-def _switches(name: str) -> tuple[str, ...]:
-    """Return the switch that is named, or both switches of a cable."""
-    return Part.of(name).link_ends or (Part.of(name).host,)
+def _switches_meant(suspect: Suspect) -> list[str]:
+    return [end for name in (suspect.component, *suspect.ambiguous_with) for end in switches_of(name)]
 
 
 def _taking_part(because: Because, failed: ShownRun) -> list[str]:

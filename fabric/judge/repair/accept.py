@@ -28,14 +28,14 @@ from fabric.judge.normal.keys import floor_of, grouped, key_of, name_of
 from fabric.judge.normal.series import number_of
 from fabric.judge.ports.health import PortHealth, known_values
 from fabric.judge.repair.identity import Repair, Repaired
-from fabric.judge.repair.needs import Measured, PartTest, is_as_warm, part_tests, passes_through
+from fabric.judge.repair.needs import Measured, PartTest, is_as_warm, part_tests, passes_through, switches_of
 from fabric.model import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.recorded import Key
 from fabric.model.repair import Acceptance, Because, Decided, Decision, Evidence, Need, Weighed
-from fabric.model.text import MOST_SHOWN, duration_text, fold
+from fabric.model.text import MOST_SHOWN, duration_text, fold, some
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
 
@@ -67,11 +67,14 @@ def narrowed_to(because: Because, name: str, topology: Topology) -> Because:
 def accept(because: Because, run: Measured, ports: Sequence[PortHealth], repaired: Repaired) -> Acceptance:
     """Decide on one host or link; *ports* are those of the host that could be read."""
     case, is_host = _Case(notes=list(because.notes)), not because.links
-    blamed = _Blamed() if because.links else _blamed(because, run)
+    blamed = _beside_links(because, run) if because.links else _blamed(because, run)
     elsewhere = _elsewhere(because, blamed, run.topology)
     own = replace(run, probes=[probe for probe in run.probes if not elsewhere(probe)])
     weighed = tuple(_weighed(because, run, elsewhere))
     _evidence(weighed, case)
+    if blamed.others:
+        names = fold([one.component for one in blamed.others])
+        case.notes.append(f"{names} was found bad, and is not {' or '.join(because.names)}")
     if is_host:
         _suite(because, run, blamed, elsewhere, case)
     _links(because, run, case)
@@ -121,7 +124,7 @@ def together(found: Sequence[Acceptance]) -> Acceptance:
 
 
 _Elsewhere = Callable[[Probe], tuple[str, ...]]
-"""Returns the bad parts on a probe's way that are not of the repaired hosts; empty: there are none."""
+"""Returns in words the bad parts on a probe's way that are not of what was repaired; empty: there are none."""
 
 
 def same(probe: Probe) -> Same:
@@ -141,7 +144,7 @@ def _weighed(because: Because, run: Measured, elsewhere: _Elsewhere) -> Iterator
         members = (member.probe_id for member in again.get(same(one.probe), ()))
         found = _weigh_one(one, [(verdicts[name], run.results.get(name)) for name in members], peers, run)
         if (others := elsewhere(one.probe)) and not found.outcome.is_good:
-            reason = f"not counted: {', '.join(others)} is bad; measure it again without that"
+            reason = f"not counted: {', '.join(others)}; validate again when it is well"
             found = replace(found, outcome=Outcome.INCONCLUSIVE, reason=reason)
         yield found
 
@@ -217,7 +220,7 @@ def _example(found: Sequence[Weighed]) -> str:
 @dataclass(frozen=True, slots=True)
 class _Blamed:
     """
-    The bad parts: the repaired hosts' *own*, those that they share with others, and *others*.
+    The bad parts: the repaired hosts' *own*, those that they share with others, and *others*, *unsure* ones too.
 
     Shared is a switch or what is above it, and a pair of hosts of which nobody knows which one it is, unless a part of
     a repaired host is as likely.
@@ -226,6 +229,21 @@ class _Blamed:
     own: Sequence[Suspect] = ()
     shared: Sequence[Suspect] = ()
     others: Sequence[Suspect] = ()
+    unsure: Sequence[Suspect] = ()
+
+
+def _beside_links(because: Because, run: Measured) -> _Blamed:
+    """Return the parts of hosts that are bad, or may be, where no switch or cable that was repaired is as likely."""
+    topology, ends = run.topology, {end for name in because.links for end in switches_of(name)}
+    found = [
+        one
+        for one in run.verdict.suspects
+        if Part.of(one.component).host in topology.hosts
+        and not is_above(one.component, topology)
+        and ends.isdisjoint(end for name in one.ambiguous_with for end in switches_of(name))
+    ]
+    bad = [one for one in found if one.outcome is Outcome.FAIL]
+    return _Blamed(others=bad, unsure=[one for one in found if one not in bad])
 
 
 def _blamed(because: Because, run: Measured) -> _Blamed:
@@ -249,27 +267,30 @@ def _elsewhere(because: Because, blamed: _Blamed, topology: Topology) -> _Elsewh
     """Return what names the bad parts on a probe's way that are not of the repaired hosts: it cannot accuse these."""
     mine = {*because.hosts, *(host for one in blamed.own for host in one.hosts)}
     ways = [
-        (one.component, set(one.hosts) - mine, passes_through(one.component, topology))
-        for one in (*blamed.shared, *blamed.others)
+        (_words(one), set(one.hosts) - mine, is_above(one.component, topology), passes_through(one.component, topology))
+        for one in (*blamed.shared, *blamed.others, *blamed.unsure)
     ]
-    above = {name for name, _, _ in ways if is_above(name, topology)}
     return lambda probe: tuple(
-        name for name, hosts, passes in ways if not hosts.isdisjoint(probe.hosts) or (name in above and passes(probe))
+        text for text, hosts, above, passes in ways if not hosts.isdisjoint(probe.hosts) or (above and passes(probe))
     )
+
+
+def _words(one: Suspect) -> str:
+    if one.outcome is Outcome.FAIL:
+        return f"{one.component} is bad"
+    likely_too = f" (or {some(one.ambiguous_with)})" if one.ambiguous_with else ""
+    return f"{one.component} may be bad{likely_too}"
 
 
 def _suite(because: Because, run: Measured, blamed: _Blamed, elsewhere: _Elsewhere, case: _Case) -> None:
     """Add to *case* what else this run measured on the hosts: their suite."""
-    repaired, own, others = set(because.hosts), blamed.own, blamed.others
+    repaired, own = set(because.hosts), blamed.own
     for named in own[:MOST_SHOWN]:
         also = "".join(f" or {name}" for name in _of_its_own(named, because, run.topology)[:1])
         case.reject.append(f"named: {named.component} ({named.kind}){also}: {'; '.join(named.evidence[:1])}")
     for named in blamed.shared[:MOST_SHOWN]:
         what = f"{named.component} ({named.kind}) was found bad: {'; '.join(named.evidence[:1])}"
         case.open.append(f"not told while it is so: {what}; {named.next_step}".removesuffix("; "))
-    if others:
-        names = fold([one.component for one in others])
-        case.notes.append(f"{names} was found bad, and is not {' or '.join(because.hosts)}")
     verdicts = run.verdicts
     mine = [probe for probe in run.probes if probe.phase not in run.again and repaired & set(probe.hosts)]
     bad = [(probe, verdicts[probe.probe_id]) for probe in mine if not verdicts[probe.probe_id].outcome.is_good]

@@ -82,11 +82,15 @@ class PartTest:
         return (self.result.started_s + self.result.ended_s) / 2.0
 
 
+def switches_of(name: str) -> tuple[str, ...]:
+    """Return the switch that is named, or both switches of a cable."""
+    return Part.of(name).link_ends or (Part.of(name).host,)
+
+
 def passes_through(name: str, topology: Topology) -> Callable[[Probe], bool]:
     """Return a test of whether a probe passes, or may pass, through a part: its way between leaves is not known."""
     part = Part.of(name)
-    ends = part.link_ends or (part.host,)
-    leaves = {end for end in ends if end in topology.switches and topology.switches[end].tier == "leaf"}
+    leaves = {end for end in switches_of(name) if end in topology.switches and topology.switches[end].tier == "leaf"}
     of_switches = part.host not in topology.hosts and is_above(name, topology)
     if name in leaves or not of_switches:
         return lambda probe: any(one.name == name for one in components_of(probe, topology))

@@ -193,6 +193,28 @@ def test_evidence_over_spines_that_are_bad_now_tells_nothing_of_the_host(spec: P
     assert found.decision is Decision.INCONCLUSIVE
 
 
+@pytest.mark.parametrize(
+    ("outcome", "other", "decision"),
+    [
+        (Outcome.FAIL, (), Decision.INCONCLUSIVE),
+        (Outcome.INCONCLUSIVE, ("gpu064/mlx5_0", "gpu001--gpu064"), Decision.INCONCLUSIVE),
+        (Outcome.FAIL, ("su0-leaf0",), Decision.REJECT),
+    ],
+)
+def test_an_rnic_that_is_bad_now_is_not_held_against_a_link(
+    outcome: Outcome, other: tuple[str, ...], decision: Decision
+) -> None:
+    topology, link = load_inventory(INVENTORY / "pod-64.yaml").topology, "su0-leaf0--spine00"
+    case = Case(topology, spec=PairwiseSpec(), hosts=("gpu001", "gpu064"))
+    case.because = replace(case.because, hosts=(), links=(link,), needs=(Need(link, 3, 3, 3),))
+    rnic = Suspect("gpu001/mlx5_0", "rnic", outcome, 0.9, ("slow",), other, hosts=("gpu001",))
+    found = case.decided(200.0, 201.0, 200.0, outcome=Outcome.FAIL, suspects=(rnic,))
+    assert found.decision is decision
+    if decision is Decision.INCONCLUSIVE:
+        words = "is bad" if outcome is Outcome.FAIL else "may be bad (or gpu064/mlx5_0, gpu001--gpu064)"
+        assert f"not counted: gpu001/mlx5_0 {words}; validate again when it is well" in found.reasons[0]
+
+
 def test_a_neighbour_that_kept_its_suite_from_running_is_named(rack: Topology) -> None:
     case = Case(rack)
     probe = expand_phase(Phase("tor", (PairwiseSpec(),)), rack, ["gpu001", "gpu002"])[0]
@@ -209,7 +231,7 @@ def test_good_evidence_with_a_bad_neighbour_is_good(rack: Topology) -> None:
     assert case.decided(*GOOD, suspects=(other,)).decision is Decision.ACCEPT
     found = case.decided(200.0, 201.0, 200.0, outcome=Outcome.FAIL, suspects=(other,))
     assert found.decision is Decision.INCONCLUSIVE
-    assert "not counted: gpu002/mlx5_0 is bad; measure it again without that" in found.reasons[0]
+    assert "not counted: gpu002/mlx5_0 is bad; validate again when it is well" in found.reasons[0]
 
 
 def test_no_answer_is_not_told_and_no_rejection(rack: Topology) -> None:
