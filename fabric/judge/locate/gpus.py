@@ -3,13 +3,13 @@
 The words of one probe may mean the driver, the tool or us. What the other GPUs of the same host do with the very same
 command tells: if they work, the part is bad. So an ERROR becomes a FAIL, with that evidence, where
 
-- a tool finds fewer GPUs than the inventory has, other GPUs of this host were measured in this phase (or the tool
-  counts them there), and another host of the platform has all of them (a single host cannot be compared: then, too, it
-  is a missing part, as with an RNIC);
+- a tool finds fewer GPUs than the inventory has, other GPUs of this host were measured in this phase or a later one
+  (or the tool counts them), and another host of the platform has all of them (a single host cannot be compared: then,
+  too, it is a missing part, as with an RNIC);
 - NCCL gives up on every group of GPUs with one certain GPU in it, and every group without it is measured.
 
-A GPU that vanished in some phase of a run says nothing of the phases before it: a driver that ended in between takes
-all GPUs with it, and what was slow before that accuses the same parts as always.
+A GPU that vanished in some phase of a run says nothing of the phases in which it was there, nor of those before them:
+what was slow then accuses the same parts as always. A driver that ended takes all GPUs with it, for good.
 
 All else stays an ERROR: no GPU works (the driver), all hosts lack the same GPUs (the inventory), or the words speak of
 memory or of a GPU in use (see ``FailureKind.GPU_FAILED``). Which GPU is missing is not known: CUDA numbers the
@@ -72,26 +72,36 @@ def _missing(
     lacking = grouped(failed, lambda probe: probe.hosts[0])
     if not lacking:
         return
-    here = {(probe.phase, probe.hosts[0]) for probe in own if _measured(probe, verdicts)}
-    working = {host for _, host in here}
-    few = (one for one in failed if verdicts[one.probe_id].failure is FailureKind.TOO_FEW_GPUS)
-    here |= {(probe.phase, probe.hosts[0]) for probe in few}
+    order = {phase: place for place, phase in enumerate(dict.fromkeys(probe.phase for probe in probes))}
+    measured = grouped((probe for probe in own if _measured(probe, verdicts)), lambda probe: probe.hosts[0])
+    few = {(one.phase, one.hosts[0]) for one in failed if verdicts[one.probe_id].failure is FailureKind.TOO_FEW_GPUS}
     for host, lost in lacking.items():
-        members = [probe for probe in lost if (probe.phase, host) in here]
+        working = measured.get(host, [])
+        last = max((order[probe.phase] for probe in working), default=-1)
+        members = [probe for probe in lost if order[probe.phase] <= last or (probe.phase, host) in few]
         platform = topology.hosts[host].platform
         alike = {probe.hosts[0] for probe in own if topology.hosts[probe.hosts[0]].platform.name == platform.name}
-        whole = sorted((alike & working) - lacking.keys())
-        if host not in working or (len(alike) > 1 and not whole):
+        whole = sorted((alike & measured.keys()) - lacking.keys())
+        if not working or (len(alike) > 1 and not whole):
             continue
         beside = f"; {_some(whole)} with as many in the inventory show all" if whole else ""
         because = f"its other GPUs work{beside}"
         named = NamedPart(f"{host}/{GPUS}", "absent")
         for probe in members:
             yield _failed(verdicts[probe.probe_id], because, named)
+        gone = min(_last_gpu(probe) for probe in lost)
+        there = max((order[probe.phase] for probe in working if _last_gpu(probe) >= gone), default=-1)
         phases = {probe.phase for probe in members}
-        beside_it = [probe for probe in probes if probe.hosts == (host,) and probe.phase in phases]
-        for probe in _slow_at_times(beside_it, verdicts):
+        since = (one for one in probes if one.phase in phases or (members and order[one.phase] > there))
+        for probe in _slow_at_times([probe for probe in since if probe.hosts == (host,)], verdicts):
             yield replace(verdicts[probe.probe_id], outcome=Outcome.FAIL, named=named)
+
+
+def _last_gpu(probe: Probe) -> int:
+    """Return the highest number of a GPU in a probe's command."""
+    return (
+        max(gpus_of(probe), default=-1) if probe.kind == AllToAllSpec.kind else int(str(probe.params["endpoint"])[3:])
+    )
 
 
 def _slow_at_times(probes: Sequence[Probe], verdicts: Verdicts) -> Iterator[Probe]:

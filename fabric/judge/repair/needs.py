@@ -134,8 +134,9 @@ def needs_of(
     Return what the parts of *suspects* have to show; *names* are the hosts or links that were repaired.
 
     A part with too few tests to know how often it is bad explains nothing. Nor does a path that was sometimes good: low
-    in its only test, or in two of three, the cause may as well be an RNIC that dips. For *evidence* that no part
-    explains, the need falls on the parts on its way that were bad most often.
+    in its only test, or in two of three, the cause may as well be an RNIC that dips. What a probe itself names (a
+    missing GPU) explains it. For *evidence* that no part explains, the need falls on the parts on its way that were bad
+    most often.
     """
     accused = frozenset((*(one.probe_id for one in evidence), *(name for one in suspects for name in one.probes)))
     blamed = {name: one.course for one in suspects for name in (one.component, *one.ambiguous_with)}
@@ -143,6 +144,8 @@ def needs_of(
     tests = {name: tests_of(name) for name in blamed if len(tests_of(name)) >= LEAST_SAMPLES}
     explain = [own for name, own in tests.items() if not Part.of(name).end or all(one.bad for one in own)]
     explained = {one.probe.probe_id for own in explain for one in own}
+    told = ((one.probe_id, one.named) for one in run.verdict.probes)
+    explained |= {name for name, part in told if part is not None and part.component in blamed}
     for probe in evidence if set(names) <= run.topology.hosts.keys() else ():
         parts = [one for one in components_of(probe, run.topology) if probe.probe_id not in explained]
         on_way = [one.name for one in parts if one.kind in _PARTS] or [one.name for one in parts[:1]]

@@ -205,6 +205,37 @@ def test_a_tool_that_counts_the_other_gpus_is_enough_in_a_round() -> None:
     assert [one.named.component for one in verdicts.values() if one.named] == ["gpu002/gpus"]
 
 
+EVIDENCE = Phase("evidence", (LoopbackSpec(),))
+
+
+def _not_again(probe: Probe) -> bool:
+    """Whether it is beside the evidence: only transfers to gpu7 are repeated there."""
+    return probe.phase == "evidence" and gpus_of(probe) != frozenset([7])
+
+
+@pytest.mark.parametrize("again", [(EVIDENCE, INTRA), (INTRA, EVIDENCE)])
+def test_other_gpus_that_work_in_a_later_phase_show_that_the_driver_was_well(again: tuple[Phase, ...]) -> None:
+    rack = rack_topology(3)
+    every = [probe for phase in again for probe in expand_phase(phase, rack, tuple(rack.hosts))]
+    probes = [one for one in every if not _not_again(one) and not (one.phase != "evidence" and 7 in gpus_of(one))]
+    verdicts = {one.probe_id: ProbeVerdict(one.probe_id, Outcome.PASS, "", 390.0, 380.0) for one in probes}
+    missing = [one for one in probes if one.phase == "evidence" and _second(one)]
+    for one in missing:
+        text = "gpu002: ib_write_bw on mlx5_0: No such device ID (7) exists in system"
+        verdicts[one.probe_id] = ProbeVerdict(one.probe_id, Outcome.ERROR, text, failure=failure_in(text))
+    (slow,) = (
+        one.probe_id
+        for one in probes
+        if one.phase == "intra-host" and _second(one) and one.probe_id.endswith("loopback.mlx5_5.gpu5")
+    )
+    verdicts[slow] = ProbeVerdict(slow, Outcome.FAIL, "slow", 250.0, 380.0)
+    found = with_bad_gpus(probes, verdicts, rack)
+    is_first = again[0] is EVIDENCE
+    named_part = {found[one.probe_id].named for one in missing}
+    assert (named_part == {None}) is not is_first
+    assert (found[slow].named is None) is not is_first
+
+
 def test_a_path_that_was_slow_before_the_gpu_was_gone_is_not_the_gpu() -> None:
     def says(probe: Probe) -> str | float | None:
         slow = probe.kind == "loopback" and _second(probe) and probe.params["endpoint"] == "gpu5"

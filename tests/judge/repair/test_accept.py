@@ -16,7 +16,7 @@ from fabric.judge.repair.accept import accept, narrowed_to, together
 from fabric.judge.repair.identity import Repair, Repaired
 from fabric.judge.repair.needs import Measured, needs_of, passes_through, wanted_tests
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.probe import Measurement, NamedPart, Probe, ProbeResult
 from fabric.model.repair import Acceptance, Because, Decision, Evidence, Need
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.scenario import Phase, ProbeSpec
@@ -393,6 +393,16 @@ def test_evidence_that_no_suspect_explains_has_to_be_shown_by_each_part_on_its_w
     found = needs_of(run, [low], [], ["gpu001"])
     assert RNIC in {one.part for one in found}
     assert f"{RNIC}:port" in {one.part for one in found}
+
+
+def test_what_a_missing_gpu_explains_is_asked_of_no_part_on_its_way(rack: Topology) -> None:
+    probes = checked(rack)
+    low = next(one for one in probes if passes_through(f"{RNIC}->gpu1", rack)(one))
+    run = run_of(rack, lambda probe: 200.0 if probe is low else 390.0, probes)
+    gpus = NamedPart("gpu001/gpus", "absent")
+    verdicts = (replace(one, named=gpus if one.probe_id == low.probe_id else None) for one in run.verdict.probes)
+    run = replace(run, verdict=replace(run.verdict, probes=tuple(verdicts)))
+    assert needs(run, suspect("gpu001/gpus", [low])) == {}
 
 
 def test_a_partner_is_not_asked_for_what_the_part_that_was_bad_more_often_explains(rack: Topology) -> None:
