@@ -233,6 +233,7 @@ def decided(run: ShownRun) -> Acceptance | None:
         run.judged.complete,
         frozenset(again),
         frozenset(because.hosts),
+        frozenset(one.probe_id for one in past.history.added),
     )
     now = read_identity(past.path)
     before = {host.host: host for host in because.identity} or None

@@ -17,6 +17,7 @@ what accused it is measured again, and its ports are read as all ports are.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
@@ -293,7 +294,10 @@ def _suite(because: Because, run: Measured, blamed: _Blamed, elsewhere: _Elsewhe
         case.open.append(f"not told while it is so: {what}; {named.next_step}".removesuffix("; "))
     verdicts = run.verdicts
     mine = [probe for probe in run.probes if probe.phase not in run.again and repaired & set(probe.hosts)]
-    bad = [(probe, verdicts[probe.probe_id]) for probe in mine if not verdicts[probe.probe_id].outcome.is_good]
+    every = [(probe, verdicts[probe.probe_id]) for probe in mine if not verdicts[probe.probe_id].outcome.is_good]
+    instead = _measured_instead(every, mine, run)
+    bad = [(probe, one) for probe, one in every if probe.probe_id not in instead]
+    case.notes += [f"measured with another neighbour instead: {some(instead)}" for _ in instead[:1]]
     for probe, one in bad if not own else ():
         if one.outcome is Outcome.FAIL and not elsewhere(probe):
             case.reject.append(f"bad: {probe.probe_id}: {one.reason}")
@@ -306,6 +310,16 @@ def _suite(because: Because, run: Measured, blamed: _Blamed, elsewhere: _Elsewhe
     if beside := unwell.intersection(host for probe, _ in bad for host in probe.hosts) - repaired:
         case.open.append(f"{fold(sorted(beside))} beside it is bad or does not answer: validate again when it is well")
     del case.reject[2 * MOST_SHOWN :]
+
+
+def _measured_instead(bad: Sequence[tuple[Probe, ProbeVerdict]], mine: Sequence[Probe], run: Measured) -> Sequence[str]:
+    """Return the probes that were not run, and in place of which as many were planned again and measured."""
+    verdicts = run.verdicts
+    lost = grouped(
+        (probe for probe, one in bad if not one.ran and len(probe.hosts) > 1), lambda one: (one.kind, one.phase)
+    )
+    ran = Counter((one.kind, one.phase) for one in mine if one.probe_id in run.added and verdicts[one.probe_id].ran)
+    return [one.probe_id for key, probes in lost.items() if len(probes) <= ran[key] for one in probes]
 
 
 def _needs(needs: Sequence[Need], run: Measured, case: _Case) -> None:

@@ -44,7 +44,7 @@ class Measured:
     A whole run: its probes, their results and verdict, and the samples of counters; *complete*: it was not interrupted.
 
     In a post-repair validation, *again* names the phases that measured the evidence again, and *repaired* hosts count
-    as peers of no other host.
+    as peers of no other host. *added*: the ids of probes that were planned during the run.
     """
 
     probes: Sequence[Probe]
@@ -55,6 +55,7 @@ class Measured:
     complete: bool = True
     again: frozenset[str] = frozenset()
     repaired: frozenset[str] = frozenset()
+    added: frozenset[str] = frozenset()
 
     @property
     def verdicts(self) -> Verdicts:

@@ -72,19 +72,23 @@ class Case:
         suspects: tuple[Suspect, ...] = (),
         complete: bool = True,
         skipped: Probe | None = None,
+        added: frozenset[str] = frozenset(),
     ) -> Acceptance:
         """With these numbers now."""
         results = {probe.probe_id: _result(probe, value) for probe, value in zip(self.probes, values, strict=False)}
         for probe in self.probes if outcome is Outcome.ERROR else ():
             results[probe.probe_id] = ProbeResult(probe.probe_id, 1, (), Outcome.ERROR, "no answer", 0.0, 15.0)
         outcomes = {probe.probe_id: Outcome.SKIPPED if probe is skipped else outcome for probe in self.probes}
-        verdicts = tuple(ProbeVerdict(name, one, "", limit_gbps=380.0) for name, one in outcomes.items())
+        verdicts = tuple(
+            ProbeVerdict(name, one, "", limit_gbps=380.0, ran=one is not Outcome.SKIPPED)
+            for name, one in outcomes.items()
+        )
         watched = ports() if watched is None else watched
         bad = [one for one in watched if one.outcome is not Outcome.PASS]
         components = tuple(ComponentVerdict(one.component, one.outcome, "; ".join(one.words)) for one in bad)
         verdict = Verdict(outcome, (), suspects, components, verdicts, links=SEEN)
         again, hosts = frozenset({"evidence"}), frozenset(self.because.hosts)
-        run = Measured(self.probes, results, verdict, self.rack, samples, complete, again, hosts)
+        run = Measured(self.probes, results, verdict, self.rack, samples, complete, again, hosts, added)
         return accept(self.because, run, watched, repaired)
 
 
@@ -223,6 +227,22 @@ def test_a_neighbour_that_kept_its_suite_from_running_is_named(rack: Topology) -
     found = case.decided(*GOOD, suspects=(hung,), skipped=probe)
     assert found.decision is Decision.INCONCLUSIVE
     assert found.reasons[1] == "gpu002 beside it is bad or does not answer: validate again when it is well"
+
+
+@pytest.mark.parametrize(("beside", "decision"), [("gpu003", Decision.ACCEPT), (None, Decision.INCONCLUSIVE)])
+def test_what_was_measured_with_another_neighbour_is_not_missed(
+    rack: Topology, beside: str | None, decision: Decision
+) -> None:
+    case = Case(rack)
+    phase = Phase("tor", (PairwiseSpec(),))
+    lost = expand_phase(phase, rack, ["gpu001", "gpu002"])[0]
+    instead = [] if beside is None else [expand_phase(phase, rack, ["gpu001", beside])[0]]
+    case.probes = [*case.probes, lost, *instead]
+    hung = Suspect("gpu002", "host", Outcome.ERROR, 0.9, ("no answer",), hosts=("gpu002",))
+    added = frozenset(one.probe_id for one in instead)
+    found = case.decided(*GOOD, suspects=(hung,), skipped=lost, added=added)
+    assert found.decision is decision
+    assert (f"measured with another neighbour instead: {lost.probe_id}" in found.notes) is bool(instead)
 
 
 def test_good_evidence_with_a_bad_neighbour_is_good(rack: Topology) -> None:
