@@ -116,12 +116,17 @@ def together(found: Sequence[Acceptance]) -> Acceptance:
         ranked[0],
         hosts=tuple(name for one in found for name in one.hosts),
         reasons=tuple(f"{fold(one.hosts)}: {text}" for one in ranked for text in one.reasons),
-        notes=tuple(dict.fromkeys(text for one in ranked for text in one.notes)),
+        notes=tuple(dict.fromkeys(_with_name(text, ranked, one) for one in ranked for text in one.notes)),
         weighed=tuple({row.label: row for one in found for row in one.weighed}.values()),
         parts=tuple(f"{fold(one.hosts)}: {text}" for one in found for text in one.parts),
         watched_s=min((one.watched_s for one in found if one.watched_s is not None), default=None),
         each=tuple(decided for one in ranked for decided in one.each),
     )
+
+
+def _with_name(note: str, every: Sequence[Acceptance], one: Acceptance) -> str:
+    """Return a note with the name that it is said of, unless it is said of all."""
+    return note if all(note in other.notes for other in every) else f"{fold(one.hosts)}: {note}"
 
 
 _Elsewhere = Callable[[Probe], tuple[str, ...]]
@@ -292,6 +297,10 @@ def _suite(because: Because, run: Measured, blamed: _Blamed, elsewhere: _Elsewhe
     for named in blamed.shared[:MOST_SHOWN]:
         what = f"{named.component} ({named.kind}) was found bad: {'; '.join(named.evidence[:1])}"
         case.open.append(f"not told while it is so: {what}; {named.next_step}".removesuffix("; "))
+    for silent in run.verdict.suspects:
+        if silent.outcome is Outcome.ERROR and not repaired.isdisjoint(silent.hosts):
+            what = f"{silent.component} ({silent.kind}): {'; '.join(silent.evidence[:1])}"
+            case.open.append(f"not measured: {what}; {silent.next_step}".removesuffix("; "))
     verdicts = run.verdicts
     mine = [probe for probe in run.probes if probe.phase not in run.again and repaired & set(probe.hosts)]
     every = [(probe, verdicts[probe.probe_id]) for probe in mine if not verdicts[probe.probe_id].outcome.is_good]

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from math import inf
 
 from fabric.judge.locate.candidates import components_of, is_above
 from fabric.judge.normal.interval import LEAST_SAMPLES, tests_that_tell
@@ -136,22 +137,27 @@ def needs_of(
 
     A part with too few tests to know how often it is bad explains nothing. Nor does a path that was sometimes good: low
     in its only test, or in two of three, the cause may as well be an RNIC that dips. What a probe itself names (a
-    missing GPU) explains it. For *evidence* that no part explains, the need falls on the parts on its way that were bad
-    most often.
+    missing GPU) explains it. For *evidence* that no part explains, or only one that was bad less often than another
+    part on its way, the need falls on the parts on its way that were bad most often.
     """
     accused = frozenset((*(one.probe_id for one in evidence), *(name for one in suspects for name in one.probes)))
     blamed = {name: one.course for one in suspects for name in (one.component, *one.ambiguous_with)}
     tests_of = cache(partial(part_tests, run=run, accused=accused))
     tests = {name: tests_of(name) for name in blamed if len(tests_of(name)) >= LEAST_SAMPLES}
-    explain = [own for name, own in tests.items() if not Part.of(name).end or all(one.bad for one in own)]
-    explained = {one.probe.probe_id for own in explain for one in own}
     told = ((one.probe_id, one.named) for one in run.verdict.probes)
-    explained |= {name for name, part in told if part is not None and part.component in blamed}
+    explained = {name: inf for name, part in told if part is not None and part.component in blamed}
+    for name, own in tests.items():
+        always, count = all(one.bad for one in own), sum(one.bad for one in own)
+        for one in own if always or not Part.of(name).end else ():
+            before = explained.get(one.probe.probe_id, 0)
+            explained[one.probe.probe_id] = inf if always else max(before, count)
     for probe in evidence if set(names) <= run.topology.hosts.keys() else ():
-        parts = [one for one in components_of(probe, run.topology) if probe.probe_id not in explained]
+        most = explained.get(probe.probe_id, 0)
+        parts = list(components_of(probe, run.topology)) if most < inf else []
         on_way = [one.name for one in parts if one.kind in _PARTS] or [one.name for one in parts[:1]]
         bad = {name: sum(one.bad for one in tests_of(name)) for name in on_way}
-        tests |= {name: tests_of(name) for name in on_way if bad[name] == max(bad.values())}
+        worst = max(bad.values(), default=0)
+        tests |= {name: tests_of(name) for name in on_way if most < bad[name] == worst}
     began_s = min((one.started_s for one in run.results.values() if one.attempt), default=0.0)
     found = []
     for name, own in tests.items():

@@ -263,6 +263,13 @@ def test_no_answer_is_not_told_and_no_rejection(rack: Topology) -> None:
     assert not any("gradually" in text for text in found.reasons)
 
 
+def test_a_host_that_does_not_answer_is_left_open_with_what_to_do(rack: Topology) -> None:
+    silent = Suspect("gpu001", "host", Outcome.ERROR, 0.9, ("no answer",), next_step="look at it", hosts=("gpu001",))
+    found = Case(rack).decided(outcome=Outcome.ERROR, suspects=(silent,))
+    assert found.decision is Decision.INCONCLUSIVE
+    assert "not measured: gpu001 (host): no answer; look at it" in found.reasons
+
+
 def test_good_numbers_do_not_outweigh_the_wrong_part(rack: Topology) -> None:
     wrong = Repaired(Repair.WRONG_PART, ("the wrong part was replaced: ...",))
     assert Case(rack).decided(*GOOD, repaired=wrong).decision is Decision.INCONCLUSIVE
@@ -326,6 +333,8 @@ def test_each_host_gets_its_own_decision(rack: Topology) -> None:
         ("gpu001", Decision.ACCEPT),
     ]
     assert found.reasons[0].startswith("gpu002: still bad")
+    unsure = ("nothing was replaced",)
+    assert together([replace(good, notes=(*good.notes, *unsure)), bad]).notes[-1] == "gpu001: nothing was replaced"
     assert acceptance_text(found).splitlines()[:2] == ["REJECT gpu002", "ACCEPT gpu001"]
 
 
@@ -413,6 +422,16 @@ def test_evidence_that_no_suspect_explains_has_to_be_shown_by_each_part_on_its_w
     found = needs_of(run, [low], [], ["gpu001"])
     assert RNIC in {one.part for one in found}
     assert f"{RNIC}:port" in {one.part for one in found}
+
+
+def test_a_named_port_that_was_bad_less_often_than_its_rnic_does_not_explain_what_dips(rack: Topology) -> None:
+    probes = checked(rack)
+    over_port = passes_through(f"{RNIC}:port", rack)
+    of_rnic = [one for one in probes if passes_through(RNIC, rack)(one)]
+    low = [next(one for one in of_rnic if over_port(one)), next(one for one in of_rnic if not over_port(one))]
+    run = run_of(rack, lambda probe: 200.0 if probe in low else 390.0, probes)
+    found = needs_of(run, low[:1], [suspect(f"{RNIC}:port", low[:1])], ["gpu001"])
+    assert {(one.part, one.bad) for one in found} == {(f"{RNIC}:port", 1), (RNIC, 2)}
 
 
 def test_what_a_missing_gpu_explains_is_asked_of_no_part_on_its_way(rack: Topology) -> None:
