@@ -137,8 +137,8 @@ def needs_of(
 
     A part with too few tests to know how often it is bad explains nothing. Nor does a path that was sometimes good: low
     in its only test, or in two of three, the cause may as well be an RNIC that dips. What a probe itself names (a
-    missing GPU) explains it. For *evidence* that no part explains, or only one that was bad less often than another
-    part on its way, the need falls on the parts on its way that were bad most often.
+    missing GPU) explains it. For *evidence* that no part explains, or only one that was good at times, the need falls
+    on the parts on its way that were bad most often, too: an RNIC whose few dips all went over its port, say.
     """
     accused = frozenset((*(one.probe_id for one in evidence), *(name for one in suspects for name in one.probes)))
     blamed = {name: one.course for one in suspects for name in (one.component, *one.ambiguous_with)}
@@ -157,7 +157,7 @@ def needs_of(
         on_way = [one.name for one in parts if one.kind in _PARTS] or [one.name for one in parts[:1]]
         bad = {name: sum(one.bad for one in tests_of(name)) for name in on_way}
         worst = max(bad.values(), default=0)
-        tests |= {name: tests_of(name) for name in on_way if most < bad[name] == worst}
+        tests |= {name: tests_of(name) for name in on_way if most <= bad[name] == worst}
     began_s = min((one.started_s for one in run.results.values() if one.attempt), default=0.0)
     found = []
     for name, own in tests.items():
