@@ -46,7 +46,8 @@ from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import SUSPECT
 from fabric.runs.events import EVENTS, Progress, history_of, not_begun, read_events
 from fabric.runs.journal import JOURNAL, Journal, raise_if_open, refuse_while_open
-from fabric.runs.run_directory import RunDirectory
+from fabric.runs.plain_file import is_there
+from fabric.runs.run_directory import RUN, RunDirectory
 from fabric.runs.run_document import PastRun, go_on_command, run_document
 from fabric.runs.run_lock import holding
 
@@ -160,8 +161,10 @@ def _ended_early(
         for close in (executor.close, directory.close):
             with suppress(Exception):  # an error on closing must not hide an open change
                 close()
-        raise_if_open(path)
+        raise_if_open(path, changing.journal.unsettled)
     then = f"everything was measured: fabric analyze {path}" if over else f"what was measured is kept: {go_on}"
+    if not (is_there(path / RUN) and is_there(path / EVENTS)):
+        then = "its files were deleted or moved meanwhile, and what was measured with them"
     if memory:
         raise OutOfMemory(f"{memory}; {then}") from exc
     if stopped and over:

@@ -32,21 +32,38 @@ JOURNAL = "changes.jsonl"
 LIMITS = Limits(GIB, 16 * MIB, many_at_once=False)
 """Limits of a journal (a choice: a change every second for two days makes a tenth of it)."""
 
+CLOSED = frozenset({"reverted", "refused", "failed", "lost"})
+"""States after which nothing of a change is left on the fabric."""
+
 Entry = Line
 """One line: ``seq``, ``change`` (its id), ``state``, and the fields of that state."""
 
 
 class Journal:
-    """Appends entries, each durable when ``record`` returns; the file is made with the first entry."""
+    """
+    Appends entries, each durable when ``record`` returns; the file is made with the first entry.
+
+    *unsettled*: the changes begun through it whose end is not on disk.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._log: LineLog | None = None
+        self._begun = False
+        self.unsettled: dict[str, None] = {}
 
     def record(self, change_id: str, state: str, fields: Mapping[str, Any]) -> None:
-        """Write one entry and fsync it; raises StoreError when the disk fails (then the step must not be taken)."""
+        """
+        Write one entry and fsync it; raises StoreError when the disk fails (then the step must not be taken).
+
+        A file that somebody deleted is not made again: without what it said before, the rest means nothing.
+        """
         if self._log is None:
+            if self._begun and not is_there(self._path):
+                raise StoreError(f"{self._path}: cannot write: it was deleted or moved")
             self._log = LineLog(self._path, LIMITS)
+            self._begun = True
+        self.unsettled[change_id] = None
         try:
             self._log.add({"change": change_id, "state": state, **fields})
             self._log.flush()
@@ -54,6 +71,8 @@ class Journal:
             self._log.abandon()  # the next entry opens it anew, behind what was written
             self._log = None
             raise
+        if state in CLOSED:
+            del self.unsettled[change_id]
 
     def close(self) -> None:
         """Close the file; safe to call twice."""
@@ -74,9 +93,6 @@ def read_journal(path: Path) -> tuple[Entry, ...]:
             raise StoreError(f"{path}:{number}: not a line of this tool")
     return entries
 
-
-CLOSED = frozenset({"reverted", "refused", "failed", "lost"})
-"""States after which nothing of a change is left on the fabric."""
 
 _MOST_RUNS = 5  # runs named in one message
 
@@ -158,8 +174,12 @@ def open_or_may_be_live(journal: Path) -> tuple[OpenChange, ...]:
         raise MayBeLive(f"what was changed here cannot be read: {exc}; {ask}") from exc
 
 
-def raise_if_open(run: Path) -> None:
-    """Raise MayBeLive when a run that ended early could not take everything back, or nobody can tell."""
+def raise_if_open(run: Path, unsettled: Iterable[str] = ()) -> None:
+    """
+    Raise MayBeLive when a run that ended early could not take everything back, or nobody can tell.
+
+    *unsettled*: what the run's process knows of changes whose end it could not write down.
+    """
     try:
         found = open_or_may_be_live(run / JOURNAL)
     except MemoryError as exc:
@@ -167,6 +187,12 @@ def raise_if_open(run: Path) -> None:
     if found:
         names = ", ".join(one.change_id for one in found)
         raise MayBeLive(f"the run ended early, and this was not seen taken back: {names}; fabric restore {run}")
+    names = ", ".join(unsettled)
+    if names and not is_there(run / JOURNAL):
+        ask = "ask the hosts: fabric restore --all-hosts --inventory FILE"
+        raise MayBeLive(
+            f"{run / JOURNAL} was deleted or moved, and this was not written down as taken back: {names}; {ask}"
+        )
 
 
 def settled(journal: Path, events: Iterable[Event], planned: Sequence[Change]) -> tuple[ChangeResult, ...]:

@@ -8,6 +8,7 @@ to the same write). Any other bad line means that somebody else wrote here, and 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -91,11 +92,17 @@ class LineLog:
         self._pending.append(b'%s,"crc32":%d}\n' % (body[:-1], zlib.crc32(body)))
 
     def flush(self) -> None:
-        """Write and fsync what was added; raises StoreError when the disk fails, and may be called again then."""
+        """
+        Write and fsync what was added; raises StoreError when the disk fails, and may be called again then.
+
+        Also raises where the file is not at its path any more: nobody would ever read what is written to it.
+        """
         if not self._pending:
             return
         data = b"".join(self._pending)
         with storing(self._path):
+            if not os.path.samestat(os.fstat(self._fd), os.stat(self._path, follow_symlinks=False)):  # noqa: PTH116
+                raise FileNotFoundError(errno.ENOENT, "another file is there now")
             append_durably(self._fd, data, end=self._size)
         self._pending.clear()
         self._size += len(data)

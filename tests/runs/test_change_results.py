@@ -17,7 +17,16 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, ProbeResult
 from fabric.runs import plain_file
 from fabric.runs.events import Event, EventLog, history_of, read_events, to_fields
-from fabric.runs.journal import FINAL, JOURNAL, Journal, change_results, open_changes, read_journal, refuse_while_open
+from fabric.runs.journal import (
+    FINAL,
+    JOURNAL,
+    Journal,
+    change_results,
+    open_changes,
+    raise_if_open,
+    read_journal,
+    refuse_while_open,
+)
 from fabric.runs.stored_verdict import covers_history, history_bytes
 from fabric.wiring import BACKENDS
 from tests.changes.asked import ber
@@ -240,6 +249,21 @@ def test_a_journal_that_another_process_writes_is_not_written_on_the_second_try_
             second.record("a", "reverted", {})
     first.close()
     assert [one["state"] for one in read_journal(tmp_path / JOURNAL)] == ["intent"]
+
+
+def test_a_journal_that_somebody_deleted_is_not_begun_anew_and_its_changes_may_be_live(tmp_path: Path) -> None:
+    """Of two changes one had ended; how the other ended cannot be written down, again and again."""
+    journal = Journal(tmp_path / JOURNAL)
+    for name, state in (("a", "intent"), ("b", "intent"), ("a", "reverted")):
+        journal.record(name, state, {})
+    raise_if_open(tmp_path / "another", ())
+    (tmp_path / JOURNAL).unlink()
+    for _ in range(2):
+        with pytest.raises(StoreError, match="cannot write"):
+            journal.record("b", "reverted", {})
+    assert not (tmp_path / JOURNAL).exists()
+    with pytest.raises(MayBeLive, match=r"taken back: b; .*--all-hosts"):
+        raise_if_open(tmp_path, journal.unsettled)
 
 
 def damaged(results: Path, name: str) -> Path:

@@ -69,6 +69,22 @@ def test_bad_line_in_the_middle_stops(tmp_path: Path) -> None:
         list(read_events(tmp_path / "e"))
 
 
+@pytest.mark.parametrize("put", [None, b""])
+def test_nothing_is_written_to_a_file_that_nobody_can_read_any_more(tmp_path: Path, put: bytes | None) -> None:
+    """It was deleted, and perhaps another put in its place."""
+    log = EventLog(tmp_path / "e")
+    log.append("finished", 1.0, {})
+    log.flush()
+    (tmp_path / "e").rename(tmp_path / "kept")
+    if put is not None:
+        (tmp_path / "e").write_bytes(put)
+    log.append("finished", 2.0, {})
+    with pytest.raises(StoreError, match="e: cannot write: "):
+        log.flush()
+    log.abandon()
+    assert len(list(read_events(tmp_path / "kept"))) == 1
+
+
 def test_a_log_goes_on_behind_what_is_there_at_every_cut(tmp_path: Path) -> None:
     """Cut anywhere, the torn rest is cut off, and the numbers go on."""
     data = write(tmp_path / "e", 3)

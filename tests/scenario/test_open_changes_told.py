@@ -1,6 +1,7 @@
 """Whatever ends a command early or damages its journal: a change that may be live is what is said, with exit code 4."""
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,14 +14,16 @@ from fabric.app.restore import in_order, restore
 from fabric.app.status import stop
 from fabric.engine.interruption import interrupt_on_signals
 from fabric.errors import ConfigError, HostUnreachable, Interrupted, MayBeLive, StoreError
+from fabric.model.change import Change
 from fabric.model.inventory import Inventory
 from fabric.model.probe import Command
+from fabric.plan import PhasePlan
 from fabric.ports import Executor
 from fabric.report.verdict_json import exit_code
 from fabric.runs.journal import JOURNAL, Journal, open_changes, refuse_while_open
 from fabric.runs.run_lock import holding
-from tests.builders import gone_on, on_mock
-from tests.scenario.changing import Watched, prepared, run
+from tests.builders import Watcher, gone_on, on_mock
+from tests.scenario.changing import BER, Watched, prepared, run
 from tests.scenario.test_changes import mock, no_way_back, verb
 
 CHANGE = "during/ber.gpu001/mlx5_0"
@@ -147,6 +150,39 @@ def test_a_healthy_run_that_makes_changes_refuses_others_without_alarm(tmp_path:
     at_work.close()
     with pytest.raises(MayBeLive, match="fabric restore"):
         refuse_while_open(tmp_path / "results")
+
+
+class Deleting(Watcher):
+    """Somebody deletes all results in this state of the change, or else as the phase with the change begins."""
+
+    def __init__(self, results: Path, state: str) -> None:
+        super().__init__()
+        self._results, self._state = results, state
+
+    def phase_started(self, plan: PhasePlan) -> None:
+        """Delete them, where no state is waited for."""
+        if not self._state and plan.phase.name == "during":
+            shutil.rmtree(self._results)
+
+    def change_state(self, change: Change, state: str, reason: str) -> None:
+        """Delete them, in that state."""
+        if state == self._state:
+            shutil.rmtree(self._results)
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "said"),
+    [
+        ("", StoreError, "its files were deleted or moved meanwhile, and what was measured with them$"),
+        ("in_force", MayBeLive, f"was deleted or moved, .*taken back: {CHANGE}; ask the hosts: .*--all-hosts"),
+    ],
+)
+def test_deleted_results_are_told_and_no_command_that_cannot_work(
+    tmp_path: Path, state: str, error: type[Exception], said: str
+) -> None:
+    results = tmp_path / "results"
+    with pytest.raises(error, match=said):
+        on_mock(prepared(tmp_path, BER), results, observer=Deleting(results, state))
 
 
 def test_an_executor_that_cannot_be_made_leaves_nothing_behind(tmp_path: Path) -> None:
