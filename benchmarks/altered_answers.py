@@ -32,6 +32,7 @@ from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
 from fabric.probes.kinds import expand_phase
+from fabric.probes.latency import LatencySpec
 from fabric.probes.link_burn import BurnFlow, LinkBurnSpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
@@ -141,6 +142,7 @@ def simulated() -> Iterator[Base]:
         (LoopbackSpec(), "gpu3"),
         (RnicToRnicSpec(), "mlx5_2.mlx5_5"),
         (PairwiseSpec(rounds=1), "mlx5_3"),
+        (LatencySpec(rounds=1), "mlx5_3"),
         (LinkBurnSpec(duration_s=60, stages=((flow, back),)), "mlx5_0.mlx5_0"),
         (AllToAllSpec(sizes_bytes=SMALL), "all"),
         (AllToAllSpec(sizes_bytes=SMALL), "bit1-0"),
@@ -151,7 +153,7 @@ def simulated() -> Iterator[Base]:
     ]
     for ethernet in (False, True):
         inventory = _roce(asked.inventory) if ethernet else asked.inventory
-        for spec, label in specs[:5] if ethernet else specs:
+        for spec, label in specs[:6] if ethernet else specs:
             yield _base(inventory, spec, label, "RoCE" if ethernet else "IB")
 
 

@@ -16,7 +16,7 @@ from fabric.model.probe import Measurement, ParamValue, Probe, Reading
 from fabric.model.scenario import LimitKey, Uses
 from fabric.model.topology import Platform, Topology
 from fabric.probes.pairwise import PairSpec
-from fabric.probes.perftest_pair import LINK_TYPES, AnsweredSide
+from fabric.probes.perftest_pair import AnsweredSide
 from fabric.probes.shapes import Name, int_param
 from fabric.tools.perftest.command import CommandSide, latency_mismatches, parse_latency, write_lat
 
@@ -71,16 +71,21 @@ class LatencySpec(PairSpec):
         return int_param(probe, "iterations") * _SLOW_MESSAGE_S
 
     @classmethod
+    def unread(cls, side: AnsweredSide) -> Iterator[str]:
+        """Yield that there is no whole table of latencies."""
+        if parse_latency(side.result.stdout) is None:
+            yield f"no whole table of latencies: {side.result.stdout[-120:]!r}"
+
+    @classmethod
     def read_sides(cls, probe: Probe, topology: Topology, sides: Sequence[AnsweredSide]) -> Reading:
         """Return the client's median, 99th percentile and largest latency, or why there are none."""
-        command, stdout = sides[-1].result.command, sides[-1].result.stdout
-        found = parse_latency(stdout)
-        if found is None:
-            return Reading((), Outcome.ERROR, f"{command.host}: {cls.tool} output not usable: {stdout[-120:]!r}")
-        link_type = LINK_TYPES[topology.hosts[command.host].platform.link_layer]
-        other = "; ".join(latency_mismatches(found, command.argv, link_type))
-        if other:
-            return Reading((), Outcome.ERROR, f"{command.host}: {cls.tool} answered for another test: {other}")
+        if wrong := cls.no_answer(topology, sides):
+            return Reading((), Outcome.ERROR, "; ".join(wrong))
+        tables = [(side.result.command, table) for side in sides if (table := parse_latency(side.result.stdout))]
+        for command, table in tables:
+            if other := "; ".join(latency_mismatches(table, command.argv)):
+                return Reading((), Outcome.ERROR, f"{command.host}: {cls.tool} answered for another test: {other}")
+        found = tables[-1][1]
         numbers = ((TYPICAL, found.typical_us), (P99, found.p99_us), (LARGEST, found.most_us))
         size_bytes = int_param(probe, "size_bytes")
         return Reading(tuple(Measurement(probe.probe_id, name, us, UNIT, size_bytes) for name, us in numbers))

@@ -159,14 +159,26 @@ class PerftestSpec(ProbeSpec):
     @classmethod
     def read_sides(cls, probe: Probe, topology: Topology, sides: Sequence[AnsweredSide]) -> Reading:
         """Return the reading of two sides that did not fail, the client last."""
-        tests = [test for side in sides for test in side.log.tests]
-        wrong = [text for side in sides for text in _wrong(side, topology)] or _apart(tests)
-        if wrong:
+        if wrong := cls.no_answer(topology, sides):
             return Reading((), Outcome.ERROR, "; ".join(wrong))
-        row = tests[-1].rows[0]
+        row = sides[-1].log.tests[0].rows[0]
         value = row.bw_average_gbps
         assert value is not None  # otherwise it was reported as a problem
         return Reading((Measurement(probe.probe_id, "bandwidth", value, "Gb/s", row.size_bytes),))
+
+    @classmethod
+    def no_answer(cls, topology: Topology, sides: Sequence[AnsweredSide]) -> list[str]:
+        """Return why sides that did not fail are no answer to their commands, or not of one transfer."""
+        wrong = [text for side in sides for text in _wrong(side, topology, cls)]
+        return wrong or _apart([side.log.tests[0] for side in sides], cls.tool)
+
+    @classmethod
+    def unread(cls, side: AnsweredSide) -> Iterator[str]:
+        """Yield why the table of one side, which has one test, cannot be used."""
+        (test,) = side.log.tests
+        yield from test.problems
+        if not test.closed:
+            yield "no line under the table"
 
 
 LOCAL = "127.0.0.1"
@@ -220,10 +232,10 @@ def _failures(side: AnsweredSide, tool: str) -> Iterator[tuple[str, Reading]]:
         yield "exit", Reading((), Outcome.ERROR, reason)
 
 
-def _wrong(side: AnsweredSide, topology: Topology) -> Iterator[str]:
+def _wrong(side: AnsweredSide, topology: Topology, spec: type[PerftestSpec]) -> Iterator[str]:
     """Yield why the output of one side is no answer to its command: of another test, of several, or cut."""
     command, tests = side.result.command, side.log.tests
-    who = f"{command.host}: ib_write_bw"
+    who = f"{command.host}: {spec.tool}"
     if len(tests) != 1:
         yield f"{who} output not usable: expected one table, saw {len(tests)}: {side.result.stdout[-120:]!r}"
         return
@@ -231,14 +243,14 @@ def _wrong(side: AnsweredSide, topology: Topology) -> Iterator[str]:
     other = "; ".join(mismatches(tests[0], wanted))
     if other:
         yield f"{who} answered for another test: {other}"
-    unusable = "; ".join([*tests[0].problems, *missing_lines(tests[0], wanted)])
+    unusable = "; ".join([*spec.unread(side), *missing_lines(tests[0], wanted)])
     if unusable:
         yield f"{who} output not usable: {unusable}"
 
 
-def _apart(tests: Sequence[perftest.PerftestTest]) -> list[str]:
+def _apart(tests: Sequence[perftest.PerftestTest], tool: str) -> list[str]:
     """Return the problem that two sides report different transfers: queue pair numbers are new in every run."""
     if len(tests) != 2 or (tests[0].local, tests[0].remote) == (tests[1].remote, tests[1].local):
         return []
     wanted, saw = tests[0].remote[0], tests[1].local[0]
-    return [f"ib_write_bw answered for another test: asked for the transfer of {wanted}, saw that of {saw}"]
+    return [f"{tool} answered for another test: asked for the transfer of {wanted}, saw that of {saw}"]

@@ -75,6 +75,19 @@ def test_the_output_of_another_run_is_no_measurement(which: str) -> None:
     assert {read(one).outcome for one in alterations()[which]} == {Outcome.ERROR}
 
 
+@pytest.mark.parametrize("name", ["pairwise", "latency"])
+def test_both_sides_answer_what_they_were_asked_and_of_one_transfer(name: str) -> None:
+    """Neither a server that says nothing or has another RNIC, nor the client of an earlier run."""
+    pair = base(name)
+    (server,) = pair.servers
+    assert read(pair).outcome is None
+    for other in (
+        *(replace(pair, servers=(text,)) for text in ("", server.replace(": mlx5_3", ": mlx5_4"))),
+        replace(pair, client=pair.before),
+    ):
+        assert read(other).outcome is Outcome.ERROR
+
+
 def test_a_reason_says_what_was_asked_and_what_was_seen() -> None:
     """Of a device, and of hosts."""
     pair, ring = base("pairwise"), base("tor_all_reduce gpu001+ IB")
@@ -84,6 +97,23 @@ def test_a_reason_says_what_was_asked_and_what_was_seen() -> None:
     assert packed.reason == (
         "gpu001: nccl-tests answered for another test: asked for ranks on gpu001 x 8, gpu002 x 8, saw gpu001 x 16"
     )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "/home/op/.bashrc: line 3: module: command not found",
+        "bash: /etc/profile.d/lmod.sh: No such file or directory",
+        "nvidia-smi: error while loading shared libraries: libnvidia-ml.so.1: cannot open shared object file",
+    ],
+)
+def test_what_a_login_shell_lacks_is_told_only_of_a_job_that_did_not_run(line: str) -> None:
+    """Mpirun reaches the other hosts through their login shells, whose start-up files print what they like."""
+    ring = base("tor_all_reduce gpu001+ IB")
+    for text in (f"{line}\n{ring.client}", f"{ring.client}{line}\n"):
+        assert read(replace(ring, client=text)).outcome is None
+    alone = read(replace(ring, client=f"{line}\n"))
+    assert (alone.outcome, alone.reason) == (Outcome.ERROR, f"gpu001: {line}")
 
 
 def test_hosts_that_call_themselves_otherwise_are_asked_once() -> None:

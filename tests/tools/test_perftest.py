@@ -204,23 +204,33 @@ def test_a_real_table_is_read() -> None:
     """From perftest over Soft-RoCE, a slow fabric."""
     found = command.parse_latency(REAL.read_text())
     assert found == command.Latency(
-        settings={"Device": "mlx5_0", "Link type": "Ethernet", "size": "2", "iterations": "200"},
+        size_bytes=2,
+        iterations=200,
         most_us=39769.87,
         typical_us=8005.14,
         p99_us=38984.24,
     )
-    assert list(command.latency_mismatches(found, ASKED, "Ethernet")) == []
+    assert list(command.latency_mismatches(found, ASKED)) == []
+    (test,) = perftest.parse(REAL.read_text()).tests
+    wanted = command.asked(ASKED, "Ethernet")
+    assert [*command.mismatches(test, wanted), *command.missing_lines(test, wanted)] == []
+
+
+def test_colours_and_the_line_ends_of_a_terminal_are_no_part_of_a_table() -> None:
+    """As of a wrapper that runs it on a terminal."""
+    text = REAL.read_text()
+    assert command.parse_latency(text.replace("\n", "\x1b[0m\r\n")) == command.parse_latency(text)
 
 
 def test_an_answer_to_another_question_is_told() -> None:
     found = command.parse_latency(REAL.read_text())
     assert found is not None
     other = write_lat(100, device="mlx5_1", peer=None, size_bytes=8)
-    assert list(command.latency_mismatches(found, other, "IB")) == [
+    assert list(command.latency_mismatches(found, other)) == ["asked size 8, saw 2", "asked iterations 100, saw 200"]
+    (test,) = perftest.parse(REAL.read_text()).tests
+    assert list(command.mismatches(test, command.asked(other, "IB"))) == [
         "asked Device mlx5_1, saw mlx5_0",
         "asked Link type IB, saw Ethernet",
-        "asked size 8, saw 2",
-        "asked iterations 100, saw 200",
     ]
 
 
@@ -230,8 +240,6 @@ def test_an_answer_to_another_question_is_told() -> None:
         ("8005.14", "80051.4"),  # a median above the largest
         ("8005.14", "80o5.14"),
         ("38984.24", ""),
-        ("Latency Test", "BW Test"),
-        ("Device         : mlx5_0", ""),
         ("t_typical[usec]", "t_typical[msec]"),
         ("39769.87\n----", "39769.87\n# cut "),
     ],

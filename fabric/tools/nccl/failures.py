@@ -9,6 +9,13 @@ from fabric.model.probe import FailureKind
 FABRIC = frozenset({"wrong_result", "port_down", "ib_completion_error"})
 """Kinds that point to the fabric and not to us (an ``ib_completion_error`` with status 12 only, see blames_fabric)."""
 
+OF_THE_SHELL = frozenset({"missing_program", "missing_library"})
+"""
+Kinds that a login shell prints as well, when it reads its start-up files: mpirun reaches other hosts through one.
+
+They say nothing of a job that ended well.
+"""
+
 OF_ITS_OWN = frozenset({"port_down", "no_device", "cuda_error"})
 """Kinds, perftest's too, that concern a part of the host that prints them."""
 
