@@ -34,6 +34,7 @@ class Sessions:
 
     def __init__(self) -> None:
         self.environment = dict(os.environb)
+        self.environment[b"LC_ALL"] = b"C"  # tools must speak the language in which they are read
         self._prctl: Any = None
         self._adopts = False
         try:

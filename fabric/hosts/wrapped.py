@@ -65,11 +65,11 @@ status=$?; kill -s KILL -- "-$watch"; kill -s KILL "$watch"; exit $status
 
 def argv_with_env(command: Command) -> tuple[str, ...]:
     """
-    Return the command as one argv, with its environment set by ``env``.
+    Return the command as one argv, with its environment set by ``env``, in the C locale as the agent does it.
 
     Raises ValueError for a NUL, which no argv can hold and which would cut the argv short unnoticed.
     """
-    argv = ("env", "--", *(f"{name}={value}" for name, value in command.env), *command.argv)
+    argv = ("env", "--", "LC_ALL=C", *(f"{name}={value}" for name, value in command.env), *command.argv)
     if any("\0" in word for word in argv):
         raise ValueError(f"a NUL in the command for {command.host}: {command.argv[0]!r}")
     return argv

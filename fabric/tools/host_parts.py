@@ -6,12 +6,12 @@ RNICs are read with ``lspci`` (VPD, PCI Local Bus 3.0, appendix I), GPUs with ``
 import csv
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.model.repair import PartIdentity
-from fabric.tools.driver import need_success, plain, whole_lines
+from fabric.tools.driver import need_success, whole_lines
 
 NVIDIA = "15b3:"
 """The vendor id of Mellanox, which NVIDIA's RNICs still have."""
@@ -130,7 +130,7 @@ def read_topology(stdout: str, stderr: str = "", exit_status: int = 0) -> GpuTop
     Raises ToolError with the tool's own words, UnreadableOutput where a row is missing or does not fit the heading.
     """
     need_success("nvidia-smi", stdout, stderr, exit_status)
-    columns, rows, names = _parts_of(plain(stdout))
+    columns, rows, names = _parts_of(whole_lines(stdout))
     if not columns or not rows:
         raise UnreadableOutput(f"nvidia-smi: no topology matrix in {stdout[:120]!r}")
     missing = [name for name in columns if name not in rows and name.startswith("GPU")]
@@ -169,12 +169,12 @@ def read_amd_numa(stdout: str, stderr: str = "", exit_status: int = 0) -> GpuTop
     return GpuTopology(tuple(gpus), numa={name: node for name, node in gpus.items() if node >= 0})
 
 
-def _parts_of(text: str) -> tuple[list[str], dict[str, list[str]], dict[str, str]]:
+def _parts_of(lines: Sequence[str]) -> tuple[list[str], dict[str, list[str]], dict[str, str]]:
     """Return columns, the cells of each row, and the legend; the heading may be wrapped into several lines."""
     columns: list[str] = []
     rows: dict[str, list[str]] = {}
     names: dict[str, str] = {}
-    for line in text.split("\n"):
+    for line in lines:
         words = line.split()
         found = _LEGEND.fullmatch(line.rstrip())
         if found:

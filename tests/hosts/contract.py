@@ -69,6 +69,12 @@ class ExecutorContract(Programs):
         command = self.command(self.shows_variable("NCCL_IB_HCA"), env=(("NCCL_IB_HCA", "=mlx5_1:1 $x 'y'"),))
         assert run_once(executor, command).stdout == "=mlx5_1:1 $x 'y'"
 
+    def test_a_tool_speaks_the_language_in_which_it_is_read(self, executor: Executor) -> None:
+        """In another locale of the account, cat says of a missing file what no reader knows."""
+        assert run_once(executor, self.command(self.shows_variable("LC_ALL"))).stdout == "C"
+        chosen = self.command(self.shows_variable("LC_ALL"), env=(("LC_ALL", "POSIX"),))
+        assert run_once(executor, chosen).stdout == "POSIX"
+
     def test_much_stderr_and_no_stdout_does_not_hang(self, executor: Executor) -> None:
         """Three megabytes of stderr, beyond every window and pipe, arrive whole."""
         result = run_once(executor, self.command(self.floods(0, 3_000_000), output_cap_bytes=8 << 20))

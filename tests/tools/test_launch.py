@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -302,6 +303,18 @@ def test_recorded_distances() -> None:
     power = found["06-power9-v100-mlx5-no-numa-col"]
     assert (power.distance["mlx5_0", "mlx5_1"], power.numa) == ("PIX", {})
     assert all(len(one.distance) % 2 == 0 for one in found.values())
+
+
+@pytest.mark.parametrize("name", TOPO)
+def test_a_matrix_cut_anywhere_names_no_other_device_or_memory_node(name: str) -> None:
+    """mlx5_10 that was cut would be mlx5_1."""
+    text = TOPO[name]
+    whole, words = host_parts.read_topology(text), set(text.split())
+    for length in range(len(text)):
+        with suppress(UnreadableOutput):
+            found = host_parts.read_topology(text[:length])
+            assert {one for pair in found.distance for one in pair} <= words
+            assert found.numa.items() <= whole.numa.items()
 
 
 def test_recorded_links() -> None:
