@@ -245,6 +245,23 @@ def test_out_of_bounds_values_are_wrong_results() -> None:
     assert [failure.kind for failure in log.failures] == ["wrong_result"]
 
 
+@pytest.mark.parametrize("words", ["0 OKgpu002:1:2 [0] NCCL x", "0 OKbye", "0", "3 OK", "0 FAILED", "x FAILED"])
+def test_a_line_that_another_process_printed_into_says_nothing_of_the_results(words: str) -> None:
+    """Only the tool's own words accuse the fabric; without them the output is not usable."""
+    log = nccl.parse((FOLDER / "until-2022-alltoall-blank-redop.txt").read_text().replace("0 OK", words))
+    assert log.tests[0].problems == [f"unreadable count of values out of bounds: {words!r}"]
+    assert "out of bounds" not in log.tests[0].settings
+    assert [failure for failure in log.failures if failure.blames_fabric] == []
+
+
+def test_a_count_of_wrong_elements_that_something_was_printed_into_accuses_nobody() -> None:
+    """A count never begins with 0, unless it is 0."""
+    first = re.search(r"^ +\d+ +\d+ +float .* 0$", TWO_TESTS, re.MULTILINE)
+    assert first is not None
+    log = nccl.parse(TWO_TESTS.replace(first[0], f"{first[0]}12", 1))
+    assert (log.failures, log.tests[0].problems[0][:21]) == ((), "unreadable or cut row")
+
+
 def test_a_lost_digit_is_noticed() -> None:
     """Of any bandwidth or count of wrong elements; a time is not judged."""
     first = TWO_TESTS[: TWO_TESTS.index("Avg bus bandwidth") + 40]

@@ -31,6 +31,7 @@ _PROBLEMS_KEPT = 20  # of one test; a choice: more than anybody reads
 _RANK_LINE = re.compile(
     r"Rank (\d{1,9})(?: Group (\d{1,9}))? [^ ]+ [^ ]+ on ([^ ]+) device ([^ ]+(?: \[[^ ]*)?)", re.ASCII
 )
+_OUT_OF_BOUNDS = re.compile(r"[1-9]\d{0,18} FAILED", re.ASCII)
 # srun -l: "12: "; mpirun --tag-output: "[1,0]<stdout>:", and "[prterun-host-1234@1,0]<stdout>: " since Open MPI 5.
 _PREFIX = re.compile(r"\s*(?:(\d{1,7}):(?: |$)|\[(?:[^\[\]\s@]{1,300}@)?(\d{1,7},\d{1,7})\]<std(?:out|err)>: ?)")
 
@@ -103,6 +104,16 @@ class NcclTest:
         kind = tuple(found[2].split())
         if kind not in self.kinds and len(self.kinds) < _PROBLEMS_KEPT:
             self.kinds.append(kind)
+
+    def bounds(self, words: Sequence[str]) -> None:
+        """Take ``0 OK`` or ``3 FAILED``; other words, as where another process printed into the line, say nothing."""
+        text = " ".join(words)
+        if _OUT_OF_BOUNDS.fullmatch(text):
+            self.wrong = "out of bounds values: FAILED"
+        elif text != "0 OK":
+            self.say(f"unreadable count of values out of bounds: {text[:40]!r}")
+            return
+        self.settings["out of bounds"] = text
 
     def say(self, problem: str) -> None:
         """Note a problem, up to a bound."""
@@ -206,9 +217,7 @@ class _Stream:
             self._heading(number, cells[1:])
         elif what == "Out" and cells[2:4] == ["of", "bounds"]:
             now = self._at(number, _FOOTER)
-            now.settings["out of bounds"] = " ".join(cells[6:])
-            if cells[6:] != ["0", "OK"]:
-                now.wrong = "out of bounds values: FAILED"
+            now.bounds(cells[6:])
         elif what == "Avg":
             self._footer(number, cells)
         elif what in ("nccl-tests", "rccl-tests"):

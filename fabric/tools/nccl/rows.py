@@ -36,7 +36,7 @@ _TIME = r"(\d{1,15}(?:\.\d{1,9})?)"
 # Two decimals, below 1000 in every release (%6.2f); one that is shorter lost its last digit. The lab's program: %6.4f.
 _BANDWIDTH = r"(\d{1,12}\.\d\d(?:\d\d)?|\d{4,13}\.\d|\d{6,15})"
 # The count is printed with %g: 12, 1.5e+06. A plain fraction is a neighbour's cell in a row that was cut.
-_COUNT, _ERROR = r"(N/A|\d{1,15}|\d(?:\.\d{1,9})?e\+?\d\d)", r"(N/A|\d{1,15}(?:\.\d{1,15})?(?:e[+-]?\d\d)?)"
+_COUNT, _ERROR = r"(N/A|0|[1-9]\d{0,14}|\d(?:\.\d{1,9})?e\+?\d\d)", r"(N/A|\d{1,15}(?:\.\d{1,15})?(?:e[+-]?\d\d)?)"
 _LEADING = ("size", "count", "type", "redop", "root")
 
 
