@@ -394,7 +394,7 @@ _NODE = r"(?P<{0}type>CA|SW|RT) +(?P<{0}lid>\d{{1,6}}) +(?P<{0}port>\d{{1,4}}) (
 _LISTED = re.compile(
     _NODE.format("near_")
     + r" (?P<speed>\S+ \S+)(?: - " + _NODE.format("far_")
-    + r" \( (?P<names>.*) \)| +(?P<name>.*))", re.ASCII
+    + r" \( (?P<names>.*) \)| +(?! |- (?:CA|SW|RT) |.* \)$)(?P<name>.*))", re.ASCII
 )  # fmt: skip
 
 

@@ -331,6 +331,16 @@ def test_recorded_links() -> None:
     assert {line.lanes for line in lines if line.speed == "4x ???"} == {(None, None)}
 
 
+@pytest.mark.parametrize("printed", ["\x1b]0;gpu001\x07", "\0", "ibwarn: x", " "])
+def test_a_link_that_something_was_printed_into_is_no_port_that_is_down(printed: str) -> None:
+    """A line of a port that is up has another port behind its dash, and ends with the names of both."""
+    first = LINKS.splitlines(keepends=True)[0]
+    for at in range(len(first) - 1):
+        with suppress(UnreadableOutput):
+            (line,) = infiniband.read_links(f"{first[:at]}{printed}{first[at:]}")
+            assert line.state == ACTIVE
+
+
 def test_links_as_ufm_tells_them() -> None:
     """NVIDIA's example; what is a port's label is not of its switch's name, and a page of links is no list of them."""
     text = sample("ufm/links-docs-6.20.json")
