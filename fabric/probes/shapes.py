@@ -1,6 +1,8 @@
 """Common parts of several kinds of probe: keys, repetitions, claims, and probes that stay inside one host."""
 
+import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field
@@ -111,9 +113,16 @@ def int_param(probe: Probe, name: str) -> int:
     return value
 
 
+_USAGE = re.compile(r"\s*usage:", re.IGNORECASE)
+
+
 def last_line(result: CommandResult) -> str:
-    """Return the last line that a program printed before it gave up."""
-    return (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()[-1][:200]
+    """Return the last line that a program printed before it gave up, or before it told how it is used."""
+    for text in (result.stderr, result.stdout):
+        lines = [line for line in takewhile(lambda line: not _USAGE.match(line), text.splitlines()) if line.strip()]
+        if lines:
+            return lines[-1].strip()[:200]
+    return (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()[0][:200]
 
 
 def numbers_param(probe: Probe, name: str) -> tuple[int, ...]:

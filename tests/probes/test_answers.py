@@ -14,6 +14,7 @@ from benchmarks.alterations import NCCL, PERFTEST
 from benchmarks.altered_answers import Base, Canned, all_bases, altered, read, renamed
 from benchmarks.measured_rack import dgx_platform
 from fabric.engine.probe_run import NAME_WORDS
+from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.repair import Because, Evidence
@@ -24,6 +25,7 @@ from fabric.probes.collective import START_S
 from fabric.probes.kinds import KINDS, expand_phase, left_out
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
+from fabric.probes.shapes import last_line
 from fabric.tools import nccl, perftest
 from fabric.tools.nccl.collective import Collective
 from fabric.tools.perftest.command import CommandSide, asked, mismatches, missing_lines, write_bw
@@ -114,6 +116,29 @@ def test_what_a_login_shell_lacks_is_told_only_of_a_job_that_did_not_run(line: s
         assert read(replace(ring, client=text)).outcome is None
     alone = read(replace(ring, client=f"{line}\n"))
     assert (alone.outcome, alone.reason) == (Outcome.ERROR, f"gpu001: {line}")
+
+
+NUMACTL = """\
+libnuma: Warning: node argument 1 is out of range
+
+usage: numactl [--all | -a] [--balancing | -b] [--interleave= | -i <nodes>]
+<length> can have g (GB), m (MB) or k (KB) suffixes
+"""
+"""What numactl 2.0.16 says on a host with one memory node, shortened."""
+
+
+@pytest.mark.parametrize(
+    ("stdout", "stderr", "said"),
+    [
+        ("<1> is invalid\n", NUMACTL, "libnuma: Warning: node argument 1 is out of range"),
+        ("<1> is invalid\n", NUMACTL[NUMACTL.index("usage") :], "<1> is invalid"),
+        ("", " Usage: x\n  -h  this\n", "Usage: x"),
+        ("one\ntwo \n\n", "", "two"),
+        ("", "", "no output"),
+    ],
+)
+def test_how_a_program_is_used_is_no_reason_for_its_end(stdout: str, stderr: str, said: str) -> None:
+    assert last_line(CommandResult(Command("a", ("x",), 1.0), 1, stdout, stderr, 0.0, 1.0)) == said
 
 
 def test_hosts_that_call_themselves_otherwise_are_asked_once() -> None:
