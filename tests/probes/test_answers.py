@@ -14,9 +14,8 @@ from benchmarks.alterations import NCCL, PERFTEST
 from benchmarks.altered_answers import Base, Canned, all_bases, altered, read, renamed
 from benchmarks.measured_rack import dgx_platform
 from fabric.engine.probe_run import NAME_WORDS
-from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Probe
+from fabric.model.probe import Command, CommandResult, Probe
 from fabric.model.repair import Because, Evidence
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
