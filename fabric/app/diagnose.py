@@ -16,7 +16,7 @@ from fabric.judge.hang import judge_hang
 from fabric.model.diagnosis import Diagnosis, PairRow, PairTable
 from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.hang import Hang, HangSuspect, JobEvidence, Place, RankTrace
-from fabric.model.host_names import other_names
+from fabric.model.text import other_names
 from fabric.model.topology import Topology
 from fabric.runs.plain_file import reading
 from fabric.tools import hang as tools

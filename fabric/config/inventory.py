@@ -20,8 +20,8 @@ from fabric.model.change import ChangeSettings, SubnetManager
 from fabric.model.fields.entry import key
 from fabric.model.fields.scalars import SAFE_NAME
 from fabric.model.fields.wording import nearest, quoted, shown
-from fabric.model.host_names import other_names
 from fabric.model.inventory import PARTIAL, WHOLE, Fault, Inventory, InventorySettings, MockSettings, SshSettings
+from fabric.model.text import other_names
 from fabric.model.topology import Platform, Topology
 
 

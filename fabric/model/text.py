@@ -1,7 +1,7 @@
 """Text for people: host names folded as ``gpu[001-016,020]``, counts, sizes, durations, bandwidths."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 
@@ -24,6 +24,29 @@ def fold(names: Iterable[str]) -> str:
     if not listed:
         return "none"
     return str(NodeSet.fromlist(listed, resolver=RESOLVER_NOGROUP))
+
+
+def other_names(names: Iterable[str]) -> Mapping[str, str]:
+    """
+    Return for each name that may be of the same machine as another one of *names* the one that it repeats.
+
+    DNS knows no case, and a name may be written with its domain or without. The one is the first name in other case, or
+    the one without the domain. Two names with unlike domains are two machines.
+    """
+    first: dict[str, str] = {}
+    for name in names:
+        first.setdefault(_lower(name), name)
+    found = {}
+    for name in names:
+        plain = _lower(name)
+        other = first.get(plain.partition(".")[0], first[plain])
+        if other != name:
+            found[name] = other
+    return found
+
+
+def _lower(name: str) -> str:
+    return name.rstrip(".").lower()
 
 
 def counted(number: int, noun: str) -> str:

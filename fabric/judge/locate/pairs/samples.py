@@ -15,8 +15,7 @@ from fabric.judge.locate.candidates import CORES, SPINES, spines_above
 from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Ints
 from fabric.model import gathered
 from fabric.model.diagnosis import PairRow, PairTest
-from fabric.model.host_names import other_names
-from fabric.model.text import fold
+from fabric.model.text import fold, other_names
 from fabric.model.topology import Host, Topology
 
 Routes = Mapping[tuple[str, str], str]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fabric.model.host_names import other_names
+from fabric.model.text import other_names
 
 
 @pytest.mark.parametrize(
