@@ -79,11 +79,17 @@ def course(run: Run, part: str, probes: Collection[str] = ()) -> Figure:
 
 @styled
 def against_peers(run: Run, part: str, probes: Collection[str] = ()) -> Figure:
-    """Draw the worst number of each measurement of a part, with the middle 90 % of its peers and what is required."""
+    """
+    Draw the worst number of each measurement of a part, with the middle 90 % of its peers and what is required.
+
+    Of a curve over message sizes it is the worst of those that something is required of.
+    """
     own = through(run, part, probes)
     accused = own[own["probe"].isin(probes)] if len(probes) else own[own["outcome"] != "pass"]
-    own = (accused if len(accused) else own).sort_values("of_normal", kind="stable")
-    own = own.drop_duplicates(["host", "peer_host", "kind", "series"]).head(_MOST_ROWS)
+    own = accused if len(accused) else own
+    own = own.assign(free=own["required_gbps"].isna()).sort_values(["free", "of_normal"], kind="stable")
+    own = own.drop_duplicates(["host", "peer_host", "kind", "series"])
+    own = own.sort_values("of_normal", kind="stable").head(_MOST_ROWS)
     own = own.assign(normal=own["gbps"] / own["of_normal"], name=own["probe"].str.partition("/")[2])
     own["required"] = own["required_gbps"] / own["normal"]
     others = peers(run, own)
@@ -106,7 +112,8 @@ def against_peers(run: Run, part: str, probes: Collection[str] = ()) -> Figure:
     ax.set(xlim=(100 * min(seen) - 3, 100 * max(seen) + 2), ylim=(len(own) - 0.6, -0.7), yticks=[])
     ax.set_xlabel("% of normal")
     median = Line2D([], [], color=COLOURS["c0"], label="their median")
-    legend(ax, _BAND, median, Line2D([], [], color=COLOURS["ink"], label="required"))
+    required = [Line2D([], [], color=COLOURS["ink"], label="required")] * bool(own["required"].notna().any())
+    legend(ax, _BAND, median, *required)
     return made
 
 

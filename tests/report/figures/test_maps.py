@@ -197,6 +197,16 @@ def test_repetitions_are_one_row_the_worst() -> None:
     assert {one for one in said if one.startswith("gpu001/")} == {"gpu001/x.r2", "gpu001/y"}
 
 
+def test_of_a_curve_the_size_that_something_is_required_of_is_drawn() -> None:
+    """The lowest of all sizes is another number than the verdict's, and no limit says anything of it."""
+    rows = [sample("p/gpu001/x", gbps, outcome="fail", size_bytes=size) for gbps, size in ((200.0, 8), (250.0, 16))]
+    rows[1] |= {"required_gbps": 380.0}
+    said = texts(against_peers(framed(samples=rows), "gpu001/mlx5_0"))
+    assert {"250 of 400 Gb/s", "required"} <= said
+    assert "200 of 400 Gb/s" not in said
+    assert "required" not in texts(against_peers(framed(samples=rows[:1]), "gpu001/mlx5_0"))
+
+
 @pytest.mark.slow
 def test_a_real_run_has_evidence_of_its_suspect(bad_run: ShownRun) -> None:
     drawn = evidence(bad_run.frames, "gpu002/mlx5_3")
