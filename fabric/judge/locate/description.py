@@ -34,7 +34,7 @@ def describe(
     known: Description | None = None,
     *,
     beside: Floats | float = inf,
-    lost: Bools | None = None,
+    stray: Bools | None = None,
     with_rivals: bool = True,
     best: float = -inf,
 ) -> Description:
@@ -44,16 +44,16 @@ def describe(
     No part is named for a loss below *floor*. A *known* description tells how many dips belong to no part, and how deep
     they are. Without one, these are the slow samples that no suspicious part explains. If few samples are slow, no dips
     at all is tried as well, as among few no part is suspicious by its share alone; the likelier of the two counts.
-    *beside*: what the samples reached that may have been in the way of each sample. *lost*: which samples are 0 Gb/s.
-    *with_rivals*: find rivals, too, which takes as long again. *best* is the score of other descriptions: where no swap
-    can reach it, the search stops early.
+    *beside*: what the samples reached that may have been in the way of each sample. *stray*: which are 0 Gb/s for
+    whatever reason. *with_rivals*: find rivals, too, which takes as long again. *best* is the score of other
+    descriptions: where no swap can reach it, the search stops early.
     """
     everybody = _matrix(y, normal, cells, floor, beside)
-    lost = np.zeros(len(y), dtype=np.bool_) if lost is None else lost
-    found = _described(everybody, normal, known, lost, with_rivals=with_rivals, best=best)
+    stray = np.zeros(len(y), dtype=np.bool_) if stray is None else stray
+    found = _described(everybody, normal, known, stray, with_rivals=with_rivals, best=best)
     if not everybody.together.any():
         return found
-    alone = _described(everybody.alone, normal, known, lost, with_rivals=with_rivals, best=best)
+    alone = _described(everybody.alone, normal, known, stray, with_rivals=with_rivals, best=best)
     if alone.score <= found.score:
         return found
     # Where a part is bad in any case, samples that were slow only beside others show no second bad part.
@@ -71,7 +71,7 @@ def _slow_without_others(alone: Description, shared: Description, cells: Cells) 
 
 
 def _described(
-    matrix: SampleMatrix, normal: Normal, known: Description | None, lost: Bools, *, with_rivals: bool, best: float
+    matrix: SampleMatrix, normal: Normal, known: Description | None, stray: Bools, *, with_rivals: bool, best: float
 ) -> Description:
     """Return the best description of a matrix, with others in the way or not, as the matrix says."""
     y, slow = matrix.y, matrix.slow & ~matrix.together
@@ -81,11 +81,11 @@ def _described(
     else:
         open_, (dips, tells) = known.explained == 0, _dips_beside(matrix, known)
     none = _background(0, 0, len(y))
-    seen = _background(int((dips & ~lost).sum()), int((dips & lost).sum()), int(tells.sum()))
+    seen = _background(int((dips & ~stray).sum()), int((dips & stray).sum()), int(tells.sum()))
     tried = []
     few = known is None and seen != none and slow.sum() <= _FEW_SLOW
     for background in (seen, none) if few else (seen,):
-        search = Search(_of_dips(matrix, background, slow & open_, lost))
+        search = Search(_of_dips(matrix, background, slow & open_, stray))
         # The nats of shares that the samples tell, as BIC has it.
         cost = log(len(y)) / 2 if background != none else 0.0
         for faults in search.starts(best - _MOST_SWAPPED):
@@ -115,15 +115,15 @@ def _dips_beside(matrix: SampleMatrix, known: Description) -> tuple[Bools, Bools
     return dips, tells
 
 
-def _of_dips(matrix: SampleMatrix, background: Background, dips: Bools, lost: Bools) -> SampleMatrix:
+def _of_dips(matrix: SampleMatrix, background: Background, dips: Bools, stray: Bools) -> SampleMatrix:
     """
-    Return the matrix with a *background* of dips, which are as deep as *dips* are, and of *lost* samples.
+    Return the matrix with a *background* of dips, which are as deep as *dips* are, and of *stray* samples.
 
-    A lost sample has no depth: that all are 0 Gb/s does not say that one part made them so, only how many are does.
+    A stray sample has no depth: that all are 0 Gb/s does not say that one part made them so, only how many are does.
     """
-    both = background.dips + background.lost * (1 - background.dips)
+    both = background.dips + (background.lost * (1 - background.dips) if stray.any() else 0.0)
     density = background.dips * np.where(-matrix.y > FLOOR, _depths(-matrix.y, dips), 1e-9)
-    density[lost] = background.lost * matrix.normal.density(np.zeros(int(lost.sum())), matrix.of_class[lost])
+    density[stray] = background.lost * matrix.normal.density(np.zeros(int(stray.sum())), matrix.of_class[stray])
     return replace(matrix, dips=(both, density / both))
 
 
@@ -199,13 +199,13 @@ _OPEN_LOSS = 0.7  # share of the floor: a loss that looks smaller now may turn o
 
 
 def open_parts(
-    found: Description, y: Floats, cells: Cells, floor: float, lost: Bools | None = None
+    found: Description, y: Floats, cells: Cells, floor: float, stray: Bools | None = None
 ) -> tuple[tuple[int, float], ...]:
     """
     Return the parts that are not blamed but may be bad, the likeliest first, with their nats, priors aside.
 
     Others on the same cable may be why a sample is slow; until it is measured once more, a part may be why, too.
     """
-    dips, lost = found.slow & (found.explained == 0), np.zeros(len(y), dtype=np.bool_) if lost is None else lost
-    matrix = _of_dips(_matrix(y, found.normal, cells, _OPEN_LOSS * floor, inf), found.background, dips, lost)
+    dips, stray = found.slow & (found.explained == 0), np.zeros(len(y), dtype=np.bool_) if stray is None else stray
+    matrix = _of_dips(_matrix(y, found.normal, cells, _OPEN_LOSS * floor, inf), found.background, dips, stray)
     return tuple((one.part, one.gain) for one in Search(matrix).open_faults(found.faults) if one.gain > OPEN)

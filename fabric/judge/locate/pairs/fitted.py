@@ -242,7 +242,7 @@ def _refined(joint: Joint, own: Floats, found: Description, least: float) -> Des
     """Return the description with what is normal as its healthy samples tell it, and with rivals."""
     y = joint.y - own[joint.plane]
     again = refitted(found.normal, y, (found.explained == 0) & ~joint.lost)
-    return describe(y, again, joint.cells, floor=least, known=found, beside=joint.beside_of(own), lost=joint.lost)
+    return describe(y, again, joint.cells, floor=least, known=found, beside=joint.beside_of(own), stray=joint.stray)
 
 
 def _described(
@@ -262,7 +262,7 @@ def _described(
                 continue
             priced = replace(normal, cost=normal.cost + cost)
             found = describe(
-                y, priced, joint.cells, floor=least, beside=beside, lost=joint.lost, with_rivals=False, best=best
+                y, priced, joint.cells, floor=least, beside=beside, stray=joint.stray, with_rivals=False, best=best
             )
             best = max(best, found.score)
             yield own, found
@@ -282,7 +282,7 @@ def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: floa
     blamed = _blamed(joint, found, [doubt or one for one in _doubts(joint, found, y)])
     noise = float(np.median(normal.noise[normal.of_class]))
     ratio, explained = np.exp(y - normal.expected(y)), 1 - np.exp(-found.explained)
-    maybe = open_parts(found, y, joint.cells, _OF_FLOOR * floor, joint.lost)
+    maybe = open_parts(found, y, joint.cells, _OF_FLOOR * floor, joint.stray)
     split = []
     for place, (samples, components) in enumerate(zip(joint.planes, joint.components, strict=True)):
         mine = joint.samples_of(place)

@@ -99,6 +99,11 @@ class Joint:
         return np.concatenate([one.gbps == 0 for one in self.planes])
 
     @cached_property
+    def stray(self) -> Bools:
+        """Which samples are 0 Gb/s for whatever reason."""
+        return np.concatenate([one.stray for one in self.planes])
+
+    @cached_property
     def across(self) -> Bools | None:
         """Which samples leave their leaf; None where not all leaves are known."""
         if not all(one.placed or (one.leaves and (one.leaf != UNKNOWN).all()) for one in self.planes):

@@ -76,6 +76,12 @@ class PairSamples:
         """The limit of each sample; NaN: none."""
         return np.broadcast_to(self.limit_gbps, len(self.gbps))
 
+    @property
+    def stray(self) -> Bools:
+        """Which samples are 0 Gb/s for whatever reason: in a run, all that are 0 lost their packets on the way."""
+        found: Bools = (self.gbps == 0) & (not self.probe_ids)
+        return found
+
     @cached_property
     def ways(self) -> tuple[tuple[str, ...], ...]:
         """The switches that each of *spines* stands for, in the order in which they are crossed."""
