@@ -163,12 +163,10 @@ def _suspect(blamed: Blamed, fitted: Fitted) -> Suspect:
         likelier(blamed.margin),
         *([f"perhaps no fault: {blamed.doubt}"] if blamed.doubt else []),
     )
-    if kind == "host":
-        kind = "rnic" if samples.rail is not None else "host"
-    kind = kind.removeprefix("all_")
+    as_said = {"host": "host" if samples.rail is None else "rnic", "all_uplinks": "uplinks"}
     return Suspect(
         component=components.names[blamed.component],
-        kind=kind,
+        kind=as_said.get(kind, kind),
         outcome=Outcome.FAIL if blamed.certain else Outcome.INCONCLUSIVE,
         confidence=round(blamed.confidence, 2),
         evidence=evidence,

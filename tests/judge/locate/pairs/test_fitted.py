@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fabric.judge.locate.pairs.findings import suspects_of
 from fabric.judge.locate.pairs.fitted import ELSEWHERE, Fitted, fit, fit_together
 from fabric.judge.locate.pairs.in_verdict import class_lines
 from fabric.judge.locate.pairs.samples import PairSamples
@@ -283,3 +284,28 @@ def test_two_rails_on_the_same_leaves_have_the_same_spines_above() -> None:
     (found,) = first.blamed
     assert first.components.names[found.component] == "leaf2:uplinks"
     assert len(set(found.rivals)) == len(found.rivals)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.8])
+def test_all_uplinks_of_a_leaf_are_one_part_where_ways_are_known(share: float) -> None:
+    """Four uplinks were four parts: to say which hosts stand apart cost less, and nobody was blamed."""
+    leaf, random = np.repeat([0, 1, 2], 4), np.random.default_rng(5)
+    a, b = (order.ravel() for order in np.meshgrid(np.arange(12), np.arange(12)))
+    a, b = a[a != b], b[a != b]
+    across = leaf[a] != leaf[b]
+    gbps = np.where(across & ((leaf[a] == 0) | (leaf[b] == 0)), share, 1.0) * 390 * random.normal(1, 0.005, len(a))
+    samples = PairSamples(
+        tuple(f"h{number}" for number in range(12)),
+        a,
+        b,
+        gbps,
+        ("tor0", "tor1", "tor2"),
+        leaf,
+        tuple(f"spine{number}" for number in range(4)),
+        np.where(across, b % 4, UNKNOWN),
+        directed=True,
+        one_way=True,
+        placed=True,
+    )
+    (found,) = suspects_of(fit(samples))
+    assert (found.component, found.kind) == ("tor0:uplinks", "uplinks")
