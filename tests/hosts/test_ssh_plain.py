@@ -4,6 +4,7 @@ import base64
 import hmac
 import inspect
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.errors import HostUnreachable
-from fabric.hosts.ssh import SshExecutor
+from fabric.hosts.ssh import SshExecutor, any_shell
 from fabric.hosts.ssh.connection import Connection, HostConnections, strong
 from fabric.hosts.ssh.keys import HostKey, HostRefused, KnownHosts
 from fabric.model.inventory import SshSettings
@@ -265,6 +266,35 @@ def test_weak_is_what_this_machines_ssh_refuses(query: str) -> None:
 
 def _printed(*argv: str) -> str:
     return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=20).stdout
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash", "zsh", "ksh", "tcsh", "fish"])
+def test_any_login_shell_becomes_the_command(shell: str) -> None:
+    """In one line, without what csh and fish read in quotes: csh has no multi-line text, ``!`` is its history."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell} here")
+    words = ("two\nlines", "it's", "!!", "\\\\n", "\\'", "%b $HOME `id`", "ends\n", "\udcff")
+    line = any_shell(("printf", "[%s]", *words))
+    assert [mark for mark in ("\n", "!", "\\\\", "\\'") if mark in line] == []
+    told = subprocess.run((shell, "-c", line), capture_output=True, check=True, timeout=20).stdout
+    assert told.decode("utf-8", "surrogateescape") == "".join(f"[{word}]" for word in words)
+
+
+def test_a_line_that_all_shells_read_alike_stays_as_it_is() -> None:
+    assert any_shell(("cat", "a b", "$HOME")) == "exec cat 'a b' '$HOME'"
+
+
+def test_a_server_that_takes_no_keys_is_told_from_one_that_refuses_ours(
+    keys: Path, servers: list[Server], key_file: str
+) -> None:
+    servers.append(Server(keys, "PubkeyAuthentication no", "PasswordAuthentication yes"))
+    connection = Connection("gpu001", servers[0].sock)
+    try:
+        connection.exchange_keys((), timeout_s=30)
+        with pytest.raises(HostRefused, match="the server takes no keys from user root, only password"):
+            connection.authenticate("root", [(key_file, paramiko.RSAKey.from_private_key_file(key_file))])
+    finally:
+        connection.close()
 
 
 ED, OTHER_ED = HostKey("ssh-ed25519", b"first"), HostKey("ssh-ed25519", b"second")

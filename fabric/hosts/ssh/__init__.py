@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shlex
 import threading
 from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ from fabric.hosts.stream import HostStream, raise_file_limit
 from fabric.model.inventory import SshSettings
 from fabric.model.topology import Login
 
+_MISREAD = re.compile(r"[\n!\\]")  # in quotes: a newline and ! are csh's own, and fish takes \\ for \
 _CHUNK_BYTES = 1 << 20  # reads of 1 KiB are ten times slower than of 128 KiB (measured)
 _STATUS_S = 0.2
 
@@ -75,10 +77,19 @@ class SshExecutor(AgentExecutor):
                 continue  # it died idle and nothing was started on it: the next one is a new connection, or an error
             if channel is not None:
                 stream = _SshStream(connection, channel, connections.release)
-                stream.begin(shlex.join(("exec", *argv)).encode("utf-8", "surrogateescape"), stdin, limit_s)
+                stream.begin(any_shell(argv).encode("utf-8", "surrogateescape"), stdin, limit_s)
                 return stream
             connections.full(connection)
         return None
+
+
+def any_shell(argv: tuple[str, ...]) -> str:
+    """Return the line by which the login shell of an account, whichever it is, becomes *argv*."""
+    line = shlex.join(("exec", *argv))
+    if not _MISREAD.search(line):
+        return line
+    written = _MISREAD.sub(lambda found: f"\\0{ord(found[0]):03o}", line)  # as printf's %b reads it
+    return shlex.join(("exec", "sh", "-c", 'eval "$(printf %b "$1")"', "sh", written))
 
 
 class _SshStream(HostStream):

@@ -117,6 +117,10 @@ class Connection:
         for _, key in keys:
             try:
                 further = self._transport.auth_publickey(user, key)
+            except paramiko.BadAuthenticationType as exc:
+                takes = ", ".join(exc.allowed_types)
+                cause = f"the server takes no keys from user {user}, only {takes}; fabric logs in by key"
+                raise HostRefused(self.host, step, cause) from exc
             except paramiko.AuthenticationException as exc:
                 if "timeout" in str(exc):
                     raise HostUnreachable(self.host, step, "the server did not answer in time") from exc
