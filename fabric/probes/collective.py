@@ -19,6 +19,7 @@ from fabric.model.probe import (
     MIB,
     Answered,
     Command,
+    CommandResult,
     Measurement,
     NamedPart,
     ParamValue,
@@ -29,7 +30,17 @@ from fabric.model.probe import (
 from fabric.model.scenario import LimitKey, ProbeSpec, Uses
 from fabric.model.text import some
 from fabric.model.topology import NVLINK, Host, Platform, Topology, joined_by_nvlink
-from fabric.probes.shapes import Algorithm, Iterations, Launcher, Sizes, int_param, last_line, numbers_param, repeated
+from fabric.probes.shapes import (
+    Algorithm,
+    Iterations,
+    Launcher,
+    Sizes,
+    int_param,
+    lacking,
+    last_line,
+    numbers_param,
+    repeated,
+)
 from fabric.tools import nccl
 from fabric.tools.driver import program, setting
 from fabric.tools.nccl import NcclRank
@@ -97,10 +108,10 @@ class CollectiveSpec(ProbeSpec):
             outcome = Outcome.FAIL if failure.blames_fabric else Outcome.ERROR
             who = failure.host or host
             text = failure.text if failure.text.startswith(who) else f"{who}: {failure.text}"
-            return Reading((), outcome, text, failure=failure.known)
+            return Reading((), outcome, text, _lacking(probe, client), failure=failure.known)
         if client.exit_status != 0:
             reason = f"{host}: {client.command.argv[0]} exit {client.exit_status}: {last_line(client)}"
-            return Reading((), Outcome.ERROR, reason)
+            return Reading((), Outcome.ERROR, reason, _lacking(probe, client))
         if len(log.tests) != 1:
             reason = f"{host}: expected the table of one test, saw {len(log.tests)}"
             return Reading((), Outcome.ERROR, reason, _garbled(probe, host))
@@ -213,6 +224,11 @@ def _counted(hosts: Counter[str], others: Counter[str]) -> str:
     """Return ``gpu001 x 8, gpu002 x 8 and 3 more``, beginning with hosts whose count differs in *others*."""
     ordered = sorted(hosts, key=lambda host: hosts[host] == others[host])
     return some([f"{host} x {hosts[host]}" for host in ordered], _NAMED) or "none"
+
+
+def _lacking(probe: Probe, client: CommandResult) -> NamedPart | None:
+    """Name the host whose program did not start. Only for one host: a launcher ends as its programs elsewhere do."""
+    return lacking(client) if len(probe.hosts) == 1 else None
 
 
 def _garbled(probe: Probe, host: str) -> NamedPart | None:

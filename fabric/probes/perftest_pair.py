@@ -19,7 +19,7 @@ from fabric.model.probe import (
 )
 from fabric.model.scenario import LimitKey, ProbeSpec, Uses
 from fabric.model.topology import Host, Platform, Rnic, Topology
-from fabric.probes.shapes import InHost, Label, MessageSize, QueuePairs, Seconds, int_param, last_line
+from fabric.probes.shapes import InHost, Label, MessageSize, QueuePairs, Seconds, int_param, lacking, last_line
 from fabric.tools import perftest
 from fabric.tools.perftest.command import CommandSide, asked, mismatches, missing_lines, write_bw
 
@@ -212,7 +212,8 @@ def _log(result: CommandResult) -> perftest.PerftestLog:
 
 _CONDITIONS = {"port_down": "down", "no_device": "absent"}
 _CONSEQUENCES = frozenset({"cannot_connect", "peer_died", "complaint", "exit"})
-_OF_THE_SHELL = frozenset({"missing_program", "missing_library", "unknown_option"})
+_OF_ITS_HOST = {"no_gpu_memory": "unbuilt", "unknown_option": "outdated"}
+_OF_THE_SHELL = frozenset({"missing_program", "missing_library", *_OF_ITS_HOST})
 LINK_TYPES = {"infiniband": "IB", "ethernet": "Ethernet"}
 
 
@@ -224,12 +225,14 @@ def _failures(side: AnsweredSide, tool: str) -> Iterator[tuple[str, Reading]]:
             continue  # a wrapper lacks something, but the test ran all the same
         outcome = Outcome.FAIL if failure.blames_fabric else Outcome.ERROR
         condition = "unreached" if " to RTR" in failure.text else _CONDITIONS.get(failure.kind)
-        named = NamedPart(f"{host}/{side.device}", condition) if condition else None
+        named = NamedPart(f"{host}/{side.device}", condition) if condition else lacking(result)
+        if failure.kind in _OF_ITS_HOST:
+            named = NamedPart(host, _OF_ITS_HOST[failure.kind])
         text = f"{host}: {tool} on {side.device}: {failure.text}"
         yield failure.kind, Reading((), outcome, text, named, failure=failure.known)
     if result.exit_status != 0:
         reason = f"{host}: {tool} exit {result.exit_status}: {last_line(result)}"
-        yield "exit", Reading((), Outcome.ERROR, reason)
+        yield "exit", Reading((), Outcome.ERROR, reason, lacking(result))
 
 
 def _wrong(side: AnsweredSide, topology: Topology, spec: type[PerftestSpec]) -> Iterator[str]:

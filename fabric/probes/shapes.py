@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import AfterValidator, Field
 
 from fabric.model.fields.scalars import SAFE_NAME, Choice, Duration, Size, Whole, geometric
-from fabric.model.probe import GIB, CommandResult, ParamValue, Probe
+from fabric.model.probe import GIB, CommandResult, NamedPart, ParamValue, Probe
 from fabric.model.recorded import ALGORITHMS
 from fabric.model.scenario import ProbeSpec
 from fabric.model.topology import Gpu, Platform, Rnic, Topology
@@ -123,6 +123,11 @@ def last_line(result: CommandResult) -> str:
         if lines:
             return lines[-1].strip()[:200]
     return (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()[0][:200]
+
+
+def lacking(result: CommandResult) -> NamedPart | None:
+    """Name the host of a command that did not start for want of a program or a library: a shell's 127, and ld.so's."""
+    return NamedPart(result.command.host, "lacking") if result.exit_status == 127 else None
 
 
 def numbers_param(probe: Probe, name: str) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from benchmarks.measured_rack import rack_topology
 from fabric.config.inventory import load_inventory
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Answered, CommandResult, Probe
+from fabric.model.probe import Answered, CommandResult, NamedPart, Probe
 from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.topology import Topology
 from fabric.plan import schedule
@@ -162,6 +162,31 @@ def test_an_rnic_that_cannot_begin_is_named(said: str, outcome: Outcome, conditi
     assert found.outcome is outcome
     assert found.named is not None
     assert (found.named.component, found.named.condition) == ("gpu002/mlx5_0", condition)
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "condition"),
+    [
+        (127, "ib_write_bw: No such file or directory\n", "lacking"),
+        (127, "ib_write_bw: error while loading shared libraries: libibverbs.so.1: cannot open\n", "lacking"),
+        (1, "ib_write_bw: unrecognized option '--use_cuda=3'\n Invalid Command or flag.\n", "unbuilt"),
+        (1, " Unsupported memory type\n Parser function exited with Error\n", "unbuilt"),
+        (1, "ib_write_bw: unrecognized option '--flow_label'\n Invalid Command or flag.\n", "outdated"),
+    ],
+)
+def test_a_host_whose_perftest_is_not_what_is_needed_is_named(status: int, said: str, condition: str) -> None:
+    probe = expanded(LinkBurnSpec(stages=(RING[:1],)))[0]
+    server = CommandResult(LinkBurnSpec.commands(probe, RACK).servers[0], status, "", said, 0.0, 1.0)
+    found = LinkBurnSpec.read(probe, RACK, Answered([server], None))
+    assert (found.outcome, found.named) == (Outcome.ERROR, NamedPart("gpu002", condition))
+
+
+@pytest.mark.parametrize("said", ["alltoall_perf: No such file or directory\n", ""])
+def test_a_host_without_nccl_tests_is_named_and_not_its_gpus(said: str) -> None:
+    probe = expanded(AllToAllSpec())[0]
+    client = CommandResult(AllToAllSpec.commands(probe, RACK).client, 127, "", said, 0.0, 1.0)
+    found = AllToAllSpec.read(probe, RACK, Answered((), client))
+    assert (found.outcome, found.named) == (Outcome.ERROR, NamedPart(probe.hosts[0], "lacking"))
 
 
 def grouped(spec: ProbeSpec, hosts: int) -> tuple[list[tuple[str, ...]], list[str]]:

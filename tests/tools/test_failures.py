@@ -133,7 +133,7 @@ PERFTEST_CASES = [
     ("Bad wc status -- 12 -- 129\n", "completion_error", True),
     ("ethernet_read_keys: Couldn't read remote address\n", "peer_died", False),
     ("Couldn't allocate MR with error=14\nfailed to create mr\n", "memory_region", False),
-    ("ib_write_bw: unrecognized option '--use_cuda=0'\n", "unknown_option", False),
+    ("ib_write_bw: unrecognized option '--use_cuda=0'\n", "no_gpu_memory", False),
     ("Failed to get IB devices list: Function not implemented\n", "no_rdma", False),
     ("cuInit(0) returned 100\n", "cuda_error", False),
     ("cuCtxCreate() error=214\n", "cuda_error", True),

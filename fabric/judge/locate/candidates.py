@@ -107,19 +107,25 @@ def components_of(probe: Probe, topology: Topology) -> Iterator[Component]:
         yield from _pairwise(probe, topology)
 
 
-_NOT_THERE = {"silent": "the host does not answer", "garbled": "what the host's tools print cannot be read"}
+_OF_HOSTS = {
+    "silent": "the host does not answer",
+    "garbled": "what the host's tools print cannot be read",
+    "lacking": "the host lacks a program or a library",
+    "unbuilt": "the host's perftest is built without GPU memory",
+    "outdated": "the host's perftest does not know an option",
+}
 
 
 def named_components_of(probe: Probe, named: NamedPart, topology: Topology) -> Iterator[Component]:
     """
     Yield what may be bad where the tool of a probe named a part: an RNIC, or the GPUs of its host.
 
-    Where several hosts measured together, it is the host that did not answer, or whose answer cannot be read.
+    It is the host where that did not answer, or its tools are not those that the probe needs.
 
     A port may be down because of itself, its leaf, or the whole host; an absent device is no fault of its leaf.
     """
-    if named.condition in _NOT_THERE:
-        yield Component(named.component, "host", _NOT_THERE[named.condition])
+    if named.condition in _OF_HOSTS:
+        yield Component(named.component, "host", _OF_HOSTS[named.condition])
     elif named.component == f"{probe.hosts[0]}/{GPUS}":
         count = len(topology.hosts[probe.hosts[0]].platform.gpus)
         text = f"not all of the {count} GPUs are there; which is gone is not told: CUDA numbers the others anew"

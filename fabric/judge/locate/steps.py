@@ -51,6 +51,13 @@ _RECOVER = {
     "nvlink": "we could not measure it: check nvidia-smi nvlink -s, the fabric manager and dmesg (Xid), then run the "
     "command of raw/ by hand",
     "inventory": "correct the inventory, then run it again",
+    "lacking": "a program that the probes call is not there, or a library that it needs: fabric check SCENARIO says "
+    "what to install, or name it under tools: of the platform",
+    "unbuilt": "its perftest is built without CUDA, ROCm or DMA-BUF: build it with that (./configure "
+    "CUDA_H_PATH=.../cuda.h, or --enable-rocm) and name it under tools: of the platform, or measure host memory only "
+    "(use_cuda: no); fabric check SCENARIO asks each host",
+    "outdated": "its perftest does not know an option that it was given: install the version of the other hosts "
+    "(fabric check SCENARIO compares them)",
     "unreached": "no packet was sent, for this RNIC's address has no way to the other one's: on its host ip route get "
     "and ip neigh to that address, policy routing where two rails are in one subnet, and gid_index of the platform",
 }

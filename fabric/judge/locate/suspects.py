@@ -250,7 +250,7 @@ class _FaultReport(NamedParts):
         (column, rivals), bad, telling = self._named(fault), self._bad(fault), self._telling(fault)
         rows, slowest = [self._rows[i] for i in bad], sorted(bad, key=lambda i: float(self._search.matrix.y[i]))
         hosts = _hosts_of(column, [row.probe for row in rows])
-        named = rows[0].verdict.named
+        named = next((row.verdict.named for row in rows if row.verdict.named), None)
         alone = all(len(row.probe.hosts) == 1 for row in rows)
         about = "gpu" if column.kind == "host" and self._is_of_gpus(fault) else column.kind
         is_group = column.kind == "group" and not column.name.endswith("-more")

@@ -34,6 +34,9 @@ KINDS: Mapping[str, tuple[str, ...]] = {
         "Couldn't read remote address", "Couldn't read reports", "Couldn't send local address", "socket/rdma_cm",
         "Failed to exchange data between server", "Failed to close connection between server",
     ),
+    "no_gpu_memory": (
+        "unrecognized option '--use_cuda", "unrecognized option '--use_rocm", "Unsupported memory type",
+    ),
     "unknown_option": (
         "unrecognized option", "invalid option -- ", "Invalid Command or flag", "Parser function exited with Error",
     ),

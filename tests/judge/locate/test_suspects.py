@@ -168,6 +168,24 @@ def test_silent_host_is_one_error(rack: Topology) -> None:
     assert [(s.component, s.kind, s.outcome) for s in found] == [("gpu003", "host", Outcome.ERROR)]
 
 
+@pytest.mark.parametrize(
+    ("condition", "advice"),
+    [("lacking", "is not there"), ("unbuilt", "built without CUDA"), ("outdated", "does not know an option")],
+)
+def test_what_a_host_lacks_is_the_advice(rack: Topology, condition: str, advice: str) -> None:
+    """Also where the host was given up then, so that its other probes say nothing; it is no part inside the host."""
+    lost = [probe for probe in expand_phase(INTRA, rack, tuple(rack.hosts)) if probe.hosts == ("gpu003",)]
+    verdicts = {
+        probe.probe_id: ProbeVerdict(
+            probe.probe_id, Outcome.ERROR, "", named=NamedPart("gpu003", condition) if number else None
+        )
+        for number, probe in enumerate(lost)
+    }
+    (found,) = suspects(lost, verdicts, topology=rack, outcome=Outcome.ERROR)
+    assert (found.component, found.kind) == ("gpu003", "host")
+    assert advice in found.next_step
+
+
 def test_of_two_hosts_the_one_whose_answer_cannot_be_read_is_named(rack: Topology) -> None:
     """Its partner is not, although the pair was measured by nobody else."""
     probes = expand_phase(TOR, rack, tuple(rack.hosts))
