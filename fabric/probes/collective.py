@@ -108,7 +108,8 @@ class CollectiveSpec(ProbeSpec):
             outcome = Outcome.FAIL if failure.blames_fabric else Outcome.ERROR
             who = failure.host or host
             text = failure.text if failure.text.startswith(who) else f"{who}: {failure.text}"
-            return Reading((), outcome, text, _lacking(probe, client), failure=failure.known)
+            named = NamedPart(host, failure.kind) if failure.kind == "other_mpi" else _lacking(probe, client)
+            return Reading((), outcome, text, named, failure=failure.known)
         if client.exit_status != 0:
             reason = f"{host}: {client.command.argv[0]} exit {client.exit_status}: {last_line(client)}"
             return Reading((), Outcome.ERROR, reason, _lacking(probe, client))
@@ -227,8 +228,9 @@ def _counted(hosts: Counter[str], others: Counter[str]) -> str:
 
 
 def _lacking(probe: Probe, client: CommandResult) -> NamedPart | None:
-    """Name the host whose program did not start. Only for one host: a launcher ends as its programs elsewhere do."""
-    return lacking(client) if len(probe.hosts) == 1 else None
+    """Name the host whose program did not start; of several hosts only by its own name, for it may be another one's."""
+    own = last_line(client).startswith((f"{client.command.argv[0]}: ", "env: "))
+    return lacking(client) if own or len(probe.hosts) == 1 else None
 
 
 def _garbled(probe: Probe, host: str) -> NamedPart | None:

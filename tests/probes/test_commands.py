@@ -225,6 +225,26 @@ def test_nonsense_with_exit_0_is_the_host_that_started_the_job(hosts: tuple[str,
     assert reading.named == (NamedPart("gpu001", "garbled") if len(hosts) > 1 else None)
 
 
+HYDRA = "[mpiexec@gpu001] match_arg (lib/utils/args.c:166): unrecognized argument host\n[mpiexec@gpu001] main: error\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "condition"),
+    [
+        (255, HYDRA, "other_mpi"),
+        (127, "mpirun: No such file or directory\n", "lacking"),
+        (127, "env: 'mpirun': No such file or directory\n", "lacking"),
+        (127, "/opt/all_reduce_perf: error while loading shared libraries: libnccl.so.2: cannot open\n-----\n", None),
+    ],
+)
+def test_a_launcher_that_cannot_begin_is_its_hosts_and_no_leafs(status: int, said: str, condition: str | None) -> None:
+    """A program that lacks a library may be that of any host."""
+    probe = Probe("p", "tor_all_reduce", "tor", ("gpu001", "gpu002"), (), 1.0, PARAMS)
+    client = CommandResult(Command("gpu001", ("mpirun",), 1.0), status, "", said, 0.0, 1.0)
+    reading = TorAllReduceSpec.read(probe, rack_topology(2), Answered((), client))
+    assert (reading.outcome, reading.named) == (Outcome.ERROR, condition and NamedPart("gpu001", condition))
+
+
 def test_a_job_that_ended_with_an_error_is_nobodys_yet() -> None:
     probe = Probe("p", "tor_all_reduce", "tor", ("gpu001", "gpu002"), (), 1.0, PARAMS)
     client = CommandResult(Command("gpu001", ("mpirun",), 1.0), 1, "", "ssh: no route", 0.0, 1.0)

@@ -53,6 +53,7 @@ _RECOVER = {
     "inventory": "correct the inventory, then run it again",
     "lacking": "a program that the probes call is not there, or a library that it needs: fabric check SCENARIO says "
     "what to install, or name it under tools: of the platform",
+    "other_mpi": "its mpirun is not Open MPI's: name Open MPI's under tools: of the platform",
     "unbuilt": "its perftest is built without CUDA, ROCm or DMA-BUF: build it with that (./configure "
     "CUDA_H_PATH=.../cuda.h, or --enable-rocm) and name it under tools: of the platform, or measure host memory only "
     "(use_cuda: no); fabric check SCENARIO asks each host",

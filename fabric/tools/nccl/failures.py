@@ -19,11 +19,13 @@ They say nothing of a job that ended well.
 OF_ITS_OWN = frozenset({"port_down", "no_device", "cuda_error"})
 """Kinds, perftest's too, that concern a part of the host that prints them."""
 
-# Every match of a line counts, once a kind. Texts: nccl-tests, NCCL 2.12-2.30, Open MPI 4 and 5, Slurm, OpenSSH, glibc.
+# Every match of a line counts, once a kind. Texts: nccl-tests, NCCL 2.12-2.30, Open MPI 4 and 5, Hydra
+# (MPICH, Intel MPI, MVAPICH), Slurm, OpenSSH, glibc.
 KINDS: Mapping[str, tuple[str, ...]] = {
     "wrong_result": (),
     "missing_library": ("error while loading shared libraries",),
     "missing_program": ("command not found",),
+    "other_mpi": ("[mpiexec@",),
     "too_few_gpus": ("Invalid number of GPUs",),
     "out_of_memory": ("oom-kill", "oom_kill", "Out Of Memory", "Cannot allocate memory"),
     "cuda_error": ("Test CUDA failure", "Cuda failure", "CUDA driver version is insufficient"),

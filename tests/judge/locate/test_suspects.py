@@ -170,7 +170,12 @@ def test_silent_host_is_one_error(rack: Topology) -> None:
 
 @pytest.mark.parametrize(
     ("condition", "advice"),
-    [("lacking", "is not there"), ("unbuilt", "built without CUDA"), ("outdated", "does not know an option")],
+    [
+        ("lacking", "is not there"),
+        ("other_mpi", "not Open MPI's"),
+        ("unbuilt", "built without CUDA"),
+        ("outdated", "does not know an option"),
+    ],
 )
 def test_what_a_host_lacks_is_the_advice(rack: Topology, condition: str, advice: str) -> None:
     """Also where the host was given up then, so that its other probes say nothing; it is no part inside the host."""
