@@ -297,6 +297,10 @@ REVERT_S = 90.0
 """Deadline of one undo (seconds): its guard may have to wait for a tool that hangs, and cuts it at 30."""
 
 
+BY_GUARD = "taken back by its guard before"
+"""Outcome of an undo where the guard had done it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Guarded:
     """One alteration, with its guard on the target."""
@@ -314,8 +318,7 @@ def revert(one: Guarded, *, tries: int = REVERT_TRIES, pause_s: float = REVERT_P
             yield from pause_for(pause_s)
         try:
             answer = yield from ask(one.alteration.host, one.guard.revert(one.guard_id), timeout_s=REVERT_S)
-            one.guard.read_reverted(answer)
-            return "taken back", True
+            return BY_GUARD if one.guard.read_reverted(answer) else "taken back", True
         except UnknownChange:  # never armed; or its folder is gone, by a reboot or by hand
             try:
                 undone = yield from undo_unguarded(one.alteration, sudo=one.guard.sudo)

@@ -13,7 +13,16 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from fabric.changes.guard import Guard, GuardCannotWrite, Guarded, GuardUnclear, LeaseGone, by_hand, revert
+from fabric.changes.guard import (
+    BY_GUARD,
+    Guard,
+    GuardCannotWrite,
+    Guarded,
+    GuardUnclear,
+    LeaseGone,
+    by_hand,
+    revert,
+)
 from fabric.changes.kind import Context, Counters, kind_of
 from fabric.changes.procedure import ASK_S, Procedure, ask, driven, pause, whole_pause
 from fabric.changes.rails import HANDOVER_S, Concurrency, check_rails
@@ -306,7 +315,7 @@ class Hold:
             self._enter("armed")
             why = yield from self._live(before)
         except LeaseGone as exc:
-            end, why = "lost", f"its guard took it back before its time: {exc}"
+            end, why = "lost", str(exc)
         except Exception as exc:  # noqa: BLE001 - even a defect of ours or a full disk must not leave a change behind
             end, why = "failed", str(exc) if isinstance(exc, FabricError) else f"{type(exc).__name__}: {exc}"
         yield from self._take_back(end, why, admitted.unhealthy)
@@ -367,17 +376,21 @@ class Hold:
 
     def _take_back(self, end: str, why: str, list_was: UnhealthyList | None) -> Procedure[None]:
         """Undo, read back and journal; the change is open if it is not seen undone."""
-        trouble, hand = "", ""
+        trouble, hand, outcomes = "", "", set[str]()
         not_undone: list[Guarded] = []
         undone_s = self._clock()
         if end == "reverted" and self.state == "in_force" and undone_s >= self._leased.leased_until_s:
-            end, why = "lost", "its guard took it back before its time: the lease had run out before anybody looked"
+            end, why = "lost", "the lease had run out before anybody looked"
         for armed in reversed(self._leased.armed):
             outcome, certain = yield from revert(armed)
+            outcomes.add(outcome)
             if not certain:
                 trouble = trouble or f"{armed.alteration.host}: {outcome}"
                 not_undone.insert(0, armed)
             undone_s = self._clock()
+        if end == "lost":
+            by_guard = outcomes == {BY_GUARD}
+            why = f"{'its guard took it back' if by_guard else 'its lease ended'} before its time: {why}"
         if not trouble and list_was is not None:
             _, isolated = yield from give_back(list_was)
             if isolated:

@@ -350,7 +350,7 @@ class ChangeResult:
     How one change ended.
 
     *state*: ``reverted`` (as asked, and read back), ``refused`` (by a guard rail; nothing was altered), ``failed``
-    (could not be made, was not seen in force, or had to stop; taken back), ``lost`` (its guard took it back too early),
+    (could not be made, was not seen in force, or had to stop; taken back), ``lost`` (its lease ended too early),
     ``open`` (it may still be live). *counters*: how much the receivers' counters grew from just before it was applied
     until just after it was taken back.
     """

@@ -16,7 +16,8 @@ _STATES = {
     "open": "fabric restore RUN takes it back where the host answers",
     "refused": "nothing was altered: mend what is said above, or allow it in the scenario, and run it again",
     "failed": "nothing is altered any more: fabric report RUN shows what the tools answered; mend it and run it again",
-    "lost": "its guard took it back when it was not heard of: see why the host was lost, then run it again",
+    "lost": "nothing is altered any more; its lease ended too early: see why the run, the host or the guard was "
+    "lost, then run it again",
 }
 
 _OUTCOMES = {

@@ -15,6 +15,7 @@ from fabric.changes.watching import LOOK_S, Lookout, over, watch_cable, watch_ho
 from fabric.errors import CommandTimeout, ExecutorError, FabricError
 from fabric.model.change import Change, ChangeSettings, Lease, When
 from fabric.model.probe import Command, CommandResult
+from tests.changes.guard_mishaps import kill_guard
 from tests.changes.played import MANAGED, VIA, Played, change, topology
 
 
@@ -79,7 +80,21 @@ def test_a_change_whose_lease_had_run_out_when_the_phase_ended_is_lost() -> None
         return rack.now_s + 100.0
 
     hold = held(rack, change("ber", "gpu001/mlx5_0", hosts=("gpu001",), **BER), on_pause=paused_too_long)
-    assert hold.state == "lost"
+    assert (hold.state, hold.reason.partition(":")[0]) == ("lost", "its guard took it back before its time")
+
+
+def test_a_guard_that_was_dead_is_not_said_to_have_taken_a_change_back() -> None:
+    """The run was paused beyond its lease; it undoes the change itself when it is back."""
+    rack = Played(VIA)
+
+    def paused_without_a_guard(hold: Hold, step: Pause) -> float:
+        if hold.state != "in_force" or rack.now_s >= 100.0:
+            return step.until_s
+        kill_guard(rack.world.rack, "gpu001", "t.0.0")
+        return rack.now_s + 100.0
+
+    hold = held(rack, change("ber", "gpu001/mlx5_0", hosts=("gpu001",), **BER), on_pause=paused_without_a_guard)
+    assert (hold.state, hold.reason.partition(":")[0]) == ("lost", "its lease ended before its time")
 
 
 def test_what_is_so_already_has_no_lease_that_could_run_out() -> None:
