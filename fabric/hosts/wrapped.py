@@ -26,6 +26,7 @@ WRAPPER = r"""
 nonce=$1 timeout_s=$2 port=$3 runner=$4; shift 4
 exec 3>&2 2>/dev/null 4<&0 </dev/null
 say() { printf '%s %s\n' "$nonce" "$1" >&3; }
+say begun
 listening() { cat /proc/net/tcp /proc/net/tcp6 3>&- | grep -q ": [0-9A-F]*:$port 0*:0000 0A "; }
 members() { cat /proc/[0-9]*/stat 3>&- | sed -n "s/^\([0-9]*\) (.*) [^ZX] [0-9]* [0-9]* $run .*/\1/p" 3>&-; }
 ended_by() {

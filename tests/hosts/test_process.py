@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from benchmarks.lab.processes import TOKEN_NAME, processes_with, running_with, until
 from benchmarks.measured_rack import rack_topology
-from fabric.errors import CommandTimeout, HostUnreachable
+from fabric.errors import CommandTimeout, HostUnreachable, SessionLost
 from fabric.hosts.mock import MockExecutor
 from fabric.hosts.process import ProcessExecutor
 from fabric.hosts.threads import Dispatcher
@@ -92,6 +92,17 @@ def test_prefix_that_closes_stdin_is_said_so(kind: Make) -> None:
     executor = kind(("sh", "-c", 'exec "$@" </dev/null', "{host}"))
     with pytest.raises(HostUnreachable, match="stdin was closed on the way"):
         run_once(executor, Command("h", ("sleep", "60"), 70))
+    executor.close()
+
+
+@pytest.mark.parametrize("agents", [True, False])
+def test_a_command_that_had_begun_lost_its_session_and_not_its_host(tmp_path: Path, agents: bool) -> None:
+    """So it is begun once more in a new one, where a host that cannot be reached is given up."""
+    begun = tmp_path / "begun"
+    carrier = 'exec 3<&0; "$@" <&3 3<&- & until [ -e "$0" ]; do sleep 0.05; done; kill -s KILL $!'
+    executor = ProcessExecutor(("sh", "-c", carrier, str(begun)), agents=agents)
+    with pytest.raises(SessionLost):
+        run_once(executor, Command("h", ("sh", "-c", 'touch "$1"; sleep 2', "sh", str(begun)), 20))
     executor.close()
 
 
