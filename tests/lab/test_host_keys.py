@@ -129,6 +129,21 @@ def test_dead_host_behind_a_jump_host_says_so(reach: Reach, orchestrator: Lab) -
     assert hello(executor, "h2") == "hello\n"
 
 
+def test_a_jump_host_that_hangs_is_not_said_to_have_tried(orchestrator: Lab, settings: SshSettings) -> None:
+    """Its silence is that of a host behind it that is silent; the two are told as one."""
+    first = orchestrator.sshd["h1"]
+    through = dataclasses.replace(settings, jump=(JumpHost(first.address, user="root"),), connect_timeout_s=2)
+    executor = SshExecutor(through, orchestrator.addresses)
+    try:
+        assert hello(executor, "h2") == "hello\n"
+        first.freeze()
+        with pytest.raises(HostUnreachable, match=f"jump host {first.address}, or .* behind it, did not answer in 2 s"):
+            hello(executor, "h3")
+    finally:
+        first.thaw()
+        executor.close()
+
+
 def test_hosts_that_are_down_behind_a_jump_host_hold_up_nobody(orchestrator: Lab, settings: SshSettings) -> None:
     """Eight that nobody answers for are asked for first; one that is there answers before any of them is given up."""
     jump = (JumpHost(orchestrator.sshd["h1"].address),)

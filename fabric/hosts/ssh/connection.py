@@ -159,6 +159,8 @@ class Connection:
             return self._transport.open_channel("direct-tcpip", (address, port), ("127.0.0.1", 0), timeout=timeout_s)
         except GONE as exc:
             cause = f"jump host {self.host} could not connect to {address} port {port} ({_reason(exc)})"
+            if self.alive and "Timeout" in str(exc):
+                cause = f"jump host {self.host}, or {address} port {port} behind it, did not answer in {timeout_s:g} s"
             raise HostUnreachable(self.host, "connecting", cause) from exc
 
     def epitaph(self) -> str:
