@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from fabric.app.prepare import hosts_named
 from fabric.errors import ConfigError, Problem
 from fabric.judge.compare import compare_runs
 from fabric.judge.repair.identity import not_the_same
 from fabric.model import gathered
 from fabric.model.comparison import Comparison
+from fabric.model.probe import Probe
 from fabric.model.text import fold
 from fabric.runs.run_document import PastRun, read_identity, read_past_run
 
@@ -15,19 +17,35 @@ SETTINGS = ("queue_pairs", "iterations", "duration_s")
 """Parameters of a probe that are not part of what it measures, but change its result."""
 
 
-def compare(first: Path, second: Path) -> tuple[Comparison, tuple[str, ...]]:
+def compare(first: Path, second: Path, *, hosts: str | None = None) -> tuple[Comparison, tuple[str, ...]]:
     """
     Compare the second run with the first; return the comparison and notes to read before trusting it.
 
-    Raises ConfigError with every reason why they cannot be compared. Runs that measured nothing in common are compared,
-    with the outcome INCONCLUSIVE: the notes say why.
+    *hosts*: compare only what is among these hosts (as ``--hosts`` selects them). Raises ConfigError with every reason
+    why they cannot be compared. Runs that measured nothing in common are compared, with the outcome INCONCLUSIVE: the
+    notes say why.
     """
     a, b = read_past_run(first), read_past_run(second)
     problems = [Problem(f"{first} and {second}", 0, text) for text in _unlike(a, b)]
     if problems:
         raise ConfigError(problems)
-    comparison = compare_runs((a.probes, a.results), (b.probes, b.results), topology=b.inventory.topology)
+    chosen = None if hosts is None else frozenset(hosts_named(hosts, b.inventory))
+    comparison = compare_runs(
+        (_among(chosen, a), a.results),
+        (_among(chosen, b), b.results),
+        topology=b.inventory.topology,
+        added=(_added(a), _added(b)),
+    )
     return comparison, tuple(_notes(a, b))
+
+
+def _among(hosts: frozenset[str] | None, run: PastRun) -> list[Probe]:
+    """Return the probes that these hosts make among themselves; all of them if *hosts* is None."""
+    return [probe for probe in run.probes if hosts is None or hosts.issuperset(probe.hosts)]
+
+
+def _added(run: PastRun) -> frozenset[str]:
+    return frozenset(probe.probe_id for probe in run.history.added)
 
 
 def _in_both(a: PastRun, b: PastRun) -> list[str]:

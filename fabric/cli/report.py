@@ -270,20 +270,21 @@ def history_command(
 @click.command("compare")
 @click.argument("first", metavar="RUN_A", type=PATH)
 @click.argument("second", metavar="RUN_B", type=PATH)
+@click.option("--hosts", metavar="SET", help="Compare only what is among these hosts: gpu[001-004].")
 @json_option
-def compare_command(first: Path, second: Path, *, as_json: bool) -> int:
+def compare_command(first: Path, second: Path, *, hosts: str | None, as_json: bool) -> int:
     """
     Compare RUN_B with RUN_A, before and after: what became better, what worse, by component.
 
     A RUN is a run directory, or results/<scenario> for its newest.
 
-    Exit 0 the same or better, 1 worse, 3 it cannot be told.
+    Exit 0 the same or better, 1 worse, 3 it cannot be told, also where one run measured what the other did not.
     """
     from fabric.app.compare import compare
     from fabric.report.several_runs import EXIT_CODES, compare_document, compare_text
 
     first, second = run_path(first), run_path(second)
-    comparison, notes = compare(first, second)
+    comparison, notes = compare(first, second, hosts=hosts)
     compared = (str(first), str(second), comparison, notes)
     return answer(
         compare_document(*compared), [compare_text(*compared)], as_json=as_json, code=EXIT_CODES[comparison.change]

@@ -14,7 +14,7 @@ run. So link classes and partners cancel out, and a few probes that are slow bec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
 from statistics import median
@@ -33,6 +33,7 @@ from fabric.judge.normal.interval import LEAST_PEERS, SCALE, of_median, spread_o
 from fabric.judge.normal.keys import (
     Sample,
     SampleKey,
+    bandwidths,
     ends_of,
     floor_of,
     grouped,
@@ -193,6 +194,7 @@ _Named = dict[_Name, tuple[Probe, list[Sample]]]
 """A probe and its repetitions in order."""
 
 _MEASURED, _FAILED, _NOT_MEASURED, _NOT_ASKED = "measured", "failed", "not measured", "not asked"
+_LEFT_OUT, _NO_BANDWIDTH = "left out", "no bandwidth"
 _CARRIED = (_MEASURED, _FAILED)
 _MOVED = {
     (_MEASURED, _MEASURED): None,
@@ -206,31 +208,54 @@ def compare_runs(
     second: tuple[Sequence[Probe], Results],
     *,
     topology: Topology,
+    added: tuple[Collection[str], Collection[str]] = ((), ()),
 ) -> Comparison:
     """
-    Compare the planned probes and results of two runs, component by component.
+    Compare the probes and results of two runs, component by component.
 
-    *topology* is that of the second run; it says what lies between two hosts.
+    *topology* is that of the second run; it says what lies between two hosts. *added*: the ids of the probes that each
+    run measured beyond its plan; the other run need not have them.
     """
     a, b = (_by_name(*run) for run in (first, second))
     states = {name: (_state(a.get(name)), _state(b.get(name))) for name in dict.fromkeys((*a, *b))}
     both = {name: seen for name, of_both in states.items() if (seen := _seen(name, a, b, of_both)) is not None}
     left = {name: of_both for name, of_both in states.items() if name not in both}
-    unmeasured = [name for name, of_both in left.items() if of_both == (_MEASURED, _NOT_MEASURED)]
-    only_first = [name for name, (before, _) in left.items() if before == _MEASURED and name not in set(unmeasured)]
-    only_second = [name for name, (before, after) in left.items() if before != _MEASURED and after == _MEASURED]
+    planned = {name for run, ids in zip((a, b), added, strict=True) for name in run if run[name][0].probe_id not in ids}
+    missing = [name for name, of_both in left.items() if name in planned and _is_missing(*of_both)]
+    first_only = {name: after for name, (before, after) in left.items() if before in _CARRIED and after not in _CARRIED}
+    second_only = {
+        name: before for name, (before, after) in left.items() if after in _CARRIED and before not in _CARRIED
+    }
     return Comparison(
         rows=tuple(sorted(rows_of(list(both.values()), ways_of((first, second), topology)), key=_worst_first)),
         common=len(both),
-        only_first=(
-            *(f"{text}, asked of the second run, too, and not measured there" for text in _in_words(unmeasured)),
-            *_in_words(only_first),
-        ),
-        only_second=tuple(_in_words(only_second)),
-        unmeasured=len(unmeasured),
+        only_first=tuple(_only(first_only, "second")),
+        only_second=tuple(_only(second_only, "first")),
+        in_neither=tuple(_in_words([name for name in missing if name not in first_only and name not in second_only])),
+        unmeasured=len(missing),
         measured_first=sum(before in _CARRIED for before, _ in states.values()),
         measured_second=sum(after in _CARRIED for _, after in states.values()),
     )
+
+
+def _is_missing(before: str, after: str) -> bool:
+    """
+    Return whether a probe that is not compared leaves open if something changed.
+
+    One that failed in both runs did not change, nor is one without a bandwidth compared at all. One that the first run
+    left out because of a host that did not pass became possible: why it was left out is compared by itself.
+    """
+    if (before, after) == (_FAILED, _FAILED) or _NO_BANDWIDTH in (before, after):
+        return False
+    return before != _LEFT_OUT or after not in _CARRIED
+
+
+def _only(names: Mapping[_Name, str], other: str) -> Iterator[str]:
+    """Yield in words what one run measured, those first that the *other* was asked for, too; *names* has its states."""
+    for asked in (True, False):
+        note = f", asked of the {other} run, too, and not measured there" if asked else ""
+        mine = [name for name, state in names.items() if (state != _NOT_ASKED) is asked]
+        yield from (text + note for text in _in_words(mine))
 
 
 def _by_name(probes: Sequence[Probe], results: Results) -> _Named:
@@ -246,9 +271,14 @@ def _state(found: tuple[Probe, Sequence[Sample]] | None) -> str:
     if found is None:
         return _NOT_ASKED
     repetitions = found[1]
-    if any(one.gave_up or (one.result is not None and one.result.outcome is Outcome.FAIL) for one in repetitions):
+    results = [one.result for one in repetitions if one.result is not None]
+    if any(one.gave_up for one in repetitions) or any(one.outcome is Outcome.FAIL for one in results):
         return _FAILED
-    return _MEASURED if any(one.value_gbps for one in repetitions) else _NOT_MEASURED
+    if any(one.value_gbps for one in repetitions):
+        return _MEASURED
+    if any(one.outcome is None and not bandwidths(one) for one in results):
+        return _NO_BANDWIDTH
+    return _LEFT_OUT if any(one.outcome is Outcome.SKIPPED for one in results) else _NOT_MEASURED
 
 
 def _seen(name: _Name, a: _Named, b: _Named, of_both: tuple[str, str]) -> ComparedProbe | None:

@@ -42,22 +42,24 @@ class Comparison:
     Two runs compared: *rows* has every component, the worst first.
 
     *common* counts the probes that both runs measured. *only_first*, *only_second*: what only one of them asked for or
-    measured, in words. *unmeasured* counts probes that the first run measured and the second tried but could not: they
-    do not prove that all is well. *measured_first*, *measured_second* count the probes that each run measured, or in
-    which the fabric failed; *common* may be a small part of them.
+    measured, in words; *in_neither*: what was asked for and has no number to compare in either. *unmeasured* counts
+    the probes that a run was to measure and that not both measured: nothing tells whether they changed.
+    *measured_first*, *measured_second* count the probes that each run measured, or in which the fabric failed; *common*
+    may be a small part of them.
     """
 
     rows: tuple[Compared, ...]
     common: int
     only_first: tuple[str, ...]
     only_second: tuple[str, ...]
+    in_neither: tuple[str, ...] = ()
     unmeasured: int = 0
     measured_first: int = 0
     measured_second: int = 0
 
     @property
     def change(self) -> Difference:
-        """Return the worst of all; SAME or BETTER only if everything that was measured before was measured again."""
+        """Return the worst of all; SAME or BETTER only if both runs measured everything that either was to measure."""
         found = {row.change for row in self.rows}
         if Difference.WORSE in found:
             return Difference.WORSE

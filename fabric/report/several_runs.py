@@ -77,6 +77,7 @@ _MEANING = {
 }
 
 _SHOWN = (Difference.WORSE, Difference.INCONCLUSIVE, Difference.BETTER)
+_NOT_ALL_IN_BOTH = "of what both measured, nothing became worse, but not everything was measured in both"
 _NOTHING_COMMON = "nothing in common: no probe was measured in both runs"
 _MOST_ROWS = 20
 
@@ -89,16 +90,30 @@ def compare_text(first: str, second: str, comparison: Comparison, notes: Sequenc
     return templates.text(
         "compare.txt.j2",
         it=comparison,
-        meaning=_MEANING[comparison.change] if comparison.common else _NOTHING_COMMON,
+        meaning=_meaning(comparison),
         both=_in_both(comparison),
         tally=", ".join(f"{kinds[kind]} {kind.value}" for kind in Difference if kinds[kind]) or "none",
         changed=[
             (kind.value, columns(cells[:_MOST_ROWS]), len(cells) - _MOST_ROWS) for kind, cells in of_kind if cells
         ],
+        listed=(
+            ("Only in the first run", comparison.only_first),
+            ("Only in the second run", comparison.only_second),
+            ("Asked for, and without a number to compare", comparison.in_neither),
+        ),
         first=first,
         second=second,
         notes=notes,
     )
+
+
+def _meaning(comparison: Comparison) -> str:
+    if not comparison.common:
+        return _NOTHING_COMMON
+    open_ = comparison.change is Difference.INCONCLUSIVE
+    if open_ and all(row.change is not Difference.INCONCLUSIVE for row in comparison.rows):
+        return _NOT_ALL_IN_BOTH
+    return _MEANING[comparison.change]
 
 
 def _in_both(comparison: Comparison) -> str:
@@ -120,7 +135,7 @@ def compare_document(first: str, second: str, comparison: Comparison, notes: Seq
         "change": comparison.change.value,
         "exit_code": EXIT_CODES[comparison.change],
         **jsonable(comparison, ("common", "measured_first", "measured_second", "unmeasured")),
-        **jsonable(comparison, ("rows", "only_first", "only_second")),
+        **jsonable(comparison, ("rows", "only_first", "only_second", "in_neither")),
         "notes": list(notes),
     }
 

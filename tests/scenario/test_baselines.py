@@ -123,3 +123,14 @@ def test_runs_that_cannot_be_compared_are_refused(tmp_path: Path, good: Path) ->
         2,
         True,
     )
+
+
+def test_runs_of_other_hosts_are_compared_where_that_is_asked(tmp_path: Path, good: Path) -> None:
+    """What one run did not measure leaves it open, in either direction; --hosts asks of what both measured."""
+    one = ("--inventory", HEALTHY, "--hosts", "gpu001", "--results", tmp_path / "one")
+    few = Path(verdict(*one, cwd=tmp_path)["path"])
+    few = few if few.is_absolute() else tmp_path / few
+    for pair in ((few, good), (good, few)):
+        done = fabric("compare", *pair, cwd=tmp_path)
+        assert (done.returncode, "not everything was measured in both" in done.stdout) == (3, True)
+        assert fabric("compare", *pair, "--hosts", "gpu001", cwd=tmp_path).returncode == 0

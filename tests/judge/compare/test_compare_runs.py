@@ -118,8 +118,45 @@ def test_what_could_not_be_measured_again_is_no_proof(rack: Topology) -> None:
     )
     fewer = [probe for probe in probes if probe.hosts != ("gpu004",)]
     found = compare((probes, results), (fewer, results))
-    assert found.change is Difference.SAME
+    assert found.change is Difference.INCONCLUSIVE
     assert found.only_first == ("80 loopback of intra-host on gpu004", "56 rnic_to_rnic of intra-host on gpu004")
+
+
+def ended(of: Run, host: str, outcome: Outcome) -> Run:
+    """The same run, in which all of a host ended like that."""
+    probes, results = of
+    mine = {probe.probe_id for probe in probes if probe.hosts == (host,)}
+    return probes, {
+        name: replace(one, measurements=(), outcome=outcome, reason="as said") if name in mine else one
+        for name, one in results.items()
+    }
+
+
+def test_what_only_one_run_measured_leaves_it_open_in_either_direction() -> None:
+    """Interrupted, on fewer hosts, not measured where the fabric failed before, or in neither run."""
+    probes, results = whole = run(SMALL, seed=1)
+    few = [probe for probe in probes if probe.hosts == ("gpu001",)]
+    dead, unread = (ended(whole, "gpu002", outcome) for outcome in (Outcome.FAIL, Outcome.ERROR))
+    for other in ((probes, dict(list(results.items())[:30])), (few, results), unread):
+        for pair in ((whole, other), (other, whole)):
+            found = compare(*pair)
+            assert (found.change, found.unmeasured > 0) == (Difference.INCONCLUSIVE, True)
+    for pair in ((dead, unread), (unread, dead), (unread, unread)):
+        assert compare(*pair).change is Difference.INCONCLUSIVE
+    assert compare(unread, unread).in_neither
+    assert compare(dead, dead).change is Difference.SAME
+
+
+def test_what_a_run_added_or_left_out_because_of_a_bad_host_is_no_gap() -> None:
+    """Follow-ups and pairs that were planned again belong to one run; a repaired host does more than before."""
+    probes, results = whole = run(SMALL, seed=1)
+    few = [probe for probe in probes if probe.hosts == ("gpu001",)]
+    beyond = {probe.probe_id for probe in probes} - {probe.probe_id for probe in few}
+    found = compare_runs(whole, (few, results), topology=SMALL, added=(beyond, ()))
+    assert (found.change, bool(found.only_first)) == (Difference.SAME, True)
+    skipped = ended(whole, "gpu002", Outcome.SKIPPED)
+    assert compare(skipped, whole).change is Difference.SAME
+    assert compare(whole, skipped).change is Difference.INCONCLUSIVE
 
 
 def test_nothing_in_common_is_no_answer(rack: Topology) -> None:
