@@ -240,6 +240,21 @@ def test_the_format_is_seen_from_the_text(text, name):
     assert detect(text) == name
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "got"),
+    [
+        ("src,dst,bw_gbps\na,b,390\n", 1, "src, dst, bw_gbps"),
+        ('"Source","Target","Bandwidth (Gbps)"\na,b,390\n', 1, "Source, Target, Bandwidth (Gbps)"),
+        ("# OSU MPI Bandwidth Test v7.1\n# Size      Bandwidth (MB/s)\n1 5.3\n", 3, "1 5.3"),
+    ],
+)
+def test_a_table_of_no_known_format_is_told_which_columns_it_has_and_which_are_wanted(text, line, got):
+    ((where, problem),) = read(text, "auto", "pairs.csv").problems
+    assert where == line
+    assert "no format is recognised" in problem
+    assert f"expected column names a,b,value_gbps[,kind,size,rail,via], got '{got}'" in problem
+
+
 @given(st.text(max_size=200), st.sampled_from([*FORMATS, "auto"]), st.sampled_from(["a--b.txt", "run7.txt"]))
 def test_no_reader_ever_raises_and_every_problem_has_a_line(text, name, file_name):
     for whole in (text, PERFTEST[:200] + text):

@@ -47,9 +47,10 @@ def read(text: str, name: str, file_name: str) -> PairTable:
             return parse_nccl(text)
         case "perftest":
             return parse_perftest(text, file_name)
-    expected = f"expected one of {', '.join(FORMATS)} (a csv begins with a,b,value_gbps)"
-    text = f"no format is recognised; {expected}; or say --format"
-    return PairTable((), ((1, text),))
+    line, unlike = csv.unlike(text)
+    return PairTable(
+        (), ((line, f"no format is recognised ({', '.join(FORMATS)}; or say --format); as a csv: {unlike}"),)
+    )
 
 
 def parse_nccl(text: str) -> PairTable:

@@ -87,6 +87,12 @@ def has_heading(text: str) -> bool:
     return first is not None and len(first.columns) > 1 and not first.columns.keys().isdisjoint(COLUMNS)
 
 
+def unlike(text: str) -> tuple[int, str]:
+    """Return the line where a table's heading would be in a text that is none, and how it differs from one."""
+    first = _heading(text.removeprefix("\ufeff")[:_LOOKED_AT])
+    return (first.line, first.problems[-1]) if first is not None and first.problems else (1, _NO_ROWS)
+
+
 def parse(text: str) -> PairTable:
     """Return every row, or every problem with its line."""
     text = text.removeprefix("\ufeff")
