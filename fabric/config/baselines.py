@@ -68,7 +68,7 @@ def load_candidate(path: Path) -> Candidate:
 def _loaded(model: type[T], path: Path, *, name: str | None = None) -> T:
     """Read a file of limits and records, in which each key may occur once; its name must be *name*, if given."""
     problems = Problems(shown(str(path)))
-    tree = read_document(path, problems)
+    tree = read_document(path, problems, "a baseline")
     if not tree:
         problems.raise_if_any()
     made = report(model, tree, problems)

@@ -66,18 +66,27 @@ _NOTHING = ("", "~", "null", "Null", "NULL")
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
+_MARKS = {"a scenario": "phases", "an inventory": "platforms", "a baseline": "limits"}
+"""Kinds of files, and the key that only these have and need."""
+
+
 class _Stop(Exception):
     """Raised with a line and a problem after which reading on makes no sense."""
 
 
-def read_document(path: Path, problems: Problems) -> dict[str, Tree]:
-    """Return the mapping in a file, as far as it could be read; note what is wrong in *problems*."""
+def read_document(path: Path, problems: Problems, kind: str) -> dict[str, Tree]:
+    """
+    Return the mapping in a file, as far as it could be read; note what is wrong in *problems*.
+
+    *kind* is what it is meant to be (``a scenario``). Of a file of another kind only that is noted.
+    """
     try:
         text = _text(path)
         problems.lines[()] = 1
         _check(_events(text), problems)
         root = yaml.compose(text, Loader=_LOADER)
         tree = None if root is None else _tree(root, (), problems)
+        _refuse_another_kind(tree, kind, problems)
     except _Stop as exc:
         problems.at_line(*exc.args)
         return {}
@@ -85,6 +94,13 @@ def read_document(path: Path, problems: Problems) -> dict[str, Tree]:
         return tree
     problems.add((), "the file is empty" if tree is None else "expected 'key: value' lines at the top of the file")
     return {}
+
+
+def _refuse_another_kind(tree: object, kind: str, problems: Problems) -> None:
+    """_Stop at the key by which a file is known to be of another kind, if it does not have that of its own."""
+    for other, mark in _MARKS.items():
+        if isinstance(tree, dict) and mark in tree and _MARKS[kind] not in tree:
+            raise _Stop(problems.lines[mark,], f"this is {other} (it has {quoted(mark)}), not {kind}")
 
 
 def _unquoted(text: str, line: int) -> str:

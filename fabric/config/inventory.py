@@ -46,7 +46,7 @@ def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Invento
     """
     problems = Problems(shown(str(path)))
     command_line = Problems("--fault")
-    tree = read_document(path, problems)
+    tree = read_document(path, problems, "an inventory")
     if not tree:
         problems.raise_if_any()
     file = report(InventoryFile, tree, problems)

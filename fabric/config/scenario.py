@@ -85,7 +85,7 @@ def load_scenario(
     ``--fault`` texts. Raises ConfigError with everything that is wrong in both files.
     """
     problems, command_line = Problems(shown(str(path))), Problems("--hosts")
-    tree = read_document(path, problems)
+    tree = read_document(path, problems, "a scenario")
     where = inventory_path or _inventory_path(tree, path, problems)
     inventory, others = _inventory(where, faults)
     names = _hosts(hosts, tree, inventory, problems, command_line)

@@ -206,7 +206,7 @@ def read(tmp_path: Path, data: bytes) -> tuple[dict[str, document.Tree], list[st
     path = tmp_path / "file.yaml"
     path.write_bytes(data)
     problems = Problems("file.yaml")
-    tree = read_document(path, problems)
+    tree = read_document(path, problems, "a scenario")
     return tree, [f"{problem.line}: {problem.text}" for problem in problems.all()]
 
 
@@ -232,7 +232,7 @@ def test_lines_are_known_for_every_path(tmp_path: Path) -> None:
     path = tmp_path / "file.yaml"
     path.write_text("# note\na:\n  - x\n  - {b: 1,\n     c: 2}\nd: >-\n  long\n  text\n")
     problems = Problems("file.yaml")
-    read_document(path, problems)
+    read_document(path, problems, "a scenario")
     assert problems.lines == {(): 1, ("a",): 2, ("a", 0): 3, ("a", 1): 4, ("a", 1, "b"): 4, ("a", 1, "c"): 5, ("d",): 6}
 
 
@@ -274,7 +274,7 @@ def test_what_is_no_file_is_explained(tmp_path: Path) -> None:
     cases = {"gone": "no such file", ".": "not a regular file", "pipe": "not a regular file", "a\0b": ""}
     for name, said in cases.items():
         problems = Problems("file")
-        assert read_document(tmp_path / name, problems) == {}
+        assert read_document(tmp_path / name, problems, "a scenario") == {}
         (problem,) = problems.all()
         assert problem.line == 0
         assert said in problem.text
@@ -285,7 +285,7 @@ def test_problems_have_an_end(tmp_path: Path) -> None:
     path = tmp_path / "file.yaml"
     path.write_text("a: 1\n" * 10_000)
     with pytest.raises(ConfigError) as caught:
-        read_document(path, Problems("file.yaml"))
+        read_document(path, Problems("file.yaml"), "a scenario")
     assert len(caught.value.problems) == PROBLEMS_MOST + 1
     assert caught.value.problems[0].text == f"not read on after {PROBLEMS_MOST} problems"
 
@@ -330,3 +330,26 @@ def test_the_part_that_is_misspelt_is_put_right(here: Path, wrong: str, meant: s
 def test_a_file_that_is_not_there_is_told_with_the_nearest(here: Path) -> None:
     with pytest.raises(ConfigError, match=r"no such file; did you mean '.*/scenarios/self-check.yaml'"):
         load_inventory(here / "scenarios" / "self-chekc.yaml")
+
+
+def test_a_file_of_another_kind_is_told_as_that_alone(folder: Path, scenario_text: str, inventory_text: str) -> None:
+    """An inventory in place of a scenario, the reverse, and either as a baseline: not what every key of it is not."""
+    scenario, inventory = folder / "scenario.yaml", folder / "inventory.yaml"
+    scenario.write_text(scenario_text)
+    inventory.write_text(inventory_text)
+    for read, text in (
+        (lambda: load_scenario(inventory), "this is an inventory (it has 'platforms'), not a scenario"),
+        (
+            lambda: load_scenario(scenario, inventory_path=scenario),
+            "this is a scenario (it has 'phases'), not an inventory",
+        ),
+        (lambda: load_baseline(inventory), "this is an inventory (it has 'platforms'), not a baseline"),
+        (
+            lambda: load_inventory(SHIPPED_BASELINES[0]),
+            "this is a baseline (it has 'limits'), not an inventory",
+        ),
+    ):
+        problems = problems_of(read)
+        assert problems is not None
+        assert [problem.text for problem in problems] == [text]
+        assert problems[0].line > 0
