@@ -34,7 +34,10 @@ Seconds of samples that a host sends at once: each packet costs the receiver a m
 """
 
 SILENT_S = 15.0
-"""After so many seconds (or five periods, if longer) without a row, nothing is known of a host (a choice)."""
+"""
+After so many seconds (or five periods, if longer) without a row, nothing is known of a host, or without a number of a
+port (a choice).
+"""
 
 KEPT_S, MOST_STEPS = 86_400.0, 512
 """Seconds that a counter's course reaches back, and how many steps it may have in that time (choices)."""
@@ -48,13 +51,15 @@ MOST_ALARMS = 1000
 MOST_A_STEP = 20
 """The most alarms that are printed for one step; the rest is summed up in one line."""
 
+_UNREAD, _READ_AGAIN = "no counters are read: nothing is known of it", "is read again"
+
 _Port = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
     """
-    Something that happened to *parts* at a time (UTC); *kind* is ``counter``, ``traffic`` or ``host``.
+    Something that happened to *parts* at a time (UTC); *kind* is ``counter``, ``traffic``, ``host`` or ``port``.
 
     *outcome*: FAIL and MARGINAL as in the verdict of a run; INCONCLUSIVE: nothing is known of the parts; PASS: it is
     over.
@@ -70,7 +75,8 @@ class Alarm:
 @dataclass(frozen=True, slots=True)
 class FleetSeen:
     """
-    What is known now: hosts that are read, *silent* hosts, *bad* ports with their outcome, alarms by kind.
+    What is known now: hosts and ports that are read, *silent* hosts, *unread* ports of other hosts, *bad* ports with
+    their outcome, alarms by kind.
 
     *gbps*: what each host sends and receives. *cpu_s*: CPU time this process has used. *at_s*: for how long it has
     watched.
@@ -84,11 +90,12 @@ class FleetSeen:
     gbps: Mapping[str, tuple[float, float]]
     at_s: float
     cpu_s: float
+    unread: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
-        """Return 1 if a port is FAIL, 3 if a host was not read, otherwise 0."""
-        return 1 if Outcome.FAIL in self.bad.values() else 3 if self.silent or not self.hosts else 0
+        """Return 1 if a port is FAIL, 3 if a host or a port was not read, otherwise 0."""
+        return 1 if Outcome.FAIL in self.bad.values() else 3 if self.silent or self.unread or not self.hosts else 0
 
 
 class Fleet:
@@ -104,6 +111,8 @@ class Fleet:
         self._courses: dict[_Port, dict[str, CounterCourse]] = {}
         self._at_s: dict[str, float] = {}
         self.silent: set[str] = set()
+        self._lacking: dict[_Port, dict[str, float]] = {}  # counters without a number, and since when
+        self.unread: set[str] = set()
         self._grew: set[_Port] = set()
         self._reported: dict[_Port, dict[str, tuple[Outcome, int]]] = {}
         self._again_s = began_s + AGAIN_S
@@ -114,6 +123,10 @@ class Fleet:
         if at_s <= self._at_s.get(host, -inf):
             return
         for (device, name), value in readings.items():
+            if value is None:
+                self._lacking.setdefault((host, device), {})[name] = at_s
+            elif (host, device) in self._lacking:
+                self._lacking[host, device].pop(name, None)
             if name in TRAFFIC:
                 row = self._place[host, device] * len(TRAFFIC) + TRAFFIC.index(name)
                 self.traffic.read(row, value)
@@ -122,6 +135,11 @@ class Fleet:
         if any(value is not None for value in readings.values()) or host in self._at_s:
             self._at_s[host] = at_s
 
+    def _nothing_since(self, port: _Port) -> float:
+        """Return since when no counter of a port has a number; infinity if one has."""
+        lacking = self._lacking[port]
+        return max(lacking.values()) if lacking.keys() >= {*TRAFFIC, *self._first.get(port, ())} else inf
+
     def gone(self, host: str, at_s: float) -> None:
         """Note that the connection to a host is lost: what it counts meanwhile is not known."""
         for device in (rnic.device for rnic in self.hosts[host].platform.rnics):
@@ -129,6 +147,7 @@ class Fleet:
                 if (course := self._courses.get((host, device), {}).get(name)) is not None:
                     course.at_s.append(at_s)
                     course.values.append(None)
+            self._lacking.pop((host, device), None)
         self._at_s.pop(host, None)
 
     def close(self) -> None:
@@ -158,13 +177,21 @@ class Fleet:
         """Yield every new alarm."""
         limit_s = now_s - max(SILENT_S, 5 * self._every_s)
         silent = {name for name in self.hosts if self._at_s.get(name, self._began_s) < limit_s}
-        for names, outcome, text in (
-            (silent - self.silent, Outcome.INCONCLUSIVE, "no counters are read: nothing is known of it"),
-            (self.silent - silent, Outcome.PASS, "is read again"),
+        unread = {
+            f"{host}/{device}:port"
+            for host, device in self._lacking
+            if host not in silent and self._nothing_since((host, device)) < limit_s
+        }
+        back = {part for part in self.unread - unread if Part.of(part).host not in silent}
+        for kind, names, outcome, text in (
+            ("host", silent - self.silent, Outcome.INCONCLUSIVE, _UNREAD),
+            ("host", self.silent - silent, Outcome.PASS, _READ_AGAIN),
+            ("port", unread - self.unread, Outcome.INCONCLUSIVE, _UNREAD),
+            ("port", back, Outcome.PASS, _READ_AGAIN),
         ):
             if names:
-                yield self.alarm(now_s, "host", outcome, sorted(names), text)
-        self.silent = silent
+                yield self.alarm(now_s, kind, outcome, sorted(names), text)
+        self.silent, self.unread = silent, unread
         if now_s >= self._again_s:
             self._again_s = now_s + AGAIN_S
             self._grew |= self._reported.keys()
@@ -300,10 +327,12 @@ class Monitor:
 
     def _now(self) -> FleetSeen:
         used, fleet = resource.getrusage(resource.RUSAGE_SELF), self._fleet
+        read = [host for name, host in fleet.hosts.items() if name not in fleet.silent]
         return FleetSeen(
-            hosts=len(fleet.hosts) - len(fleet.silent),
-            ports=sum(len(host.platform.rnics) for host in fleet.hosts.values()),
+            hosts=len(read),
+            ports=sum(len(host.platform.rnics) for host in read) - len(fleet.unread),
             silent=tuple(sorted(fleet.silent)),
+            unread=tuple(sorted(fleet.unread)),
             bad=dict(fleet.bad),
             alarms=dict(self._counts),
             gbps=self._gbps,
@@ -322,5 +351,6 @@ def closing_line(seen: FleetSeen) -> str:
     """Return a one-line summary for the end of the watch."""
     bad = Counter(seen.bad.values())
     tally = ", ".join(f"{bad[one]:,} {one.name}" for one in (Outcome.FAIL, Outcome.MARGINAL) if bad[one]) or "none bad"
-    silent = f"; not read: {fold(seen.silent)}" if seen.silent else ""
+    nothing = (*seen.silent, *seen.unread)
+    silent = f"; not read: {shown_parts(nothing)}" if nothing else ""
     return f"{seen.hosts:,} hosts read, {seen.ports:,} ports, {duration_text(seen.at_s)}: {tally}{silent}"

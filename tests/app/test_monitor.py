@@ -69,6 +69,23 @@ def test_a_host_that_goes_away_is_read_again_when_it_is_back() -> None:
     assert seen.exit_code == 0
 
 
+def test_a_port_without_a_number_is_not_among_those_that_are_well() -> None:
+    """An adapter that is gone, from the beginning or for a while; a host that is not read is told as a whole."""
+    seen, said = watched(given=(Fault("gpu002/mlx5_0", "absent"), Fault("gpu003", "hanging")))
+    assert {one.parts: (one.kind, one.outcome) for one in said} == {
+        ("gpu002/mlx5_0:port",): ("port", Outcome.INCONCLUSIVE),
+        ("gpu003",): ("host", Outcome.INCONCLUSIVE),
+    }
+    assert closing_line(seen) == "3 hosts read, 5 ports, 1 min 00 s: none bad; not read: gpu003, gpu002/mlx5_0:port"
+    assert seen.exit_code == watched(given=(Fault("gpu002/mlx5_0", "absent"),))[0].exit_code == 3
+    seen, said = watched(TimedFault(20.0, 40.0, Fault("gpu002/mlx5_0", "absent")), lasts_s=120.0)
+    assert [(one.outcome, one.parts) for one in said] == [
+        (Outcome.INCONCLUSIVE, ("gpu002/mlx5_0:port",)),
+        (Outcome.PASS, ("gpu002/mlx5_0:port",)),
+    ]
+    assert seen.exit_code == 0
+
+
 def test_traffic_that_stops_is_told() -> None:
     """Of both ends, one way each; it is no verdict on the fabric."""
     seen, said = watched(lasts_s=320.0, job=True)
