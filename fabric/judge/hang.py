@@ -9,10 +9,12 @@ unheard: it may be the cause, but is never certain.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from statistics import median
+from itertools import chain
+from statistics import median_low
 
 from fabric.judge.normal.keys import grouped
 from fabric.model import gathered
@@ -51,6 +53,7 @@ def judge_hang(evidence: JobEvidence) -> Hang:
     groups = grouped(evidence.traces, lambda trace: trace.group)
     notes = list(evidence.notes)
     found: list[_StuckGroup] = []
+    left_out: set[int] = set()
     for group, traces in groups.items():
         members = frozenset[int]().union(*(trace.members for trace in traces))
         if group.endswith("(default_pg)"):
@@ -59,13 +62,17 @@ def judge_hang(evidence: JobEvidence) -> Hang:
             one = _counted(group, traces, evidence.furthest.get(group, 0))
         else:
             own = _of_one_job(traces)
-            notes += [f"rank {one.rank}: its dump is of another time, and left out" for one in traces if one not in own]
+            others = [one.rank for one in traces if one not in own]
+            left_out.update(others)
+            notes += [f"rank {number}: its dump is of another time, and left out" for number in others]
             one = _standstill(group, own, members)
         if one is not None:
             found.append(one)
     all_known = any(trace.members or trace.counted for trace in evidence.traces)
+    heard = {trace.rank for trace in evidence.traces} - left_out
+    unheard = not all_known or not evidence.ranks <= heard
     suspects = _placed(
-        [*_causes(found, evidence, all_known=all_known), *_unreached(evidence), *evidence.failures], evidence.places
+        [*_causes(found, evidence, unheard=unheard), *_unreached(evidence), *evidence.failures], evidence.places
     )
     causes = {one.group for one in suspects}
     standing = sorted((one for one, _ in found), key=lambda one: one.group not in causes)
@@ -86,15 +93,23 @@ def judge_hang(evidence: JobEvidence) -> Hang:
 
 
 def _of_one_job(traces: Sequence[RankTrace]) -> list[RankTrace]:
-    """Return the traces whose calls are near in time to the other ranks' calls of the same number."""
+    """
+    Return the traces whose calls are near in time to the other ranks' calls of the same number.
 
-    def timed(trace: RankTrace) -> list[tuple[int, int]]:
-        return [(number, call.at_ns) for number, call in trace.calls.items() if call.at_ns is not None]
-
-    calls = gathered(one for trace in traces for one in timed(trace))
-    usual = {number: median(of_all) for number, of_all in calls.items()}
+    Where there are several such sets, as where the clocks of hosts are hours apart, it is the largest one, and of equal
+    ones the latest: there is always one, for what nobody looked at is not well.
+    """
+    timed = [[(number, call.at_ns) for number, call in one.calls.items() if call.at_ns is not None] for one in traces]
+    usual = {number: median_low(of_all) for number, of_all in gathered(chain.from_iterable(timed)).items()}
+    late = [median_low([at_ns - usual[number] for number, at_ns in calls]) if calls else None for calls in timed]
+    ordered = sorted(one for one in late if one is not None)
+    first = max(
+        ordered,
+        key=lambda one: (bisect_left(ordered, one + ANOTHER_JOB_NS) - bisect_left(ordered, one), one),
+        default=0,
+    )
     return [
-        trace for trace in traces if all(abs(at_ns - usual[number]) < ANOTHER_JOB_NS for number, at_ns in timed(trace))
+        trace for trace, its in zip(traces, late, strict=True) if its is None or first <= its < first + ANOTHER_JOB_NS
     ]
 
 
@@ -230,15 +245,14 @@ def _counted(group: str, traces: Sequence[RankTrace], furthest: int) -> _StuckGr
     return standing, list(_awaited(standing, absent, {}))
 
 
-def _causes(found: Sequence[_StuckGroup], evidence: JobEvidence, *, all_known: bool) -> list[HangSuspect]:
+def _causes(found: Sequence[_StuckGroup], evidence: JobEvidence, *, unheard: bool) -> list[HangSuspect]:
     """
     Return the suspects without absent ranks that wait in another group, or that gave up because a peer went away.
 
-    If each waits for another, return all of them. An absent rank is not certain while a rank of the job is silent, or
-    the job may have more ranks.
+    If each waits for another, return all of them. An absent rank is not certain while a rank of the job is *unheard*
+    (silent, its dump left out), or the job may have more ranks.
     """
     everyone = [one for _, suspects in found for one in suspects]
-    unheard = not all_known or evidence.ranks - {trace.rank for trace in evidence.traces}
 
     def is_consequence(one: HangSuspect) -> bool:
         waits = any(one.rank in other.unfinished for other, _ in found if other.group != one.group)

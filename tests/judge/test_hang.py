@@ -178,6 +178,22 @@ def test_a_dump_of_another_job_is_left_out():
     assert found.notes == ("rank 2: its dump is of another time, and left out",)
 
 
+def test_clocks_that_are_hours_apart_leave_no_pass():
+    """Half of the ranks on a machine with another clock, or each on its own: the others are not told of."""
+
+    def at(number, hours, state):
+        at_ns = hours * ANOTHER_JOB_NS
+        return rank(number, call(at_ns=at_ns), call(state, at_ns=at_ns + 1))
+
+    for state in (CallState.OVER, CallState.CALLED):
+        for clocks in ((5, 5, 0, 0), (0, 0, 5, 5), (0, 5, 10, 15)):
+            found = judged(*(at(number, hours, state) for number, hours in enumerate(clocks)))
+            assert found.outcome is MAYBE
+            assert len(found.notes) == 4 - clocks.count(max(clocks))
+    found = judged(*(at(number, 5 * (number > 1), CallState.CALLED) for number in range(3)), rank(3, OVER))
+    assert (3, HangKind.ABSENT, MAYBE) in suspects(found)
+
+
 def counted(*launched, at_s=None):
     return [
         RankTrace(number, "communicator 1", count, count + 1, at_s=at_s, counted=True)
