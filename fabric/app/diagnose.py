@@ -115,12 +115,14 @@ def hang_files(files: Sequence[Path], *, inventory: Path | None = None, ranks: P
     """
     Return the verdict on all files and folders together; raise ConfigError with everything that is wrong.
 
-    A file that is named has to be readable evidence; in a folder, files that are something else are skipped.
+    A file that is named has to be readable evidence. In a folder, files that are something else are skipped, and
+    evidence that cannot be read (its process died while it wrote) is left out and noted.
     """
     topology = load_inventory(inventory).topology if inventory is not None else None
     placed = {} if ranks is None else _rank_hosts(ranks, topology)
     read: list[tuple[str, JobEvidence]] = []
     problems: list[Problem] = []
+    damaged: list[Problem] = []
     others = 0
     for file, named in _each(files):
         name = shown(str(file))
@@ -129,7 +131,7 @@ def hang_files(files: Sequence[Path], *, inventory: Path | None = None, ranks: P
         except ConfigError as exc:
             problems += exc.problems
         except ToolError as exc:
-            problems.append(Problem(name, 0, str(exc)))
+            (problems if named else damaged).append(Problem(name, 0, str(exc)))
         else:
             if found is not None:
                 read.append((str(file), found))
@@ -137,8 +139,10 @@ def hang_files(files: Sequence[Path], *, inventory: Path | None = None, ranks: P
                 problems.append(Problem(name, 0, f"expected {tools.EXPECTED}"))
             others += found is None
     if problems or not read:
-        raise ConfigError(problems or [Problem("fabric hang", 0, f"{others} files, none of them {tools.EXPECTED}")])
+        nothing = [Problem("fabric hang", 0, f"{others} files, none of them {tools.EXPECTED}")]
+        raise ConfigError([*problems, *damaged] or nothing)
     evidence = _with_places(read, placed, topology)
+    evidence = replace(evidence, notes=(*evidence.notes, *(f"left out: {one}" for one in damaged)))
     if others:
         evidence = replace(evidence, notes=(*evidence.notes, f"{others} files of the folders are something else"))
     return judge_hang(evidence)

@@ -128,6 +128,20 @@ def test_a_bad_file_is_refused_with_its_name_and_why(tmp_path, name, content, sa
     assert said in str(caught.value)
 
 
+def test_a_dump_of_a_folder_that_was_cut_is_as_if_it_was_not_given(tmp_path):
+    """Its process died while it wrote: the others tell all the same, and nothing is certain."""
+    for number in (0, 1, 2, 3):
+        content = (HANG / f"absent/nccl_trace_rank_{number}").read_bytes()
+        bad(tmp_path, f"nccl_trace_rank_{number}", content[:1000] if number == 1 else content)
+    found = document(tmp_path)
+    assert (found["exit_code"], sorted(one["rank"] for one in found["suspects"])) == (3, [1, 2])
+    assert any("nccl_trace_rank_1: a pickle that is cut" in note for note in found["notes"])
+    for number in (0, 2, 3):
+        (tmp_path / f"nccl_trace_rank_{number}").unlink()
+    with pytest.raises(ConfigError, match="cut or damaged"):
+        run(tmp_path)
+
+
 def test_every_problem_is_said_at_once(tmp_path, ranks):
     with pytest.raises(ConfigError) as caught:
         run(bad(tmp_path, "a.txt", b"x"), tmp_path / "none", bad(tmp_path, "b.txt", b"y"))
