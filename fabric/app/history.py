@@ -58,7 +58,10 @@ def history(
     if not judged and not records:
         raise _nothing_judged(results, unjudged, closed)
     signals = _signals(judged, records)
-    runs = _runs(judged, component, [one.host for one in signals], results)
+    measured, unreadable = _measured(judged, component)
+    if unreadable and not measured:
+        raise StoreError("; ".join([*unreadable.values()][:_MOST_CLOSED]))
+    runs = _runs(judged, component, measured, [one.host for one in signals], results)
     at_rest = tuple(f"{path.parent.name}/{path.name}" for path in unjudged if running(path) is None)
     return PartHistory(
         component,
@@ -68,7 +71,7 @@ def history(
         total=len(judged) + len(unjudged),
         not_judged=at_rest,
         at_work=len(unjudged) - len(at_rest),
-        closed=closed,
+        closed=(*closed, *unreadable.values()),
         records=len(records),
     )
 
@@ -142,13 +145,31 @@ def _all_judged(results: Path, days: int | None) -> tuple[list[StoredVerdict], l
     return sorted(judged, key=lambda one: (one.run_id, one.path)), unjudged, tuple(closed)
 
 
-def _runs(judged: Sequence[StoredVerdict], component: str | None, hosts: Sequence[str], results: Path) -> list[RunLine]:
+def _measured(judged: Sequence[StoredVerdict], component: str | None) -> tuple[dict[Path, Shares], dict[Path, str]]:
+    """Return what each run with the component's host measured of it, and why the others cannot be read."""
+    measured: dict[Path, Shares] = {}
+    unreadable: dict[Path, str] = {}
+    host = None if component is None else Part.of(component).host
+    for run in judged:
+        if host in run.hosts:
+            try:
+                measured[run.path] = shares_of(host, run.path)
+            except StoreError as exc:
+                unreadable[run.path] = str(exc)
+    return measured, unreadable
+
+
+def _runs(
+    judged: Sequence[StoredVerdict],
+    component: str | None,
+    measured: Mapping[Path, Shares],
+    hosts: Sequence[str],
+    results: Path,
+) -> list[RunLine]:
     """Return a line for each run that measured or suspected the component; for every run if *component* is None."""
     if component is None:
         return [_line(run, None, {}) for run in judged]
     part = Part.of(component)
-    with_host = [run for run in judged if part.host in run.hosts]
-    measured = {run.path: shares_of(part.host, run.path) for run in with_host}
     _refuse_unknown(judged, component, hosts, {name for one in measured.values() for name in one}, results)
     return [
         _line(run, part, measured.get(run.path, {}))

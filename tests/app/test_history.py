@@ -153,6 +153,23 @@ def test_a_table_that_cannot_be_read_is_made_again(slow_rnic: Path, tmp_path: Pa
         history(tmp_path / "copy", component="gpu002")
 
 
+def test_a_run_whose_tables_cannot_be_made_again_is_told_beside_the_rest(results: Path, tmp_path: Path) -> None:
+    """Not instead of all others; alone it is an error."""
+    folder = tmp_path / "results"
+    shutil.copytree(results, folder, symlinks=True)
+    before = history(folder, component="gpu002/mlx5_3")
+    bad = folder / "self-check" / "20990101-000000"
+    (bad / "measurements.parquet").unlink()
+    (bad / "events.jsonl").write_bytes((bad / "events.jsonl").read_bytes().replace(b"gpu003", b"gpu004", 1))
+    found = history(folder, component="gpu002/mlx5_3")
+    assert len(found.runs) == len(before.runs) - 1
+    assert len(found.closed) == 1
+    assert str(bad) in found.closed[0]
+    copied(bad, tmp_path / "alone" / "self-check" / bad.name)
+    with pytest.raises(StoreError, match=bad.name):
+        history(tmp_path / "alone", component="gpu002/mlx5_3")
+
+
 def test_a_host_alone_has_its_share_of_its_limit(tmp_path: Path) -> None:
     """Without peers its own numbers would be what is normal."""
     run_of(tmp_path, hosts="gpu002", faults=("gpu002:slow=0.5",), reports=False)
