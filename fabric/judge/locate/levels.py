@@ -10,6 +10,7 @@ from math import ceil, inf, log
 import numpy as np
 
 from fabric.judge.locate.structure import FLOOR, HEAVY, LIGHT, Bools, Floats, Ints, Normal, student
+from fabric.judge.normal.interval import LEAST_PEERS
 
 LEAST_GROUP = 3
 """The fewest hosts that make a class of their own."""
@@ -39,7 +40,7 @@ CROWDED = 0.06
 """Noise to begin with where contention is sought: real clusters spread it between groups over 40 %."""
 
 _WIDEST = 0.15  # largest noise there: the deviation of samples all over these 40 %; what spreads wider is bad
-_LEAST_IN_LEVEL, _FEW = 4, 16  # least samples in a level; of fewer than 16 samples one is enough
+_LEAST_IN_LEVEL, _FEW = 4, 16  # least samples in a level; of fewer than 16 samples two are enough, of no peers one
 _MOST_TURNS, _SETTLED = 30, 0.01  # turns at most, until the noise changes by less than this share
 _ENOUGH = 1 << 16  # samples of a class: they say its noise to within 0.3 % of it
 _ENOUGH_OF_HOST = 256  # so many samples of a host, and _ENOUGH in all, tell its group
@@ -160,9 +161,9 @@ def cost_of_levels(gaps: Floats, samples: int) -> float:
 
 def levels_of(y: Floats, *, width: float, least_share: float = _LEAST_SHARE) -> Floats:
     """Return the peaks of the density of *y* that hold a share of the samples, highest first; or else the median."""
-    step = width / 4
+    step, least = width / 4, _LEAST_IN_LEVEL if len(y) >= _FEW else 2 if len(y) >= LEAST_PEERS else 1
     low, high = float(y.min()) - 4 * width, float(y.max()) + 4 * width
-    low = max(low, high - _FAR)
+    low = max(low, float(np.sort(y)[-least]) + 4 * width - _FAR)  # no level is above that sample
     count, edges = np.histogram(y, bins=max(int((high - low) / step), 8), range=(low, high))
     kernel = np.exp(-0.5 * (np.arange(-16, 17) / 4) ** 2)
     density = np.convolve(count, kernel, mode="same")
@@ -173,11 +174,7 @@ def levels_of(y: Floats, *, width: float, least_share: float = _LEAST_SHARE) -> 
     for peak in sorted(peaks.tolist(), key=lambda i: -density[i]):
         level = float(middle[peak])
         near = np.abs(y - level) < 2.5 * width
-        if (
-            near.mean() >= least_share
-            and near.sum() >= (_LEAST_IN_LEVEL if len(y) >= _FEW else 1)
-            and all(abs(level - o) > 2.5 * width for o in found)
-        ):
+        if near.mean() >= least_share and near.sum() >= least and all(abs(level - o) > 2.5 * width for o in found):
             found.append(level)
     return np.array(sorted(found, reverse=True)[:_MOST_LEVELS] or [float(np.median(y))])
 

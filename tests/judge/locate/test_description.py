@@ -162,6 +162,14 @@ def test_levels_are_the_peaks_that_many_samples_reach_the_highest_first() -> Non
     assert np.exp(levels_of(y, width=0.004)) == pytest.approx([400, 380], rel=0.005)
 
 
+@pytest.mark.parametrize("odd", [355.0, 1e7])
+@pytest.mark.parametrize("count", [8, 12, 40])
+def test_a_single_number_above_all_others_is_no_level(odd: float, count: int) -> None:
+    """However far above: a tool may print anything once, and nobody is slow because of it."""
+    y = np.log(np.append(np.linspace(272.0, 274.0, count - 1), odd))
+    assert np.exp(levels_of(y, width=0.015)) == pytest.approx([273], rel=0.01)
+
+
 @pytest.mark.parametrize(("draw", "degrees"), [("normal", LIGHT), ("t", HEAVY)])
 def test_tails_are_as_the_samples_show_them(draw: str, degrees: float) -> None:
     random = np.random.default_rng(4)
