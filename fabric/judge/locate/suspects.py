@@ -134,13 +134,13 @@ class _FaultReport(NamedParts):
         Return whether a part is bad, not only possibly so; if a probe measured nothing, little evidence is enough.
 
         A fault that was slow at one moment only, and well at others, was seen once, however many probes measured it
-        then.
+        then. So was one that a single number shows, however low: a tool may print anything once.
         """
         bad = [self._rows[i] for i in self._bad(fault)]
         if any(row.value_gbps is None for row in bad):
             return fault.gain >= LEAST_GAIN
         at_once = bool(bad) and max(row.result.started_s for row in bad) < min(row.result.ended_s for row in bad)
-        return fault.gain >= CERTAIN and not (at_once and len(bad) < len(self._telling(fault)))
+        return fault.gain >= CERTAIN and not (at_once and (len(bad) == 1 or len(bad) < len(self._telling(fault))))
 
     def _telling(self, fault: FaultyPart) -> list[int]:
         """Return the samples that could show a fault: of the classes that show it, in its time."""

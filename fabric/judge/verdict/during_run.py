@@ -161,7 +161,8 @@ class MoreSamples:
         """
         verdicts, located = self._judge.confirmed(probes, by_id)
         bad = {host for one in located.suspects for host in one.hosts}
-        bad |= {host for probe in probes if by_id[probe.probe_id].outcome is not None for host in probe.hosts}
+        lost = (probe for probe in probes if by_id[probe.probe_id].outcome not in (None, Outcome.SKIPPED))
+        bad |= {host for probe in lost if not verdicts[probe.probe_id].outcome.is_good for host in probe.hosts}
         low = {
             series_key(probe)
             for probe in probes

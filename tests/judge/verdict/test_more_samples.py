@@ -14,7 +14,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import JudgeSettings, Phase
 from fabric.model.topology import Topology
-from fabric.model.verdict import Baseline
+from fabric.model.verdict import Baseline, Limit
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
@@ -47,6 +47,40 @@ def test_one_low_sample_is_measured_again(wide: Topology, second: float, outcome
     assert 1 <= len(added) <= 2
     verdicts, _ = judge.confirmed([*probes, *added], {one.probe_id: one for one in results})
     assert {verdicts[one.probe_id].outcome for one in (probes[2], *added)} == {outcome}
+
+
+@pytest.mark.parametrize(("second", "named"), [(0.08, ["gpu003"]), (400.0, [])])
+def test_a_number_near_nothing_blames_nobody_before_it_is_measured_again(
+    wide: Topology, second: float, named: list[str]
+) -> None:
+    """A tool may print anything once; of a way that carries nothing, the repetitions are low, too."""
+    probes, judge = one_number_a_host(wide), judge_of(wide)
+    results = low(probes, {"gpu003": 0.08})
+    assert not judge.confirmed(probes, {one.probe_id: one for one in results})[1].suspects
+    more = list(MoreSamples(judge).more(phase_of(probes), results, []))
+    assert [one.probe_id for one in more] == [f"{probes[2].probe_id}.r2"]
+    again = [replace(result_of(one, second), started_s=10.0, ended_s=11.0) for one in more]
+    whole = {one.probe_id: one for one in (*results, *again)}
+    found = judge.confirmed([*probes, *more], whole)[1].suspects
+    assert [one.component for one in found] == named
+
+
+@pytest.mark.parametrize("other", [Outcome.ERROR, Outcome.SKIPPED])
+def test_two_samples_either_side_of_the_limit_get_a_third_where_the_host_is_well(
+    wide: Topology, other: Outcome
+) -> None:
+    """A probe that was measured when it was run again, or was skipped, says nothing against the host."""
+    twice = one_number_a_host(wide, repeat=2)
+    judge = judge_of(wide, limits=(Limit("rnic_to_rnic", 384.0, "a limit", min_size_bytes=1), LOW_LIMITS[0]))
+    spec = expand_phase(Phase("x", (LoopbackSpec(),)), wide, ("gpu003",))[0]
+    again = replace(spec, probe_id=f"{spec.probe_id}.r2")
+    probes = [*twice, spec, *([again] if other is Outcome.ERROR else [])]
+    mine = [probe.probe_id for probe in twice if probe.hosts == ("gpu003",)]
+    results = [result_of(probe, 50.0 if probe.probe_id == mine[0] else 400.0) for probe in twice]
+    results.append(ProbeResult(spec.probe_id, 1, (), other, "lost", 0.0, 1.0))
+    results += [replace(result_of(one, 390.0), started_s=10.0, ended_s=11.0) for one in probes[len(twice) + 1 :]]
+    more = MoreSamples(judge).more(phase_of(probes), results, [])
+    assert [one.probe_id for one in more] == [f"{mine[0].removesuffix('.r1')}.r3"]
 
 
 def test_what_was_not_measured_is_not_repeated(wide: Topology) -> None:
