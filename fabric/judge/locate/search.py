@@ -310,21 +310,28 @@ class Search(Likelihood):
         least = self.score(faults)
         for gone, instead in self._without(faults):
             rest = sorted((one for one in faults if one.part not in gone), key=lambda one: -one.gain)
-            if instead is not None:
+            if instead in gone:
+                rest = [*self._as_of_flows(instead, self._beside(rest)), *rest]
+            elif instead is not None:
                 rest = [*self._fits(np.array([instead]), self._beside(rest), narrow=True)[:1], *rest]
             else:
                 rest = self._refitted(rest, self.samples_through(gone[0]))
             found = self.greedy(rest, banned=np.array(gone))
-            large = instead is None and self._large[gone[0]]
-            if self.score(found) > least - _RIVAL and (large or len(found) < len(faults)):
+            more = self._large[gone[0]] if instead is None else instead in gone
+            if self.score(found) > least - _RIVAL and (more or len(found) < len(faults)):
                 found = self.settled(found, one_by_one=True)
                 if self.score(found) > least + _BETTER:
                     return found
         return None
 
     def _without(self, faults: Sequence[FaultyPart]) -> Iterator[tuple[list[int], int | None]]:
-        """Yield the parts of each fault, and of each few with most of what shows them in one other part, with that."""
+        """
+        Yield the parts of each fault, and of each few with most of what shows them in one other part, with that.
+
+        A fault that takes more from collectives than from single flows is also yielded with its own part.
+        """
         yield from (([one.part], None) for one in faults)
+        yield from (([one.part], one.part) for one in faults if self._loses_more_than_of_flows(one))
         slow = self.matrix.slow
         within = []
         for one in faults:
@@ -334,6 +341,24 @@ class Search(Likelihood):
             inside = [one.part for one, parts in zip(faults, within, strict=True) if parts[part]]
             if part not in inside:
                 yield inside, int(part)
+
+    def _loses_more_than_of_flows(self, fault: FaultyPart) -> bool:
+        """Return whether a fault takes more from collectives than from single flows: another part may be why."""
+        of_flow = self.matrix.level[self.cells.of_class] > 0
+        most = max((one.loss for one in fault.losses if of_flow[one.cell]), default=inf)
+        return any(one.loss > most + SAME_LOSS for one in fault.losses)
+
+    def _as_of_flows(self, part: int, given: OtherFaults) -> list[FaultyPart]:
+        """Return the best fault of a part by its single flows alone, with the same loss in each class of others."""
+        level, cells = self.matrix.level, self.cells.cells_of(part)
+        of_flow = level[self.matrix.of_class] > 0
+        alone = given._replace(explained=np.where(of_flow, given.explained, inf))
+        found = []
+        for one in self._fits(np.array([part]), alone)[:1]:
+            most = max(one.losses, key=lambda loss: loss.loss)
+            others = [cell for cell in cells if not level[self.cells.of_class[cell]]]
+            found.append(replace(one, losses=(*one.losses, *(replace(most, cell=cell) for cell in others))))
+        return found
 
     def with_rivals(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
         """Return the faults, the surest first, each fitted beside all others and with its rivals."""

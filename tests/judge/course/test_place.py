@@ -117,3 +117,16 @@ def test_a_host_that_is_slow_in_all_it_does_is_the_host() -> None:
     """Its pair tests need no GPU: so it is not NVLink that is slow, and no RNIC by itself."""
     named = found(lambda host, what, n: 0.85 if host == "gpu003" and n > 9 else 1.0)
     assert [one.component for one in named] == ["gpu003"]
+
+
+@pytest.mark.parametrize("gone", [0.5, 0.3])
+def test_the_way_from_the_gpus_that_becomes_slow_beside_an_rnic_that_fades_is_named_too(gone: float) -> None:
+    """One loss of the RNIC, spread widely enough for both, would describe all rings, too; its pair tests lose less."""
+
+    def share(host: str, what: str, number: int) -> float:
+        faded = 1.0 - 0.25 * number / ROUNDS if host == "gpu003" and what in ("mlx5_1", "tor_all_reduce") else 1.0
+        slow = host == "gpu003" and what == "tor_all_reduce" and number > gone * ROUNDS
+        return min(faded, 0.6) if slow else faded
+
+    named = found(share)
+    assert {(one.component, one.course) for one in named} == {("gpu003/mlx5_1", "drift"), ("gpu003", "step")}
