@@ -216,6 +216,8 @@ def _tried(joint: Joint, levels: Sequence[Floats], least: float) -> dict[bool, _
         for of_groups, (own, found) in new.items():
             begun[of_groups] = found.score
             y, left = joint.y - own[joint.plane], (found.explained < NEAR) & ~joint.lost
+            if not left.any():  # then nothing says what is normal
+                continue
             groups = joint.possible_groups([one.part for one in found.faults], y, found.normal.groups)
             if not left.all():
                 groups += groupings(y[left], joint.a[left], joint.b[left], len(joint.hosts))

@@ -309,3 +309,17 @@ def test_all_uplinks_of_a_leaf_are_one_part_where_ways_are_known(share: float) -
     )
     (found,) = suspects_of(fit(samples))
     assert (found.component, found.kind) == ("tor0:uplinks", "uplinks")
+
+
+def test_samples_that_parts_explain_all_of_them_are_described_too() -> None:
+    """All were slow for a while in which four of eight rails were measured, and half of the pairs of the others."""
+    random, planes = np.random.default_rng(1), []
+    first, then = [(0, 7), (1, 6), (2, 5), (3, 4)], [(7, 1), (2, 0), (6, 3), (5, 4)]
+    late = [(7, 1), (6, 3), (0, 7), (1, 6), (2, 5), (3, 4), (2, 0), (5, 4)]
+    for rail in range(8):
+        a, b = np.array(late if rail % 2 else [*first, *then]).T
+        slow = np.arange(8) < (4 if rail % 2 else 8)
+        gbps = np.where(slow, 238.0, 395.0) * np.exp(0.003 * random.standard_normal(8))
+        names, leaf, via = tuple(f"h{n}" for n in range(8)), np.zeros(8, dtype=np.int64), np.full(8, UNKNOWN)
+        planes.append(PairSamples(names, a, b, gbps, (f"r{rail}",), leaf, (), via, rail=f"mlx5_{rail}", placed=True))
+    assert len(fit_together(planes)) == 8
