@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fabric.judge.normal.keys import grouped
@@ -28,6 +28,11 @@ def names(suspect: Suspect) -> tuple[str, ...]:
     if len(suspect.hosts) < 2 or folded not in suspect.component:
         return (suspect.component,)
     return tuple(suspect.component.replace(folded, host) for host in suspect.hosts)
+
+
+def names_of(suspects: Iterable[Suspect]) -> set[str]:
+    """Return the names of the suspects and of the parts that they cannot be told apart from."""
+    return {name for one in suspects for name in (one.component, *one.ambiguous_with)}
 
 
 def _story(suspect: Suspect) -> Hashable:

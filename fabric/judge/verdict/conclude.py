@@ -17,7 +17,7 @@ from fabric.judge.changes.expectations import alterations, as_altered, covered, 
 from fabric.judge.course.rows import rounds_not_run, too_few_rounds
 from fabric.judge.locate.candidates import not_above
 from fabric.judge.locate.gpus import with_bad_gpus
-from fabric.judge.locate.merged import merged, names, without_mistakes
+from fabric.judge.locate.merged import merged, names, names_of, without_mistakes
 from fabric.judge.normal.keys import begun, grouped, rnics_of, taking_part
 from fabric.judge.normal.kinds import accusing_nobody, congestion_lines
 from fabric.judge.ports.congested import excuse_congested
@@ -219,11 +219,11 @@ def _explained(
         since = [probe for probe in left if probe.probe_id not in stale]
         pairs = pair_findings(since, results, {**refined, **own}, topology=topology, inside=inside.suspects)
         refined |= pairs.verdicts
-        known, old = _names_of(between), {rnics_of(probe)[0] for probe in left if probe.probe_id in stale}
+        known, old = names_of(between), {rnics_of(probe)[0] for probe in left if probe.probe_id in stale}
         named = [_not_told_from_port(one) if one.component in old else one for one in pairs.suspects]
         between += [one for one in named if one.component not in known]
         rest = [probe for probe in left if probe.probe_id not in pairs.lost]
-    known = _names_of(between)
+    known = names_of(between)
     again, inside = confirmed(rest, refined, results, topology=topology, written=written, known=known)
     refined |= again
     named = merge_between_and_inside(between, inside.suspects)
@@ -317,8 +317,12 @@ def merge_between_and_inside(between: Sequence[Suspect], inside: Sequence[Suspec
     A suspect of *inside* that shares a name or a rival with *between* is the same fault: it stays only if *between*
     names the same component. An INCONCLUSIVE suspect of *between* is dropped if a FAIL of *inside* explains it: one of
     its rivals or, if it spans several hosts, a part of one of them. If a port FAILs and is told apart from its RNIC,
-    what pairs say of the RNIC counts for the port, and the port comes first.
+    what pairs say of the RNIC counts for the port, and the port comes first. Where a group of hosts is slow as a whole,
+    a leaf of some of them is no reason, unless it is likelier bad than well.
     """
+    groups = [set(one.hosts) for one in between if one.kind == "group" and one.outcome is Outcome.FAIL]
+    own = [one for one in inside if len(one.hosts) < 2 or one.confidence > 1 / 2]
+    inside = [one for one in inside if one in own or not any(set(one.hosts) <= group for group in groups)]
     certain = [one for one in inside if one.outcome is Outcome.FAIL]
     bad = {one.component for one in certain}
     possible = [one for one in not_of_bad_hosts(between, certain) if bad.isdisjoint(one.ambiguous_with)]
@@ -326,7 +330,7 @@ def merge_between_and_inside(between: Sequence[Suspect], inside: Sequence[Suspec
     alone = {one.component for one in certain if one.component.removesuffix(f":{PORT}") not in one.ambiguous_with}
     ports = [replace(one, component=port) for one in between if (port := f"{one.component}:{PORT}") in alone]
     between = [one for one in between if f"{one.component}:{PORT}" not in alone]
-    known, mine = _names_of([*between, *ports]), {one.component for one in (*between, *ports)}
+    known, mine = names_of([*between, *ports]), {one.component for one in (*between, *ports)}
     others = [one for one in inside if known.isdisjoint((one.component, *one.ambiguous_with))]
     down = {one.component for one in ports}  # tools themselves name these ports
     found = [*others, *between, *(one for one in inside if one.component in mine), *ports]
@@ -337,11 +341,6 @@ def not_of_bad_hosts(suspects: Sequence[Suspect], named: Sequence[Suspect]) -> l
     """Drop the suspects that span several hosts if one of these hosts has a FAIL of its own in *named*."""
     bad = {host for one in named if one.outcome is Outcome.FAIL and len(one.hosts) == 1 for host in one.hosts}
     return [one for one in suspects if len(one.hosts) == 1 or bad.isdisjoint(one.hosts)]
-
-
-def _names_of(suspects: Iterable[Suspect]) -> set[str]:
-    """Return the names of the suspects and of the parts that they cannot be told apart from."""
-    return {name for one in suspects for name in (one.component, *one.ambiguous_with)}
 
 
 def each_once(found: Iterable[Suspect]) -> list[Suspect]:

@@ -94,3 +94,21 @@ def test_what_is_between_a_bad_host_and_another_is_not_doubted() -> None:
     bad = replace(suspect(PORT, Outcome.FAIL), hosts=("gpu005",))
     assert named([path], [bad]) == [PORT]
     assert named([path], [replace(bad, hosts=("gpu001",))]) == [PORT, path.component]
+
+
+@pytest.mark.parametrize(
+    ("confidence", "hosts", "expected"),
+    [
+        (0.12, ("gpu001", "gpu002"), ["gpu[001-004]"]),
+        (0.9, ("gpu001", "gpu002"), ["leaf0", "gpu[001-004]"]),
+        (0.12, ("gpu001", "gpu009"), ["leaf0", "gpu[001-004]"]),
+    ],
+    ids=["some of them", "for certain", "others too"],
+)
+def test_a_leaf_is_no_reason_for_what_all_hosts_show(
+    confidence: float, hosts: tuple[str, ...], expected: list[str]
+) -> None:
+    """The rings of all hosts are slow because all hosts are: then each of their leaves explains some of the rings."""
+    group = replace(of_hosts("gpu[001-004]", Outcome.FAIL, "gpu001", "gpu002", "gpu003", "gpu004"), kind="group")
+    leaf = replace(suspect("leaf0", Outcome.FAIL, "leaf1"), kind="leaf", hosts=hosts, confidence=confidence)
+    assert named([group], [leaf]) == expected

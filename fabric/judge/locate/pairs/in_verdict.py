@@ -78,8 +78,10 @@ def pair_findings(
     every = [one for phase, measured in seen.items() for one in run_planes(phase, measured, topology)]
     if not every:
         return PairFindings((), {}, (), ())
-    enough = [_judged_by(one, verdicts) for one in fitted_planes(every) if len(one.samples.hosts) >= LEAST_HOSTS]
-    found = judged(enough, limit_alone=False)
+    fitted = list(zip((one.phase for one in every), fitted_planes(every), strict=True))
+    of_phases = [(phase, _judged_by(one, verdicts)) for phase, one in fitted if len(one.samples.hosts) >= LEAST_HOSTS]
+    enough = [one for _, one in of_phases]
+    found = judged(enough, limit_alone=False, phases=[phase for phase, _ in of_phases])
     within = Inside(inside, probes, results, topology)
     losses = {one.components.names[b.component]: b.loss for one in enough for b in one.blamed}
     suspects = [

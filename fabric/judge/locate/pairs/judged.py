@@ -57,18 +57,25 @@ class Judged:
     pairs: tuple[LowPairs, ...]
 
 
-def judged(planes: Sequence[Fitted], *, limit_alone: bool, more: Sequence[Suspect] = ()) -> Judged:
+def judged(
+    planes: Sequence[Fitted], *, limit_alone: bool, more: Sequence[Suspect] = (), phases: Sequence[str] | None = None
+) -> Judged:
     """
     Return the suspects of every plane: bad parts, pairs that are always slow, and what is below the limit.
+
+    *phases* are those in which the planes were measured: only what was good in the same one shows that hosts are well.
 
     *limit_alone*: no sample was judged by its limit before, so one pair below it is a suspect at once. *more*: suspects
     that are known already.
     """
     below = tuple(below_limit(one) for one in planes)
-    well = [one.samples.hosts for one, low in zip(planes, below, strict=True) if not low.classes]
-    leaves = {one.samples.only_leaf for one, low in zip(planes, below, strict=True) if low.classes}
+    both = list(zip(planes, below, strict=True))
+    of_phases = ["" for _ in planes] if phases is None else phases
+    meanwhile = gathered(zip(of_phases, both, strict=True))
     suspects, open_, pairs = list[Suspect](), list[VerdictLine](), list[LowPairs]()
-    for one, low in zip(planes, below, strict=True):
+    for phase, (one, low) in zip(of_phases, both, strict=True):
+        well = [other.samples.hosts for other, its in meanwhile[phase] if not its.classes]
+        leaves = {other.samples.only_leaf for other, its in meanwhile[phase] if its.classes}
         compared = len(one.samples.hosts) >= LEAST_HOSTS
         found = suspects_of(one) if compared else []
         found += [as_a_whole(one, low, well, one_leaf=len(leaves) == 1)] if low.classes else []

@@ -171,6 +171,13 @@ def whole(leaf, level=1.0):
     return plane(410.0, kind=str(leaf), leaf=leaf, level=level)
 
 
+def test_rails_that_were_all_slow_in_one_round_are_the_hosts_and_not_a_leaf_each():
+    """That the same hosts are good in another round says nothing of the rails in this one."""
+    planes = [whole("l0"), whole("l1"), plane(380.0, kind="l0"), plane(380.0, kind="l1")]
+    (suspect,) = judged(planes, limit_alone=False, phases=["r5", "r5", "r6", "r6"]).suspects
+    assert (suspect.component, suspect.kind) == ("h[0-15]", "group")
+
+
 def test_the_one_leaf_of_a_slow_rail_is_named_where_the_same_hosts_are_good_on_another_rail():
     """Healthy hosts are not blamed for a switch that they share on this rail alone."""
     found = suspects(whole("leaf3"), whole("leaf4"), plane(380.0))
