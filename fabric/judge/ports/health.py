@@ -19,7 +19,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from math import exp, log
+from math import ceil, exp, log
 
 from fabric.model import gathered
 from fabric.model.change import ChangeResult, Changes
@@ -106,7 +106,8 @@ class BerVerdict:
     """
     The verdict on the bit errors of a port: PASS, FAIL or INCONCLUSIVE, and why.
 
-    *left_s*: so many seconds more without another error would show that the port is well (0 if it is decided).
+    *left_s*: so many seconds more, a whole number, without another error would show that the port is well (0 if it is
+    decided).
     *count* errors were seen in *watched_s* seconds.
     """
 
@@ -422,7 +423,7 @@ def judge_ber(
     allowed_a_s = BER * line_rate_gbps * 1e9
     allowed = allowed_a_s * of_time_s
     reason = f"{counted_words(count, name)} in {duration_text(of_time_s)}, {allowed:.3g} allowed (BER {BER:g})"
-    left_s = round(float(pdtri(count, FALSE_PASSES)) / allowed_a_s - of_time_s, 3)
+    left_s = float(ceil(round(float(pdtri(count, FALSE_PASSES)) / allowed_a_s - of_time_s, 3)))
     outcome = Outcome.INCONCLUSIVE if left_s > 0.0 else Outcome.PASS
     if count and pdtrc(count - 1, allowed) < FALSE_FAILS / ports:
         outcome = Outcome.FAIL

@@ -257,3 +257,9 @@ def test_only_the_time_in_which_it_tells_of_the_link_counts(
     course: CounterCourse, own: list[tuple[float, float]], seconds: float
 ) -> None:
     assert watched_s("symbol_error", course, own, 10.0) == pytest.approx(seconds)
+
+
+def test_what_is_missing_is_a_second_at_least() -> None:
+    """A window that ended a moment early was told as "takes 0 s more"."""
+    assert judge_ber(0, 7499.7, 400.0).left_s == 1.0
+    assert judge_ber(0, 7500.0, 400.0).left_s == 0.0
