@@ -246,7 +246,7 @@ def impact_of(
         note = "links that went down were not counted: without sample:"
     elif besides:  # no probe died of these flaps: show what they cost a job that dies of each
         died = training_impact(gpus, len(seen.hosts), Observed(failures.count + besides, failures.host_days))
-        many = f"{counted(besides, 'link')} went down besides and no probe died of it"
+        many = f"links went down {counted(besides, 'time')} besides and no probe died of it"
         note = f"{many}; a job that does: MTTF {(died.mttf_s or inf) / 3600:.1f} h, ETTR {died.ettr or 0.0:.2f}"
     elif any(found.values()):
         note = "links went down on hosts that failed alone: none is counted besides"
