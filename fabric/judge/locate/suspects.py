@@ -14,6 +14,7 @@ from fabric.judge.locate.cells import LOST, cost_of
 from fabric.judge.locate.fit import DEAD
 from fabric.judge.locate.levels import FIFTH
 from fabric.judge.locate.matrix import EXTRA, LEAST_ALIKE, PlacedSample, ProbeSamples, RoundOf
+from fabric.judge.locate.pairs.fitted import LEAST_SLOW
 from fabric.judge.locate.search import CERTAIN, LEAST_GAIN, MOST_NAMED, MOST_RIVALS, SAME_LOSS, SURE, Search, searched
 from fabric.judge.locate.steps import next_step
 from fabric.judge.locate.structure import FaultyPart
@@ -134,11 +135,14 @@ class _FaultReport(NamedParts):
         Return whether a part is bad, not only possibly so; if a probe measured nothing, little evidence is enough.
 
         A fault that was slow at one moment only, and well at others, was seen once, however many probes measured it
-        then. So was one that a single number shows, however low: a tool may print anything once.
+        then. So was one that a single number shows, however low: a tool may print anything once. Two slow tests between
+        hosts may be chance, as with pairs: others' traffic is on the way.
         """
         bad = [self._rows[i] for i in self._bad(fault)]
         if any(row.value_gbps is None for row in bad):
             return fault.gain >= LEAST_GAIN
+        if all(len(row.probe.hosts) > 1 for row in bad) and len(bad) < LEAST_SLOW:
+            return False
         at_once = bool(bad) and max(row.result.started_s for row in bad) < min(row.result.ended_s for row in bad)
         return fault.gain >= CERTAIN and not (at_once and (len(bad) == 1 or len(bad) < len(self._telling(fault))))
 
