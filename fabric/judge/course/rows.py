@@ -2,18 +2,14 @@
 
 What all peers of a round have in common (the hall was warm, a switch was busy) cancels out. Normal is the upper mode of
 a round's numbers (``locate.levels``), not the median: if three hosts in ten are slow, half of all pairs are slow, and
-their median is the fault itself. If a round has too few peers, all such rounds together say what is normal. Probes
-that ran at once, with all hosts among them, and that were all below it had something else in common: a job of others,
-say. They are compared with each other.
+their median is the fault itself. If a round has too few peers, all such rounds together say what is normal.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
 from statistics import median
 
 from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SAMPLES, LEAST_SPREAD
@@ -83,8 +79,7 @@ def rows_of(
     # Leave out probes that shared their line by plan: how much others left them is luck.
     own = (probe for probe in probes if probe.phase in rounds and SHARE not in probe.params)
     readings = ((probe, result, measured_gbps(result)) for probe, result in begun(own, results))
-    measured = [one for one in readings if one[2] is not None or gave_up(one[1])]
-    hosts = {phase: _hosts_of(members) for phase, members in grouped(measured, lambda one: one[0].phase).items()}
+    measured = (one for one in readings if one[2] is not None or gave_up(one[1]))
     rows: list[CourseRow] = []
     kinds: list[str] = []
     spreads: list[float] = []
@@ -94,48 +89,14 @@ def rows_of(
             kind = members[0][0].kind
             spread = median(noise for _, noise in normal.values())
             least = 1.0 - max(floor_of(kind), DIP_SIGMAS * spread)
-            for phase, (of_round, _) in normal.items():
-                for at_once in _at_once(of_class[phase]):
-                    gbps = _left_to_all(at_once, hosts[phase], of_round * least) or of_round
-                    for probe, result, value in at_once:
-                        share, times_s = (value or 0.0) / gbps, (result.started_s, result.ended_s)
-                        rows.append(CourseRow(probe, len(kinds), share, gbps, share < least, *times_s))
+            for phase, (gbps, _) in normal.items():
+                for probe, result, value in of_class[phase]:
+                    share, times_s = (value or 0.0) / gbps, (result.started_s, result.ended_s)
+                    rows.append(CourseRow(probe, len(kinds), share, gbps, share < least, *times_s))
             kinds.append(kind)
             spreads.append(spread)
     rows.sort(key=lambda one: (one.began_s, one.probe.probe_id))
     return CourseRows(rows, kinds, spreads)
-
-
-def _hosts_of(members: Iterable[_Measured]) -> set[str]:
-    return {host for probe, *_ in members for host in probe.hosts}
-
-
-def _at_once(members: Sequence[_Measured]) -> Iterator[list[_Measured]]:
-    """Yield the probes that ran at the same time, each group after the one before had ended."""
-    found: list[_Measured] = []
-    until_s = -inf
-    for one in sorted(members, key=lambda one: one[1].started_s):
-        if found and one[1].started_s >= until_s:
-            yield found
-            found = []
-        found.append(one)
-        until_s = max(until_s, one[1].ended_s)
-    yield found
-
-
-def _left_to_all(at_once: Sequence[_Measured], hosts: AbstractSet[str], least_gbps: float) -> float | None:
-    """
-    Return what was normal for probes that ran at once; None unless all *hosts* were among them and all were slow.
-
-    A host that all of these probes have in common may be why.
-    """
-    values = _planned(at_once)
-    if not values or max(values) >= least_gbps or _hosts_of(at_once) != hosts:
-        return None
-    if frozenset.intersection(*(frozenset(probe.hosts) for probe, *_ in at_once)):
-        return None
-    level = _level(values)
-    return None if level is None else level[0]
 
 
 def measured_gbps(result: ProbeResult) -> float | None:
