@@ -135,16 +135,19 @@ class _FaultReport(NamedParts):
         Return whether a part is bad, not only possibly so; if a probe measured nothing, little evidence is enough.
 
         A fault that was slow at one moment only, and well at others, was seen once, however many probes measured it
-        then. So was one that a single number shows, however low: a tool may print anything once. Two slow tests between
-        hosts may be chance, as with pairs: others' traffic is on the way.
+        then. So was one that a single number shows, however low: a tool may print anything once. Two slow tests of the
+        same two hosts may be chance, as with pairs: others' traffic is on the way. Hosts are slow as a whole only if
+        half of what was measured of them is.
         """
         bad = [self._rows[i] for i in self._bad(fault)]
         if any(row.value_gbps is None for row in bad):
             return fault.gain >= LEAST_GAIN
-        if all(len(row.probe.hosts) > 1 for row in bad) and len(bad) < LEAST_SLOW:
+        kind, telling = self._named(fault)[0].kind, [self._rows[i] for i in self._telling(fault)]
+        slow, measured = ({series_key(row.probe) for row in rows} for rows in (bad, telling))
+        if (kind == "pair" and len(bad) < LEAST_SLOW) or (kind == "group" and 2 * len(slow) < len(measured)):
             return False
         at_once = bool(bad) and max(row.result.started_s for row in bad) < min(row.result.ended_s for row in bad)
-        return fault.gain >= CERTAIN and not (at_once and (len(bad) == 1 or len(bad) < len(self._telling(fault))))
+        return fault.gain >= CERTAIN and not (at_once and (len(bad) == 1 or len(bad) < len(telling)))
 
     def _telling(self, fault: FaultyPart) -> list[int]:
         """Return the samples that could show a fault: of the classes that show it, in its time."""
