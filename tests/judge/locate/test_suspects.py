@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +22,8 @@ from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
-from tests.builders import suspects
+from tests.builders import asked, on_mock, suspects
+from tests.places import INVENTORY, SCENARIOS
 
 INTRA = Phase("intra-host", (LoopbackSpec(repeat=3), RnicToRnicSpec(repeat=3), AllToAllSpec(repeat=3)))
 TOR = Phase("tor", (TorAllReduceSpec(repeat=3),))
@@ -328,3 +331,23 @@ def test_what_was_slow_at_one_moment_and_well_at_another_was_seen_once(at_once: 
     }
     found = suspects(probes, verdicts, topology=rack, outcome=Outcome.FAIL, results=results)
     assert [one.component for one in found] == ([] if at_once else ["tor0"])
+
+
+@pytest.mark.parametrize(("slow", "named_kinds"), [(2, []), (3, ["pair"])])
+def test_two_slow_tests_of_two_hosts_may_be_chance_and_three_are_not(slow: int, named_kinds: list[str]) -> None:
+    rack = rack_topology(2)
+    rings = expand_phase(TOR, rack, tuple(rack.hosts))
+    bad = {probe.probe_id for probe in rings[:slow]}
+    assert [one.kind for one in named(rack, TOR, lambda probe: probe.probe_id in bad)] == named_kinds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [621, 636])
+def test_two_dips_of_a_pair_and_two_low_rings_of_eight_are_nobody(seed: int, tmp_path: Path) -> None:
+    """A healthy rack with the noise of real ones failed a pair of hosts, or four hosts as a whole (0.99)."""
+    shutil.copytree(INVENTORY / "baselines", tmp_path / "baselines")
+    rack = (INVENTORY / "pod-64.yaml").read_text().replace("noise_cv: 0.003", "noise: real")
+    (tmp_path / "pod.yaml").write_text(rack)
+    wanted = asked(SCENARIOS / "self-check.yaml", inventory=tmp_path / "pod.yaml", hosts="gpu[001-008]")
+    found = on_mock(wanted, tmp_path / "results", seed=seed).verdict.suspects
+    assert not [one.component for one in found if one.outcome is Outcome.FAIL]
