@@ -165,7 +165,8 @@ def test_of_links_that_nobody_looked_at_nothing_is_said(coverage: LinkCoverage |
 
 
 @pytest.mark.parametrize(
-    ("fails", "flaps", "words"), [(True, 0, "links went down on hosts that failed alone"), (False, 3, "3 links went")]
+    ("fails", "flaps", "words"),
+    [(True, 0, "links went down on hosts that failed alone"), (False, 3, "links went down 3 times besides")],
 )
 def test_a_link_of_a_host_that_failed_went_down_with_it(fails: bool, flaps: int, words: str) -> None:
     """It is not denied, and only of others it is said that no probe died of them."""
