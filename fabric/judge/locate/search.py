@@ -308,39 +308,37 @@ class Search(Likelihood):
         has most of what shows them in it. None where nothing is better.
         """
         least = self.score(faults)
-        for gone, instead in self._without(faults):
-            rest = sorted((one for one in faults if one.part not in gone), key=lambda one: -one.gain)
-            if instead in gone:
-                rest = [*self._as_of_flows(instead, self._beside(rest)), *rest]
-            elif instead is not None:
-                rest = [*self._fits(np.array([instead]), self._beside(rest), narrow=True)[:1], *rest]
-            else:
-                rest = self._refitted(rest, self.samples_through(gone[0]))
-            found = self.greedy(rest, banned=np.array(gone))
-            more = self._large[gone[0]] if instead is None else instead in gone
+        for gone, begun, more in self._without(faults):
+            found = self.greedy(begun, banned=np.array(gone))
             if self.score(found) > least - _RIVAL and (more or len(found) < len(faults)):
                 found = self.settled(found, one_by_one=True)
                 if self.score(found) > least + _BETTER:
                     return found
         return None
 
-    def _without(self, faults: Sequence[FaultyPart]) -> Iterator[tuple[list[int], int | None]]:
+    def _without(self, faults: Sequence[FaultyPart]) -> Iterator[tuple[list[int], list[FaultyPart], bool]]:
         """
-        Yield the parts of each fault, and of each few with most of what shows them in one other part, with that.
+        Yield parts to do without, the faults to begin with, and whether more faults than before may come of it.
 
-        A fault that takes more from collectives than from single flows is also yielded with its own part.
+        Each part is left out, or begins again with what its single flows say if it takes more from collectives. Several
+        make way for one that has most of what shows them in it.
         """
-        yield from (([one.part], None) for one in faults)
-        yield from (([one.part], one.part) for one in faults if self._loses_more_than_of_flows(one))
-        slow = self.matrix.slow
-        within = []
+        for one in faults:
+            rest = self._refitted(_but(faults, [one.part]), self.samples_through(one.part))
+            yield [one.part], rest, bool(self._large[one.part])
+        for one in faults:
+            if self._loses_more_than_of_flows(one):
+                rest = _but(faults, [one.part])
+                yield [one.part], [*self._as_of_flows(one.part, self._beside(rest)), *rest], True
+        slow, within = self.matrix.slow, []
         for one in faults:
             mine = self.cells.total(slow & self.samples_through(one.part))
             within.append(2 * mine > mine[one.part])
         for part in np.flatnonzero(np.sum(within, axis=0) > 1) if faults else ():
             inside = [one.part for one, parts in zip(faults, within, strict=True) if parts[part]]
             if part not in inside:
-                yield inside, int(part)
+                rest = _but(faults, inside)
+                yield inside, [*self._fits(np.array([part]), self._beside(rest), narrow=True)[:1], *rest], False
 
     def _loses_more_than_of_flows(self, fault: FaultyPart) -> bool:
         """Return whether a fault takes more from collectives than from single flows: another part may be why."""
@@ -374,6 +372,11 @@ class Search(Likelihood):
             rivals = sorted(best.values(), key=lambda one: (-one[1], one[0]))
             found.append(replace(mine, rivals=tuple(rivals)))
         return sorted(found, key=lambda one: -one.gain)
+
+
+def _but(faults: Sequence[FaultyPart], parts: Sequence[int]) -> list[FaultyPart]:
+    """Return the faults of other parts, the surest first."""
+    return sorted((one for one in faults if one.part not in parts), key=lambda one: -one.gain)
 
 
 def searched(matrix: SampleMatrix) -> tuple[Search, list[FaultyPart]]:

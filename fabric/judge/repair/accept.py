@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 
 from fabric.judge.locate.candidates import is_above
+from fabric.judge.locate.merged import names_of
 from fabric.judge.normal.baseline import RecordedRatio, against_recorded, distribution
 from fabric.judge.normal.interval import LEAST_SAMPLES
 from fabric.judge.normal.keys import floor_of, grouped, key_of, name_of
@@ -60,7 +61,7 @@ def narrowed_to(because: Because, name: str, topology: Topology) -> Because:
     evidence = tuple(one for one in because.evidence if passes(one.probe))
     hosts, links = ((), (name,)) if because.links else ((name,), ())
     suspects = tuple(one for one in because.suspects if because.links or name in one.hosts)
-    parts = {part for one in suspects for part in (one.component, *one.ambiguous_with)}
+    parts = names_of(suspects)
     needs = tuple(one for one in because.needs if one.part in parts or Part.of(one.part).host == name)
     return replace(because, evidence=evidence, suspects=suspects, needs=needs, hosts=hosts, links=links)
 

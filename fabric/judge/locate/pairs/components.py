@@ -1,14 +1,14 @@
 """The components that every pair sample passes through.
 
 A sample passes both host sides (PCIe path, RNIC, cable and leaf port are one component to a pair test; loopback and
-port counters tell them apart) and their leaves. If these are two, it also passes either the two uplinks and the spine
-(the path is known), or all uplinks of each leaf together (adaptive routing, ECMP: the path is not known). With a
-wrongly assumed path precision falls to 0.83-0.87 (simulated, 150 runs), so an unknown path is never guessed. Where the
-spines are known and the leaves are not, the spine alone is on the way.
+port counters tell them apart) and their leaves. If these are two, it also passes all uplinks of each leaf together and,
+where the path is known, the two uplinks and the spine. With adaptive routing or ECMP it is not known, and never
+guessed: with a wrongly assumed path precision falls to 0.83-0.87 (simulated, 150 runs). Where the spines are known and
+the leaves are not, the spine alone is on the way.
 
-A cable has two directions, which can fail apart. Where samples say which end sent, a host side, an uplink and all
-uplinks of a leaf are there three times: as a whole and once for each direction. These are one part to whoever repairs
-it, so they are never rivals.
+A cable has two directions, which can fail apart. Where samples say which end sent, a host side, an uplink and, on
+unknown paths, all uplinks of a leaf are there three times: as a whole and once for each direction. These are one part
+to whoever repairs it, so they are never rivals.
 """
 
 from __future__ import annotations
