@@ -95,10 +95,22 @@ HELD_BACK = ("np_ecn_marked_roce_packets", "rp_cnp_handled", "rx_pfc_us")
 HOT_C = 70.0
 """A module above this temperature (Celsius) is not well: NVIDIA's UFM plugin isolates from there (TMAX)."""
 
-WIDTHS = {"link_downed": 8, "link_error_recovery": 8, "symbol_error": 16, "port_rcv_errors": 16}
-"""Bits of the narrow counters (InfiniBand specification, PortCounters); all others, and wide readings, have 32."""
+CAPPED = {
+    "link_downed": 8,
+    "link_error_recovery": 8,
+    "symbol_error": 16,
+    "port_rcv_errors": 16,
+    "port_xmit_discards": 16,
+}
+"""
+Bits of the narrow counters (InfiniBand specification, PortCounters), which stay at their highest value.
 
-WIDTHS |= dict.fromkeys(("np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled"), 64)
+They never wrap ("IB semantics is to cap counters": infiniband-diags, perfquery.c), so one that fell was cleared.
+"""
+
+WIDTHS = CAPPED | dict.fromkeys(("np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled"), 64)
+"""Bits of the counters; all others, and wide readings of narrow ones, have 32."""
+
 WIDTHS |= {f"{way}_prio{n}_pause{of}": 64 for way in ("rx", "tx") for n in range(8) for of in ("", "_duration")}
 DROPS = ("rx_discards_phy", "tx_discards_phy", "rx_out_of_buffer", "rx_buf_discard", "rx_cong_discard")
 """Counters of what an RNIC's port dropped, by cause (``ethtool -S``, mlx5)."""
@@ -129,7 +141,7 @@ def growth(name: str, before: int, after: int) -> Growth:
     """
     Return the growth from one reading to the next.
 
-    It is never negative, also when a narrow counter has wrapped around.
+    It is never negative, also when a counter has wrapped around.
     """
     bits = WIDTHS.get(name, 32)
     if max(before, after) >= 1 << bits:
@@ -137,7 +149,7 @@ def growth(name: str, before: int, after: int) -> Growth:
     top = (1 << bits) - 1
     if after >= before:
         return Growth(after - before, full=after == top)
-    if before > top * (1 - _NEAR) and after < top * _NEAR:
+    if name not in CAPPED and before > top * (1 - _NEAR) and after < top * _NEAR:
         return Growth(after - before + top + 1)
     return Growth(after, reset=True)
 

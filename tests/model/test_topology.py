@@ -205,7 +205,9 @@ def test_exit_codes(severities: tuple[Severity, ...], code: int) -> None:
     ("name", "before", "after", "found"),
     [
         ("link_downed", 3, 5, Growth(2)),
-        ("link_downed", 250, 4, Growth(10)),
+        ("link_downed", 250, 4, Growth(4, reset=True)),
+        ("link_downed", 255, 0, Growth(0, reset=True)),
+        ("port_rcv_errors", 65000, 0, Growth(0, reset=True)),
         ("link_downed", 100, 4, Growth(4, reset=True)),
         ("link_downed", 254, 255, Growth(1, full=True)),
         ("link_downed", 4000, 4002, Growth(2)),
@@ -215,7 +217,7 @@ def test_exit_codes(severities: tuple[Severity, ...], code: int) -> None:
     ],
 )
 def test_growth_knows_wraps_resets_and_full_counters(name: str, before: int, after: int, found: Growth) -> None:
-    """A wrap is from the last quarter into the first; what else goes down was cleared."""
+    """A wrap is from the last quarter into the first; what else goes down, and counters of PMA, were cleared."""
     assert growth(name, before, after) == found
 
 
