@@ -16,7 +16,7 @@ import numpy as np
 
 from fabric.engine.interruption import listening
 from fabric.engine.watching import Watch
-from fabric.judge.ports.health import port_health
+from fabric.judge.ports.health import FULL, port_health, stands_full
 from fabric.judge.ports.traffic import WINDOW_S, PortTraffic, Shift
 from fabric.model import gathered
 from fabric.model.inventory import Inventory
@@ -115,6 +115,7 @@ class Fleet:
         self.unread: set[str] = set()
         self._grew: set[_Port] = set()
         self._reported: dict[_Port, dict[str, tuple[Outcome, int]]] = {}
+        self._full: dict[_Port, tuple[str, ...]] = {}
         self._again_s = began_s + AGAIN_S
         self.bad: dict[str, Outcome] = {}
 
@@ -154,12 +155,19 @@ class Fleet:
         """Do nothing: no resource is open."""
 
     def _count(self, port: _Port, name: str, at_s: float, value: Value) -> None:
-        """Note the value of a counter. A course begins when the value first changes, as nearly none ever does."""
+        """
+        Note the value of a counter.
+
+        A course begins when the value first changes, as nearly none ever does, or where it cannot grow any more.
+        """
         first = self._first.setdefault(port, {})
         courses = self._courses.get(port, {})
         if name not in first:
             first[name] = at_s, value
             if name not in courses:
+                if value is not None and stands_full(name, value, ethernet=self._ethernet(port[0])):
+                    self._courses.setdefault(port, {})[name] = CounterCourse([at_s], [value])
+                    self._grew.add(port)
                 return
         course = courses.get(name) or CounterCourse([first[name][0]], [first[name][1]])
         if course.values[-1] == value:
@@ -168,6 +176,9 @@ class Fleet:
         course.values.append(value)
         self._courses.setdefault(port, {})[name] = course
         self._grew.add(port)
+
+    def _ethernet(self, host: str) -> bool:
+        return self.hosts[host].platform.link_layer == "ethernet"
 
     def alarm(self, now_s: float, kind: str, outcome: Outcome, parts: Sequence[str], text: str) -> Alarm:
         """Return an alarm of this moment; *now_s* is on the same clock as *began_s*."""
@@ -213,10 +224,17 @@ class Fleet:
             (),
             every_s=self._every_s,
             line_rate_gbps=self._ports[port].line_rate_gbps,
-            ethernet=self.hosts[host].platform.link_layer == "ethernet",
+            ethernet=self._ethernet(host),
             ports=len(self._ports),
         )
+        full = () if health is None else health.full
+        for name in full:
+            if name not in self._full.get(port, ()):
+                yield self.alarm(now_s, "counter", Outcome.INCONCLUSIVE, [part], f"{name} {FULL}")
+        self._full[port] = full
         if health is None or not health.bad:
+            if full and part in self.bad:
+                return  # nobody can see whether it is over
             del self._reported[port]
             if self.bad.pop(part, None) is not None:
                 text = f"counted nothing for {duration_text(KEPT_S)}"

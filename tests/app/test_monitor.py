@@ -109,6 +109,25 @@ def test_a_counter_that_grows_each_second_is_told_when_it_has_doubled() -> None:
     assert fleet.bad == {}
 
 
+def test_a_counter_that_cannot_grow_any_more_is_told_once_and_never_said_to_be_over() -> None:
+    """A port that flaps each minute, from 250 times down on; of another one 255 are all that is ever read."""
+    fleet, told = Fleet(list(RACK.hosts.values()), 1.0, 0.0), list[Alarm]()
+    for minute in range(1, 12):
+        at_s = 60.0 * minute
+        fleet.add("gpu001", at_s, {("mlx5_0", "link_downed"): min(255, 249 + minute)})
+        fleet.add("gpu002", at_s, {("mlx5_0", "link_downed"): 255})
+        told += [one for one in fleet.step(at_s) if one.kind == "counter"]
+    full = [one for one in told if one.outcome is Outcome.INCONCLUSIVE]
+    assert [one.parts for one in full] == [("gpu002/mlx5_0:port",), ("gpu001/mlx5_0:port",)]
+    assert {one.text.partition(":")[0] for one in full} == {"link_downed stands at its highest value"}
+    assert [one.text.split()[0] for one in told if one not in full] == ["1", "2", "4"]
+    list(fleet.step(90_000.0))
+    assert fleet.bad == {"gpu001/mlx5_0:port": Outcome.FAIL}
+    fleet.add("gpu001", 90_001.0, {("mlx5_0", "link_downed"): 0})
+    list(fleet.step(90_002.0))
+    assert fleet.bad == {}
+
+
 def test_what_was_counted_while_a_host_was_away_is_not_known() -> None:
     """Nor is a row that a later one has overtaken believed."""
     fleet = Fleet(list(RACK.hosts.values()), 1.0, 0.0)

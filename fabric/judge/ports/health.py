@@ -129,7 +129,8 @@ class PortHealth:
     One port (or cable, or switch) judged by its counters: what was *found* wrong, and all steps of its counters.
 
     *ber* is the verdict on its bit errors, None if no counter of them could be read. *resets* counts how often a
-    counter was cleared meanwhile. *unread* are the criteria of the scenario's zero growth that were not shown. *cable*
+    counter was cleared meanwhile. *unread* are the criteria of the scenario's zero growth that were not shown. *full*
+    are the counters that stood at their highest value at the end: what they would have counted on was not seen. *cable*
     is the name of a cable between switches, which is no port of a host, or of a switch that is bad as a whole. For a
     leaf: the hosts *under* it, and the ports that it *explains*.
     """
@@ -141,6 +142,7 @@ class PortHealth:
     ber: BerVerdict | None = None
     resets: int = 0
     unread: tuple[str, ...] = ()
+    full: tuple[str, ...] = ()
     cable: str = ""
     under: tuple[str, ...] = ()
     explains: tuple[str, ...] = ()
@@ -189,6 +191,7 @@ def joined(ends: Sequence[PortHealth]) -> PortHealth:
         ber=max(bers, key=lambda one: (one.outcome.rank, one.left_s), default=None),
         resets=sum(one.resets for one in ends),
         unread=tuple(sorted({name for one in ends for name in one.unread}, key=CRITERIA.index)),
+        full=tuple(dict.fromkeys(name for one in ends for name in one.full)),
     )
 
 
@@ -269,7 +272,16 @@ def port_health(
         ber = judge_ber(_sum(steps, name), of_time_s, line_rate_gbps, ports=ports, name=name)
         found += [(name, Outcome.FAIL, ber.reason)] if ber.outcome is Outcome.FAIL else []
     resets = sum(number for _, number in grown.values())
-    return PortHealth(host, device, tuple(found), steps, ber, resets, tuple(port.not_shown(ber)))
+    full = tuple(name for name, one in read.items() if stands_full(name, known_values(one)[-1], ethernet=ethernet))
+    return PortHealth(host, device, tuple(found), steps, ber, resets, tuple(port.not_shown(ber)), full)
+
+
+FULL = "stands at its highest value: nothing more is seen until it is cleared (perfquery -R LID PORT)"
+
+
+def stands_full(name: str, value: float, *, ethernet: bool) -> bool:
+    """Return whether a counter stands at its highest value; an Ethernet port's times down are no narrow counter."""
+    return not (ethernet and name == LINK_DOWNED) and growth(name, int(value), int(value)).full
 
 
 def known_values(course: CounterCourse | None) -> list[float]:

@@ -16,7 +16,7 @@ from math import inf
 from fabric.judge.locate.search import MOST_NAMED
 from fabric.judge.locate.steps import next_step
 from fabric.judge.normal.keys import ends_of, grouped, leaf_of
-from fabric.judge.ports.health import BER, MANY, PortHealth, Step, counted_words, joined, ports_of_run
+from fabric.judge.ports.health import BER, FULL, MANY, PortHealth, Step, counted_words, joined, ports_of_run
 from fabric.judge.ports.links import LinkEvidence, cables_of, coverage_of, link_health
 from fabric.model import gathered
 from fabric.model.change import Changes
@@ -361,6 +361,8 @@ def _notes(ports: Sequence[PortHealth], unread: Sequence[str], what: str = "port
     cleared = [port.component for port in ports if port.resets]
     if cleared:
         lines.append(f"counters were cleared meanwhile on {fold(cleared[:50])}: what they had counted is not known")
+    for name, alike in gathered((name, port.component) for port in ports for name in port.full).items():
+        lines.append(f"{fold(alike[:50])}: {name} {FULL}")
     for port in ports:
         own = [step for step in port.steps if step.ours]
         if own:

@@ -166,3 +166,13 @@ def test_hosts_that_could_not_be_read_are_named() -> None:
 def test_a_probe_crosses_the_ports_that_its_bytes_cross(kind: str, params: dict[str, str], count: int) -> None:
     """A collective all of its hosts'."""
     assert len(ports_of(probe("x", kind, **params), RACK)) == count
+
+
+@pytest.mark.parametrize(("value", "said"), [(255, True), (254, False)])
+def test_a_counter_that_cannot_grow_any_more_is_told(value: int, *, said: bool) -> None:
+    """A port whose link went down 255 times may go down each minute, and nothing is seen of it."""
+    counted = samples("link_downed")
+    counted.courses[CounterReading("gpu001", "mlx5_0", "link_downed")].values[0] = value
+    found = judged(counted)
+    text = "gpu001/mlx5_0:port: link_downed stands at its highest value: nothing more is seen until it is cleared"
+    assert any(reason.text.startswith(text) for reason in found.reasons) is said
