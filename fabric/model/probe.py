@@ -131,8 +131,9 @@ class NamedPart:
 
     A tool itself reported ``down``, ``absent`` or ``unreached``: an RNIC with no path to the other's address (RoCE).
     For a probe on several hosts also ``gpu002`` with ``silent``: a host that does not answer, or ``garbled``: its tools
-    print what cannot be read. On any: ``lacking`` a program or a library, its perftest ``unbuilt`` for GPU memory, or
-    ``outdated``: it does not know an option; ``other_mpi``: its mpirun is not Open MPI's.
+    print what cannot be read. On any: a program was ``killed`` there, it is ``lacking`` a program or a library, its
+    perftest ``unbuilt`` for GPU memory, or ``outdated``: it does not know an option; ``other_mpi``: its mpirun is not
+    Open MPI's.
     """
 
     component: str

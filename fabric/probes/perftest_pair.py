@@ -19,7 +19,17 @@ from fabric.model.probe import (
 )
 from fabric.model.scenario import LimitKey, ProbeSpec, Uses
 from fabric.model.topology import Host, Platform, Rnic, Topology
-from fabric.probes.shapes import InHost, Label, MessageSize, QueuePairs, Seconds, int_param, lacking, last_line
+from fabric.probes.shapes import (
+    InHost,
+    Label,
+    MessageSize,
+    QueuePairs,
+    Seconds,
+    ended_by,
+    int_param,
+    lacking,
+    last_line,
+)
 from fabric.tools import perftest
 from fabric.tools.perftest.command import CommandSide, asked, mismatches, missing_lines, write_bw
 
@@ -142,7 +152,8 @@ class PerftestSpec(ProbeSpec):
         Return the client's average bandwidth in Gb/s, if both sides answered their command and report one transfer.
 
         If either side failed, its own trouble counts before what it says of the other side: a client that cannot
-        connect, or a server whose peer died, is only the consequence.
+        connect, or a server whose peer died, is only the consequence. So is whatever the peer of a program says that
+        was ended by a signal: an RNIC that sends to queue pairs that are gone ends with status 12, too.
         """
         there, here = ends_of(probe)
         ended = [(result, there) for result in answered.servers]
@@ -151,7 +162,7 @@ class PerftestSpec(ProbeSpec):
         sides = [AnsweredSide(result, device, _log(result)) for result, device in ended]
         failures = [failure for side in sides for failure in _failures(side, cls.tool)]
         if failures:
-            return min(failures, key=lambda failure: failure[0] in _CONSEQUENCES)[1]
+            return min(failures, key=lambda failure: _ORDER.get(failure[0], 1))[1]
         if answered.client is None:
             return Reading((), Outcome.ERROR, "the client was never started")
         return cls.read_sides(probe, topology, sides)
@@ -211,7 +222,9 @@ def _log(result: CommandResult) -> perftest.PerftestLog:
 
 
 _CONDITIONS = {"port_down": "down", "no_device": "absent"}
+_KILLED = "killed"
 _CONSEQUENCES = frozenset({"cannot_connect", "peer_died", "complaint", "exit"})
+_ORDER = {_KILLED: 0} | dict.fromkeys(_CONSEQUENCES, 2)
 _OF_ITS_HOST = {"no_gpu_memory": "unbuilt", "unknown_option": "outdated"}
 _OF_THE_SHELL = frozenset({"missing_program", "missing_library", *_OF_ITS_HOST})
 LINK_TYPES = {"infiniband": "IB", "ethernet": "Ethernet"}
@@ -230,7 +243,10 @@ def _failures(side: AnsweredSide, tool: str) -> Iterator[tuple[str, Reading]]:
             named = NamedPart(host, _OF_ITS_HOST[failure.kind])
         text = f"{host}: {tool} on {side.device}: {failure.text}"
         yield failure.kind, Reading((), outcome, text, named, failure=failure.known)
-    if result.exit_status != 0:
+    if (signal := ended_by(result)) and {failure.kind for failure in side.log.failures} <= {"segfault"}:
+        reason = f"{host}: {tool} on {side.device} was ended by {signal}, not by fabric: {last_line(result)}"
+        yield _KILLED, Reading((), Outcome.ERROR, reason, NamedPart(host, "killed"))
+    elif result.exit_status != 0:
         reason = f"{host}: {tool} exit {result.exit_status}: {last_line(result)}"
         yield "exit", Reading((), Outcome.ERROR, reason, lacking(result))
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
+from signal import Signals
 from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field
@@ -123,6 +124,14 @@ def last_line(result: CommandResult) -> str:
         if lines:
             return lines[-1].strip()[:200]
     return (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()[0][:200]
+
+
+def ended_by(result: CommandResult) -> str:
+    """Return the name of the signal that ended a program (a shell's 128 + n), such as SIGKILL; empty if none did."""
+    try:
+        return Signals(result.exit_status - 128).name
+    except ValueError:
+        return ""
 
 
 def lacking(result: CommandResult) -> NamedPart | None:

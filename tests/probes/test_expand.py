@@ -181,6 +181,31 @@ def test_a_host_whose_perftest_is_not_what_is_needed_is_named(status: int, said:
     assert (found.outcome, found.named) == (Outcome.ERROR, NamedPart("gpu002", condition))
 
 
+RETRIES = " Completion with error at client\n Failed status 12: wr_id 0 syndrom 0x81\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "outcome"),
+    [
+        (137, "", Outcome.ERROR),
+        (139, "bash: line 1: 4711 Segmentation fault (core dumped) ib_write_bw\n", Outcome.ERROR),
+        (139, " Couldn't read remote address\n", Outcome.FAIL),
+        (255, "", Outcome.FAIL),
+    ],
+)
+def test_a_server_that_was_killed_says_nothing_of_the_fabric(status: int, said: str, outcome: Outcome) -> None:
+    """Its queue pairs went with it, so the retries of its client run out; one that crashed afterwards is no cause."""
+    probe = expanded(LinkBurnSpec(stages=(RING[:1],)))[0]
+    made = LinkBurnSpec.commands(probe, RACK)
+    server = CommandResult(made.servers[0], status, "", said, 0.0, 1.0)
+    client = CommandResult(made.client, 1, "", RETRIES, 0.0, 2.0)
+    found = LinkBurnSpec.read(probe, RACK, Answered([server], client))
+    assert found.outcome is outcome
+    assert (found.named == NamedPart("gpu002", "killed")) is (outcome is Outcome.ERROR)
+    if outcome is Outcome.ERROR:
+        assert "gpu002: ib_write_bw on mlx5_0 was ended by SIG" in found.reason
+
+
 @pytest.mark.parametrize("said", ["alltoall_perf: No such file or directory\n", ""])
 def test_a_host_without_nccl_tests_is_named_and_not_its_gpus(said: str) -> None:
     probe = expanded(AllToAllSpec())[0]

@@ -111,6 +111,7 @@ _OF_HOSTS = {
     "silent": "the host does not answer",
     "garbled": "what the host's tools print cannot be read",
     "other_mpi": "the host's mpirun is not Open MPI's",
+    "killed": "a program of the probes was ended by a signal on the host",
     "lacking": "the host lacks a program or a library",
     "unbuilt": "the host's perftest is built without GPU memory",
     "outdated": "the host's perftest does not know an option",

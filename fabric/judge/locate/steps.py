@@ -51,6 +51,9 @@ _RECOVER = {
     "nvlink": "we could not measure it: check nvidia-smi nvlink -s, the fabric manager and dmesg (Xid), then run the "
     "command of raw/ by hand",
     "inventory": "correct the inventory, then run it again",
+    "killed": "a signal that fabric did not send ended a program of the probes there: SIGKILL is mostly the kernel's, "
+    "for want of memory (dmesg: oom-kill; free -g; the limit of the cgroup), SIGSEGV and SIGBUS are the program's own: "
+    "mend that, then run it again",
     "lacking": "a program that the probes call is not there, or a library that it needs: fabric check SCENARIO says "
     "what to install, or name it under tools: of the platform",
     "other_mpi": "its mpirun is not Open MPI's: name Open MPI's under tools: of the platform",

@@ -174,6 +174,7 @@ def test_silent_host_is_one_error(rack: Topology) -> None:
 @pytest.mark.parametrize(
     ("condition", "advice"),
     [
+        ("killed", "oom-kill"),
         ("lacking", "is not there"),
         ("other_mpi", "not Open MPI's"),
         ("unbuilt", "built without CUDA"),
