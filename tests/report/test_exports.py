@@ -257,7 +257,7 @@ def test_the_nccl_document_lists_failures() -> None:
     assert [(seen["host"], seen["kind"]) for seen in document["failures"]] == [
         ("gpu009", "cuda_error"),
         ("gpu008", "ib_completion_error"),
-        (None, "launcher_error"),
+        ("gpu009", "launcher_error"),
     ]
 
 

@@ -69,9 +69,22 @@ def test_a_crash_comes_before_what_its_peers_saw() -> None:
     assert [(failure.host, failure.kind) for failure in log.failures] == [
         ("gpu009", "cuda_error"),
         ("gpu008", "ib_completion_error"),
-        (None, "launcher_error"),
+        ("gpu009", "launcher_error"),
     ]
     assert log.failures[1].known is FailureKind.RETRIES_EXCEEDED
+
+
+def test_a_process_that_was_killed_comes_before_what_its_peers_saw() -> None:
+    """The kernel does so for want of memory, and nobody else says why; a port that went down is told all the same."""
+    retries = (
+        "gpu008:1:2 [2] transport/net_ib.cc:1295 NCCL WARN NET/IB: Got completion from peer 10.0.0.9 with status=12\n"
+    )
+    killed = "mpirun noticed that process rank 9 with PID 6604 on node gpu009 exited on signal 9 (Killed).\n"
+    first, second, *_ = nccl.parse(retries + killed).failures
+    assert (first.host, first.kind, first.blames_fabric) == ("gpu009", "killed", False)
+    assert (second.host, second.kind) == ("gpu008", "ib_completion_error")
+    port = "gpu008:1:2 [2] NCCL WARN NET/IB : mlx5_0:1 Got async event : port error\n"
+    assert nccl.parse(port + retries + killed).failures[0].kind == "port_down"
 
 
 def test_information_and_warnings_of_the_launcher_are_no_failures() -> None:

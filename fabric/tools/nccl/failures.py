@@ -30,6 +30,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "out_of_memory": ("oom-kill", "oom_kill", "Out Of Memory", "Cannot allocate memory"),
     "cuda_error": ("Test CUDA failure", "Cuda failure", "CUDA driver version is insufficient"),
     "port_down": (),
+    "killed": ("exited on signal 9 (Killed)",),
     "ib_completion_error": ("Got completion from peer",),
     "ib_verbs_error": ("Call to ibv_",),
     "socket_error": ("socketStartConnect", "socketPollConnect"),
@@ -48,7 +49,8 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 """
 Texts that are printed for each kind, causes before consequences.
 
-A process that crashed on its own makes its peers' retries run out, and then every rank reports a network error.
+A process that crashed on its own makes its peers' retries run out, and then every rank reports a network error. Of
+processes that ended by a signal Open MPI names the first, and not those that it ends itself because of that.
 """
 
 _RANK = {kind: position for position, kind in enumerate(KINDS)}
@@ -68,6 +70,9 @@ _HOSTS = (
     re.compile(r"\s*\.\. ([A-Za-z0-9][\w.-]{0,252}) pid \d{1,10}: Test failure"),
     re.compile(r"\s*([A-Za-z0-9][\w.-]{0,252}):\d{1,10}:\d{1,10} \["),
     re.compile(r"\[([A-Za-z0-9][\w.-]{0,252}):\d{1,10}\]"),
+    re.compile(
+        r"(?:mpi|prte)run noticed that process rank \d{1,10} with PID \d{1,10} on node ([A-Za-z0-9][\w.-]{0,252}) "
+    ),
     re.compile(r"(?:srun|slurmstepd): error: ([A-Za-z0-9][\w.-]{0,252}): task"),
     re.compile(r"ssh: connect to host ([A-Za-z0-9][\w.-]{0,252}) port"),
 )
@@ -81,7 +86,7 @@ class NcclFailure:
     """
     Why the run gave up, in the words printed; *kind* is a key of ``KINDS``.
 
-    *host* printed it: it noticed the failure, which does not make it the culprit.
+    *host* printed it, or is where mpirun saw a process end: it noticed the failure, which does not make it the culprit.
     """
 
     host: str | None
