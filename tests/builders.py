@@ -75,6 +75,7 @@ def gone_on(
         observer=observer or Watcher(),
         say=say,
         reports=False,
+        force=force,
     ).judged
 
 

@@ -14,15 +14,17 @@ from fabric.app.restore import in_order, restore
 from fabric.app.run import Begun, measured, nothing_held
 from fabric.app.scheduler import Reservation
 from fabric.app.status import last_states
+from fabric.checks.found import identify
 from fabric.config.resolved import from_resolved, resolved_document
 from fabric.engine.interruption import STOP
 from fabric.engine.observer import Observer
 from fabric.errors import ConfigError, FabricError, Interrupted, MayBeLive, Problem, StoreError
+from fabric.judge.repair.identity import changes
 from fabric.model.differing import in_words, unlike
 from fabric.model.repair import Because
 from fabric.model.text import counted
 from fabric.plan import Plan, plan_scenario
-from fabric.ports import MakeExecutor
+from fabric.ports import Executor, MakeExecutor
 from fabric.probes.again import because_of
 from fabric.report.output import jsonable
 from fabric.report.shown_run import ShownRun
@@ -31,7 +33,7 @@ from fabric.runs.journal import CLOSED, FINAL, refuse_while_open
 from fabric.runs.manifest import OUTDATED_BY_MEASURING, leftovers, tickets_of
 from fabric.runs.plain_file import remove_durably, storing
 from fabric.runs.run_directory import RunDirectory, run_path
-from fabric.runs.run_document import PastRun, baselines_from, go_on_command, own_version, read_run
+from fabric.runs.run_document import PastRun, baselines_from, go_on_command, own_version, read_identity, read_run
 from fabric.runs.run_lock import holding, refuse_at_work
 from fabric.runs.samples import close_samples
 from fabric.runs.stored_verdict import is_judged
@@ -93,12 +95,13 @@ def resume(
     say: Callable[[str], None],
     reports: bool = True,
     reservation: Reservation | None = None,
+    force: bool = False,
 ) -> ShownRun:
     """
     Take back what is open, then measure what is left; *say* is told what was found. Raises as ``app.run``.
 
-    Raises MayBeLive, before anything is measured, if a change of this run was not seen taken back, or if a guard holds
-    a change of another run.
+    Before anything is measured it raises MayBeLive if a change of this run was not seen taken back, or if a guard holds
+    a change of another run; ConfigError if another part goes by a name by now, unless *force*.
     """
     path, inventory = past.path, past.inventory
     results = path.parent.parent
@@ -107,6 +110,13 @@ def resume(
         refuse_while_open(results)
         with closing(make_executor(past.backend, inventory, int(past.document["seed"]))) as executor:
             nothing_held(executor, past.scenario, inventory, say)
+            others = tuple(_other_parts(past, executor))
+            if others and not force:
+                raise ConfigError(
+                    Problem(str(path), 0, text) for text in (*others[:MOST_DIFFERENCES], _conclusion(others))
+                )
+            for text in others:
+                say(f"gone on all the same: {text}")
             done = _history(path, past.document)
             directory = _reopened(past, done, say)
             try:
@@ -124,6 +134,19 @@ def resume(
             executor.go_on(at_s)
             begun = Begun(past, directory, executor, replace(done, begun=True))
             return measured(begun, observer=observer, reports=reports)
+
+
+def _other_parts(past: PastRun, executor: Executor) -> Iterator[str]:
+    """
+    Yield the parts that are not those that the run began with, by serial number or GUID, if it noted them.
+
+    After a reboot ``mlx5_0`` may be the adapter that was ``mlx5_1``: results of both would go by one name.
+    """
+    before = read_identity(past.path) or {}
+    now = identify(executor, past.inventory.topology, tuple(before)) if before else {}
+    for host, identity in before.items():
+        found = (one for one in changes(identity, now[host], now) if one.replaced and one.before and one.after)
+        yield from (f"another part goes by this name by now: {one}" for one in found)
 
 
 def _note_resumed(directory: RunDirectory, done: Progress, at_s: float) -> None:

@@ -108,7 +108,9 @@ def run_command(
 
 @click.command("resume")
 @click.argument("run", type=PATH)
-@click.option("--force", is_flag=True, help="Go on as it was asked then, though files or this tool have changed.")
+@click.option(
+    "--force", is_flag=True, help="Go on as it was asked then, though files, parts or this tool have changed."
+)
 @_how_it_is_run
 def resume_command(run: Path, *, force: bool, yes: bool, **how: Any) -> int:
     """
@@ -127,7 +129,7 @@ def resume_command(run: Path, *, force: bool, yes: bool, **how: Any) -> int:
     if past.backend != "mock":
         _agree(past.plan, yes=yes)
 
-    measure = partial(resume, past, make_executor=make_executor, say=_say)
+    measure = partial(resume, past, make_executor=make_executor, say=_say, force=force)
     return _carried_out(measure, past, past.path.parent.parent, past.backend, **how)
 
 

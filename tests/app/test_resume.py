@@ -211,6 +211,23 @@ def test_how_many_are_kept_is_said_in_words_that_fit(tmp_path: Path, which: int,
     assert said[-1].startswith(told)
 
 
+def test_parts_that_changed_their_names_are_refused(tmp_path: Path) -> None:
+    """After a reboot ``mlx5_0`` is what ``mlx5_1`` was: a verdict would name one of them for what both measured."""
+    file = scenario(tmp_path)
+    file.write_text(file.read_text().replace("hosts:", "identity: true\nhosts:", 1))
+    run = killed(tmp_path)
+    text = (run / "identity.json").read_text()
+    swapped = text.replace('"part": "mlx5_0"', '"part": "x"').replace('"part": "mlx5_1"', '"part": "mlx5_0"')
+    (run / "identity.json").write_text(swapped.replace('"part": "x"', '"part": "mlx5_1"'))
+    with pytest.raises(ConfigError) as refused:
+        go_on(tmp_path)
+    words = [problem.text for problem in refused.value.problems]
+    assert any("another part goes by this name by now: gpu002/mlx5_1: replaced: SN" in text for text in words), words
+    said: list[str] = []
+    assert go_on(tmp_path, force=True, said=said).verdict.outcome is Outcome.PASS
+    assert any(text.startswith("gone on all the same: another part goes by this name") for text in said)
+
+
 def test_a_torn_line_is_cut_off_and_told(tmp_path: Path) -> None:
     run = killed(tmp_path, "finished", 2)
     with (run / "events.jsonl").open("ab") as file:
