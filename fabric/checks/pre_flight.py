@@ -106,6 +106,8 @@ MACHINE = HostCheck("machine", lambda _host, _needs: (IDS, NETWORK), compare=_co
 def _compare_clocks(hosts: Mapping[str, Looked]) -> Iterator[Finding]:
     """
     Report hosts whose clock surely differs from the median host's, however the round trip splits into there and back.
+
+    Where that is not most hosts' (of two, say), none is right by what others say, and they are reported together.
     """
     why = "what several hosts say is laid side by side by time: their logs, events, link counters"
     read: dict[str, tuple[float, float]] = {}  # seconds ahead of our clock (of arbitrary origin); error
@@ -118,12 +120,21 @@ def _compare_clocks(hosts: Mapping[str, Looked]) -> Iterator[Finding]:
             half_s = (answer.ended_s - answer.started_s) / 2
             read[host] = float(match[1]) - answer.started_s - half_s, half_s
     middle_s, error_s = sorted(read.values())[len(read) // 2] if read else (0.0, 0.0)
-    for host, (ahead_s, half_s) in read.items():
-        off_s = ahead_s - middle_s
-        if abs(off_s) - half_s - error_s > OFF_S:
-            rounded = float(f"{abs(off_s):.2g}")  # two digits, so that hosts that are off together are folded
-            what = f"its clock is {rounded:g} s {'ahead of' if off_s > 0 else 'behind'} the others"
-            yield warning(what, why, "mend its time synchronisation (chronyc tracking, ptp4l)", host)
+    off = {
+        host: ahead_s - middle_s
+        for host, (ahead_s, half_s) in read.items()
+        if abs(ahead_s - middle_s) - half_s - error_s > OFF_S
+    }
+    if off and 2 * len(off) >= len(read):
+        ahead = [ahead_s for ahead_s, _ in read.values()]
+        apart_s = float(f"{max(ahead) - min(ahead):.2g}")
+        what = f"their clocks are apart by up to {apart_s:g} s; which one is right cannot be told"
+        yield warning(what, why, "see which is wrong (date -u), and mend its time synchronisation", *read)
+        return
+    for host, off_s in off.items():
+        rounded = float(f"{abs(off_s):.2g}")  # two digits, so that hosts that are off together are folded
+        what = f"its clock is {rounded:g} s {'ahead of' if off_s > 0 else 'behind'} the others"
+        yield warning(what, why, "mend its time synchronisation (chronyc tracking, ptp4l)", host)
 
 
 CLOCK = HostCheck("clock", lambda _host, _needs: (DATE,), compare=_compare_clocks)

@@ -158,6 +158,9 @@ def test_a_clock_that_is_surely_off_is_named() -> None:
     said = {"a": _clock(0), "b": _clock(0.001), "c": _clock(-7.3), "d": _clock(0.5, way_s=1.0)}
     (one,) = compared(CLOCK, {host: {DATE: clock} for host, clock in said.items()})
     assert (one.hosts, one.what) == (("c",), "its clock is 7.3 s behind the others")
+    (both,) = compared(CLOCK, {"a": {DATE: _clock(0)}, "b": {DATE: _clock(3600)}})
+    assert both.hosts == ("a", "b"), "of two nobody knows which is wrong"
+    assert both.what == "their clocks are apart by up to 3600 s; which one is right cannot be told"
     (silent,) = compared(CLOCK, {"a": {DATE: answer(DATE, "1700000000.N\n")}})
     assert silent.what.startswith("its time was not said")
 
