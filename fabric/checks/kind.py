@@ -156,7 +156,7 @@ class HostNeeds(Uses):
     *measured*: the host takes part in the measurement; else it only carries out changes. *alters*: what changes call as
     root. *peer*: the host that mpirun logs in to from here, by the name mpirun uses. *sudo*: commands that need root go
     through sudo. *ssh*: the host is reached over SSH. *in_band*: commands that show whether switches and UFM can be
-    reached from here.
+    reached from here. *links*: it may be asked for both ends of every InfiniBand cable.
     """
 
     measured: bool = True
@@ -165,6 +165,7 @@ class HostNeeds(Uses):
     sudo: bool = False
     ssh: bool = False
     in_band: tuple[tuple[str, ...], ...] = ()
+    links: bool = False
 
 
 def host_needs(
@@ -189,7 +190,19 @@ def host_needs(
         if ufm is not None and scenario is not None and scenario.sample is not None:
             asked.append(management.ask_telemetry(ufm))
         made[via] = replace(made[via], in_band=tuple(asked))
+    if (
+        scenario is not None
+        and scenario.sample is not None
+        and scenario.sample.counters
+        and (via is None or via in made)
+    ):
+        looking = [name for name in made if _on_infiniband(inventory.topology.hosts[name].platform)]
+        made |= {name: replace(made[name], links=True) for name in looking}
     return made
+
+
+def _on_infiniband(platform: Platform) -> bool:
+    return platform.link_layer == "infiniband" and bool(platform.rnics)
 
 
 def _reaching(context: Context) -> Iterator[tuple[str, ...]]:

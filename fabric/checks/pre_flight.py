@@ -29,7 +29,7 @@ from fabric.checks.kind import (
     with_plugins,
 )
 from fabric.checks.parts import GPUDIRECT, GPUS, LOOPBACK, RNICS
-from fabric.checks.programs import LAUNCHER, PROGRAMS, PYTHON, VERSIONS
+from fabric.checks.programs import LAUNCHER, LINKS, PROGRAMS, PYTHON, VERSIONS
 from fabric.checks.roce import ROCE, ask_switches, roce_check
 from fabric.model.finding import Finding
 from fabric.model.inventory import Inventory
@@ -140,7 +140,7 @@ def _compare_clocks(hosts: Mapping[str, Looked]) -> Iterator[Finding]:
 CLOCK = HostCheck("clock", lambda _host, _needs: (DATE,), compare=_compare_clocks)
 
 
-_PER_HOST = (RNICS, GPUS, PROGRAMS, LAUNCHER, PYTHON, ROOT, GPUDIRECT, MEMLOCK, LOOPBACK, LOGIN, IN_BAND)
+_PER_HOST = (RNICS, GPUS, PROGRAMS, LINKS, LAUNCHER, PYTHON, ROOT, GPUDIRECT, MEMLOCK, LOOPBACK, LOGIN, IN_BAND)
 CHECKS: tuple[HostCheck, ...] = (*_PER_HOST, ROCE, VERSIONS, MACHINE, CLOCK)
 """All checks, in the order in which equally bad findings are listed; checks of other packages come after them."""
 

@@ -20,6 +20,7 @@ from fabric.checks.kind import (
 )
 from fabric.model.finding import Finding
 from fabric.model.topology import Host
+from fabric.tools.driver import as_root
 
 _PERFTEST = re.compile(r"^\s*Version: (\S+)", re.MULTILINE)
 _MFT = re.compile(r"\b(?:mft|mstflint) ([\w.-]+)")
@@ -65,6 +66,7 @@ _PROGRAMS = {
     **dict.fromkeys(("timeout", "tee"), _Program("coreutils")),
     **dict.fromkeys(("ip", "dcb"), _Program("iproute2", "-V")),
 }
+_NOT_FOUND = re.compile(r"^sudo: \S+: command not found", re.MULTILINE)
 _LIBRARY = re.compile(r"error while loading shared libraries: ([^\s:]+)")
 # perftest 4.5 has no such option without CUDA; since 2023 it has, and refuses it (src/perftest_parameters.c).
 _NO_CUDA = re.compile(r"unrecognized option.*use_(?:cuda|rocm)|^ ?Unsupported memory type", re.MULTILINE)
@@ -231,6 +233,38 @@ def _read_launcher(looked: Looked) -> Iterator[Finding]:
         yield _problem(f"mpirun starts nothing: {excuse(answer)}", "run it by hand; mpirun_options are right behind it")
 
 
+LOOKS: tuple[Argv, ...] = (("iblinkinfo", "-V"), ("ibqueryerrors", "-V"))
+"""What says which ends are joined and what each has counted, asked in a way that sends no packet."""
+
+
+def _ask_links(_host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
+    return tuple(as_root(argv, sudo=needs.sudo) for argv in LOOKS) if needs.links else ()
+
+
+def _read_links(looked: Looked) -> Iterator[Finding]:
+    """Report programs of which a host did not say whether they are there; missing ones are compared."""
+    for argv in _ask_links(looked.host, looked.needs):
+        if looked.answers[argv].lost:
+            yield _unknown(f"{argv[-2]}: {excuse(looked.answers[argv])}")
+
+
+def _compare_links(hosts: Mapping[str, Looked]) -> Iterator[Finding]:
+    """Report programs that look at cables and are on none of the hosts that may be asked, or not on all of them."""
+    looking = {name: looked for name, looked in hosts.items() if looked.needs.links}
+    for argv in LOOKS:
+        lacking = [
+            name
+            for name, looked in looking.items()
+            if (said := looked.answers[as_root(argv, sudo=looked.needs.sudo)]).absent or _NOT_FOUND.search(said.text)
+        ]
+        report, why = warning, "others are asked for both ends of every cable in its place"
+        if len(lacking) == len(looking):
+            report, why = problem, "no cable would be looked at from both ends, and zero growth there is not shown"
+        if lacking:
+            yield report(f"{argv[0]} is not there", why, "install infiniband-diags", *lacking)
+
+
+LINKS = HostCheck("links", _ask_links, _read_links, _compare_links)
 LAUNCHER = HostCheck("launcher", _ask_launcher, _read_launcher)
 PROGRAMS = HostCheck("programs", _ask_programs, _read_programs)
 VERSIONS = HostCheck("versions", compare=_compare_versions)

@@ -18,6 +18,7 @@ EVERYTHING = HostNeeds(
     peer="gpu002",
     ssh=True,
     in_band=(("sminfo", "-C", "mlx5_0", "-P", "1"),),
+    links=True,
 )
 
 

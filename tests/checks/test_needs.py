@@ -8,6 +8,7 @@ from fabric.checks.pre_flight import installed, inventory_findings
 from fabric.config.inventory import load_inventory
 from fabric.model.change import ChangeSettings, ChangeSpec, SubnetManager
 from fabric.model.inventory import Inventory
+from fabric.model.sampling import SampleSettings
 from fabric.model.scenario import Phase, ProbeSpec, Scenario
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
@@ -109,3 +110,11 @@ def test_another_fabric_in_the_environment_is_told() -> None:
     (one,) = installed({"fabric": "3.2.3"}.get)
     assert (one.what.split()[3], one.hosts) == ("3.2.3", ())
     assert list(installed({}.get)) == []
+
+
+def test_cables_are_looked_at_where_counters_are_sampled() -> None:
+    """By any InfiniBand host of the scenario; where via may do it and is not asked, nothing is known."""
+    sampled = replace(_scenario((LoopbackSpec(),)), sample=SampleSettings())
+    assert all(needs.links for needs in host_needs(sampled, HOSTS, RACK, backend="mock").values())
+    assert not any(needs.links for needs in _needs((LoopbackSpec(),)).values())
+    assert not any(needs.links for needs in host_needs(sampled, HOSTS, _with(via="gpu008"), backend="mock").values())

@@ -7,7 +7,7 @@ import pytest
 from fabric.checks.kind import Alters, Argv, HostAnswer, HostNeeds
 from fabric.checks.parts import GPU_LIST as LIST_GPUS
 from fabric.checks.parts import GPUS, JOBS, RNICS
-from fabric.checks.programs import LAUNCHER, PROGRAMS, PYTHON, PYTHON_VERSION, VERSIONS
+from fabric.checks.programs import LAUNCHER, LINKS, PROGRAMS, PYTHON, PYTHON_VERSION, VERSIONS
 from fabric.model.finding import Finding, Severity
 from fabric.tools.sysfs import DEVICES as LIST
 from tests.checks.asked import EVERYTHING, HOST, answer, compared, found
@@ -233,3 +233,26 @@ def test_a_running_job_is_a_problem() -> None:
     jobs = "GPU-5b1f, 4242, /usr/bin/python3\nGPU-77aa, 4243, /usr/bin/python3\n"
     (one,) = _gpus(jobs=jobs)
     assert (one.severity, one.what) == (Severity.PROBLEM, "2 GPU processes: python3")
+
+
+@pytest.mark.parametrize(
+    ("lacks", "severity"), [((), None), (("a",), Severity.WARNING), (("a", "b"), Severity.PROBLEM)]
+)
+@pytest.mark.parametrize("sudo", [False, True])
+def test_what_looks_at_cables_must_be_on_some_host(
+    lacks: tuple[str, ...], severity: Severity | None, *, sudo: bool
+) -> None:
+    """Any of them can be asked for all cables of a subnet; where none can, zero growth is not shown in days."""
+    needs = HostNeeds(links=True, sudo=sudo)
+    absent = (
+        (1, "sudo: ibqueryerrors: command not found") if sudo else (127, "ibqueryerrors: No such file or directory")
+    )
+    said: dict[str, dict[Argv, HostAnswer]] = {"a": {}, "b": {}}
+    for host, answers in said.items():
+        for argv in LINKS.ask(HOST, needs):
+            status, text = absent if host in lacks and "ibqueryerrors" in argv else (0, "")
+            answers[argv] = answer(argv, "", text, status)
+    findings = compared(LINKS, said, needs)
+    assert [(one.severity, one.hosts, one.what) for one in findings] == (
+        [(severity, lacks, "ibqueryerrors is not there")] if severity else []
+    )
