@@ -24,10 +24,11 @@ from fabric.judge.verdict.probes import Judge
 from fabric.model import gathered
 from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
-from fabric.model.probe import FollowUpLimits, Probe, ProbeResult, Results
+from fabric.model.probe import AGAIN, FollowUpLimits, Probe, ProbeResult, Results
 from fabric.model.scenario import Phase, Scenario
 from fabric.model.verdict import OwnFails, ProbeVerdict, Recurrence, Verdicts
 from fabric.plan import PhasePlan
+from fabric.probes import pairwise
 from fabric.probes.again import AgainSpec
 from fabric.probes.kinds import REPEATED_KINDS
 
@@ -126,6 +127,11 @@ def failing_hosts(probes: Sequence[Probe], results: Results, *, judge: Judge) ->
     return OwnFails(_counted(bad), frozenset(probe.hosts[0] for probe, _ in own) - unwell)
 
 
+RUN_AGAIN_KINDS = REPEATED_KINDS | {pairwise.KIND}
+"""Kinds of which a probe is run once more if it gave no number. Low pairs are not repeated here: rounds of localisation
+and tests of parts that dipped go after them."""
+
+
 class MoreSamples:
     """
     The follow-up ``samples``: further repetitions of probes that are low, or that failed once.
@@ -139,11 +145,16 @@ class MoreSamples:
         self._judge = judge
 
     def limits(self, phase_plan: PhasePlan) -> FollowUpLimits | None:
-        """Return one round per sample that a probe may still get; there is no time budget, as so few end soon."""
-        repeated = sum(probe.kind in REPEATED_KINDS for probe in phase_plan.planned)
+        """
+        Return one round per sample that a probe may still get, and one per round of localisation.
+
+        There is no time budget, as so few end soon.
+        """
+        repeated = sum(probe.kind in RUN_AGAIN_KINDS for probe in phase_plan.planned)
         if phase_plan.changes or not repeated:
             return None
-        rounds = LEAST_SAMPLES - 1
+        localise = phase_plan.phase.localise
+        rounds = LEAST_SAMPLES - 1 + (localise.rounds if localise else 0)
         return FollowUpLimits(rounds, rounds * repeated, budget_s=inf)
 
     def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
@@ -189,7 +200,8 @@ MOST_ERRORS = 0.1
 
 def _failed_once(probes: Sequence[Probe], by_id: Results) -> list[Sequence[Probe]]:
     """Return the probes that ran once and ended with an ERROR while nearly all else of their hosts was measured."""
-    ran = begun((probe for probe in probes if probe.kind in REPEATED_KINDS), by_id)
+    kinds = (probe for probe in probes if probe.kind in RUN_AGAIN_KINDS and AGAIN not in probe.params)
+    ran = begun(kinds, by_id)
     failed = [probe for probe, result in ran if result.outcome is Outcome.ERROR]
     counted = Counter(host for probe, _ in ran for host in probe.hosts)
     errors = Counter(host for probe in failed for host in probe.hosts)

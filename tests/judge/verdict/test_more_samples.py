@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,13 +13,16 @@ from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.during_run import MoreSamples
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Probe, ProbeResult
-from fabric.model.scenario import JudgeSettings, Phase
+from fabric.model.probe import AGAIN, Probe, ProbeResult
+from fabric.model.scenario import JudgeSettings, LocaliseSettings, Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, Limit
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.pairwise import PairwiseSpec
+from tests.builders import asked, on_mock
+from tests.places import INVENTORY
 
 HOSTS = 32
 
@@ -139,3 +144,58 @@ def test_one_error_of_many_probes_is_hardly_a_bad_host(wide: Topology) -> None:
     (one,) = conclude(probes, results, topology=wide, judge=judge_of(wide)).suspects
     assert (one.component, one.outcome) == ("gpu002", Outcome.ERROR)
     assert one.confidence <= 0.05
+
+
+LOST = "gpu002: ib_write_bw on mlx5_0: Couldn't connect"
+
+
+@pytest.mark.parametrize(("second", "suspects"), [(Outcome.MARGINAL, 0), (Outcome.ERROR, 1)])
+def test_a_pair_without_a_number_is_measured_once_more(wide: Topology, second: Outcome, suspects: int) -> None:
+    """The second answer counts; two without a number are evidence, and ask for no third."""
+    probes = expand_phase(Phase("x", (PairwiseSpec(),)), wide, tuple(wide.hosts))
+    judge = judge_of(wide, limits=(Limit("pairwise", 384.0, "a limit", min_size_bytes=1),))
+    follow_up, (lost, *others) = MoreSamples(judge), probes
+    error = ProbeResult(lost.probe_id, 1, (), Outcome.ERROR, LOST, 0.0, 1.0)
+    results = [error, *(result_of(probe, 397.0) for probe in others)]
+    (again,) = follow_up.more(phase_of(probes), results, ())
+    assert again == replace(lost, probe_id=f"{lost.probe_id}.r2")
+    answer = error if second is Outcome.ERROR else result_of(again, 397.0)
+    results.append(replace(answer, probe_id=again.probe_id, started_s=10.0, ended_s=11.0))
+    assert follow_up.more(phase_of(probes), results, [again]) == []
+    verdict = conclude([*probes, again], {one.probe_id: one for one in results}, topology=wide, judge=judge)
+    assert verdict.outcome is second
+    assert len(verdict.suspects) == suspects
+
+
+def test_a_pair_is_left_to_those_who_asked_for_it_after_a_dip(wide: Topology) -> None:
+    """They ask for another test, with another partner."""
+    probes = expand_phase(Phase("x", (PairwiseSpec(),)), wide, tuple(wide.hosts))
+    added = replace(probes[0], probe_id="x/again", params={**probes[0].params, AGAIN: "gpu001/mlx5_0"})
+    results = [result_of(probe, 397.0) for probe in probes]
+    results.append(ProbeResult(added.probe_id, 1, (), Outcome.ERROR, LOST, 0.0, 1.0))
+    assert MoreSamples(judge_of(wide)).more(phase_of(probes), results, [added]) == []
+
+
+def test_each_round_of_localisation_may_have_lost_a_pair(wide: Topology) -> None:
+    plan = phase_of(expand_phase(Phase("x", (PairwiseSpec(),)), wide, tuple(wide.hosts)))
+    localising = replace(plan, phase=replace(plan.phase, localise=LocaliseSettings(rounds=10)))
+    plain, more = (MoreSamples(judge_of(wide)).limits(one) for one in (plan, localising))
+    assert plain is not None
+    assert more is not None
+    assert more.rounds == plain.rounds + 10
+
+
+@pytest.mark.slow
+def test_a_connection_that_was_lost_once_is_no_error_of_a_run_that_localises(tmp_path: Path) -> None:
+    """With the noise of real clusters a planned pair is lost here, and one of a further round."""
+    shutil.copytree(INVENTORY / "baselines", tmp_path / "baselines")
+    (tmp_path / "pod.yaml").write_text(
+        (INVENTORY / "pod-64.yaml").read_text().replace("noise_cv: 0.003", "noise: real")
+    )
+    phase = "{name: pairs, localise: {rounds: 6}, probes: [pairwise]}"
+    (tmp_path / "pairs.yaml").write_text(f"name: pairs\ninventory: pod.yaml\nhosts: all\nphases:\n  - {phase}\n")
+    found = on_mock(asked(tmp_path / "pairs.yaml", hosts="gpu[001-008]"), tmp_path / "results", seed=2).verdict
+    lost = [one for one in found.probes if "Couldn't connect" in one.reason]
+    assert [one.probe_id.rpartition(".")[2] for one in lost] == ["t2", "t5"]
+    assert {one.outcome for one in lost} == {Outcome.MARGINAL}
+    assert found.outcome is Outcome.INCONCLUSIVE  # for the dips of this noise
