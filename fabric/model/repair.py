@@ -66,6 +66,7 @@ class Need:
 
     *tests*: how many good tests show that it is no longer bad that often. *after_s*: it was bad only after so long
     under load. *warm_c*: it was bad only when its module was at least so warm (Celsius); None: warmth did not matter.
+    *lost*: the share of its best bandwidth that was missing in its bad tests (their median); 0: they gave no number.
     """
 
     part: str
@@ -74,6 +75,7 @@ class Need:
     tests: int
     after_s: float = 0.0
     warm_c: float | None = None
+    lost: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -337,7 +337,7 @@ def _needs(needs: Sequence[Need], run: Measured, case: _Case) -> None:
     lacking: list[tuple[str, str]] = []
     for need in needs:
         errors = {one.probe_id for one in run.verdict.probes if one.outcome is Outcome.ERROR}  # tell nothing of it
-        tests = [one for one in part_tests(need.part, run) if one.probe.probe_id not in errors]
+        tests = [one for one in part_tests(need.part, run, lost=need.lost) if one.probe.probe_id not in errors]
         bad = [one.probe.probe_id for one in tests if one.bad]
         if not bad:
             lacking += ((text, need.part) for text in _lacking(need, tests, run))

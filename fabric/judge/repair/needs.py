@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from math import inf
+from statistics import median
 
 from fabric.judge.locate.candidates import components_of, is_above
 from fabric.judge.normal.interval import LEAST_SAMPLES, tests_that_tell
@@ -70,13 +71,18 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class PartTest:
-    """A probe through a part; *gbps* None: it failed. *bad*: bad by its own number, whatever its series' median is."""
+    """
+    A probe through a part; *gbps* None: it failed. *bad*: bad by its own number, whatever its series' median is.
+
+    *lost*: the share that is missing to the best number of its key on this part.
+    """
 
     probe: Probe
     result: ProbeResult
     gbps: float | None
     key: Key
     bad: bool
+    lost: float = 0.0
 
     @property
     def at_s(self) -> float:
@@ -102,16 +108,18 @@ def passes_through(name: str, topology: Topology) -> Callable[[Probe], bool]:
     )
 
 
-def part_tests(name: str, run: Measured, *, accused: Collection[str] = ()) -> list[PartTest]:
+def part_tests(name: str, run: Measured, *, accused: Collection[str] = (), lost: float = 0.0) -> list[PartTest]:
     """
     Return every probe through a part that was measured or failed.
 
-    An *accused* probe is also bad if it lies a floor below the best number of its key.
+    An *accused* probe is also bad if it lies a floor below the best number of its key. What the part *lost* before its
+    repair sets what counts as a dip now, as a limit far below what is normal does not see a shallow one: half of that
+    share, if it is a floor at least, below the best of its key on the same hosts.
     """
     passes, host = passes_through(name, run.topology), Part.of(name).host
     verdicts, own = run.verdicts, host in run.topology.hosts
     found: list[PartTest] = []
-    low: defaultdict[Key, float] = defaultdict(float)
+    best: defaultdict[tuple[Key, tuple[str, ...]], float] = defaultdict(float)  # of these hosts; (): of any
     for probe in run.probes:
         result, verdict = run.results.get(probe.probe_id), verdicts.get(probe.probe_id)
         if result is None or verdict is None or not verdict.ran or (own and host not in probe.hosts):
@@ -119,14 +127,19 @@ def part_tests(name: str, run: Measured, *, accused: Collection[str] = ()) -> li
         gbps, size_bytes = number_of(result) or (None, None)
         if (gbps is not None or verdict.outcome in (Outcome.FAIL, Outcome.ERROR)) and passes(probe):
             key = key_of(probe, size_bytes, run.topology)
-            low[key] = max(low[key], (1 - floor_of(key.kind)) * (gbps or 0.0))
+            for hosts in ((), probe.hosts):
+                best[key, hosts] = max(best[key, hosts], gbps or 0.0)
             failed = gbps is None or (verdict.outcome is Outcome.FAIL and bool(verdict.against))
             bad = failed or (verdict.limit_gbps is not None and (gbps or 0.0) < verdict.limit_gbps)
             found.append(PartTest(probe, result, gbps, key, bad))
-    return [
-        replace(one, bad=one.bad or (one.probe.probe_id in accused and (one.gbps or 0.0) < low[one.key]))
-        for one in found
-    ]
+
+    def with_loss(one: PartTest) -> PartTest:
+        missing, beside = (1 - (one.gbps or 0.0) / (best[one.key, hosts] or inf) for hosts in ((), one.probe.hosts))
+        floor = floor_of(one.key.kind)
+        bad = one.bad or (missing > floor and one.probe.probe_id in accused) or beside > lost / 2 >= floor
+        return replace(one, bad=bad, lost=missing)
+
+    return [with_loss(one) for one in found]
 
 
 def needs_of(
@@ -164,7 +177,9 @@ def needs_of(
         part, count = Part.of(name), sum(one.bad for one in own)
         if count and not set(names).isdisjoint((name, part.host)):
             when = _when(own, blamed.get(name, ""), run.module(part), began_s)
-            found.append(Need(name, count, len(own), wanted_tests(count, len(own)), *when))
+            losses = [one.lost for one in own if one.bad and one.gbps is not None]
+            lost = median(losses) if losses else 0.0
+            found.append(Need(name, count, len(own), wanted_tests(count, len(own)), *when, lost=lost))
     return tuple(found)
 
 

@@ -292,6 +292,28 @@ def test_a_dip_that_the_median_hides_rejects_it(rack: Topology) -> None:
     assert "1 of 3 below 380.0 Gb/s, the least 240.0" in found.reasons[0]
 
 
+@pytest.mark.parametrize(
+    ("lost", "decision"), [(0.1, Decision.REJECT), (0.0, Decision.ACCEPT), (0.05, Decision.ACCEPT)]
+)
+def test_a_dip_as_deep_as_then_rejects_it_though_the_limit_is_far_below(
+    rack: Topology, lost: float, decision: Decision
+) -> None:
+    """No less than the margin is a dip, whatever it lost then."""
+    case = Case(rack)
+    case.because = replace(case.because, needs=(Need(RNIC, 2, 28, 3, lost=lost),))
+    found = case.decided(480.0, 450.0 if lost else 430.0, 481.0)
+    assert found.decision is decision
+    assert decision is Decision.ACCEPT or found.reasons[0].startswith(f"{RNIC}: bad in 1 of 3 tests")
+
+
+def test_what_it_lost_then_is_beside_its_best(rack: Topology) -> None:
+    probes = checked(rack)
+    low = [one for one in probes if one.params.get("peer_rnic") == "mlx5_0"][:2]
+    run = run_of(rack, lambda probe: 312.0 if probe in low else 390.0, probes)
+    (need,) = (one for one in needs_of(run, low, [], ["gpu001"]) if one.part == RNIC)
+    assert need.lost == pytest.approx(0.2)
+
+
 def test_too_few_good_tests_leave_it_open_and_say_the_time(rack: Topology) -> None:
     case = Case(rack)
     case.because = replace(case.because, needs=(Need("gpu001/mlx5_0", 1, 24, 683),))
