@@ -4,6 +4,8 @@
   x ConfigError                   (exit 2: the operator's file or command line is wrong)
   x ExecutorError                 the transport failed, not the tool
     - HostUnreachable             no session, or it was lost; says at which step
+      . HostRefused               the host is there and takes no session from us
+      . JumpHostUnreachable       a jump host before it cannot be passed
       . SessionLost               it was lost while a command ran; the host may be there all the same
     - CommandTimeout              the deadline passed; carries what was printed until then
   x ToolError                     the tool ran and we cannot use what it said
@@ -24,6 +26,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 _LAST_WORDS = 200  # characters of a command's last output in a message; a choice
 
@@ -64,9 +67,24 @@ class ExecutorError(FabricError):
 class HostUnreachable(ExecutorError):
     """No session with the host, or the session was lost; *step* says during what."""
 
+    condition: ClassVar[str] = "silent"
+    """What is said of its host, as the condition of a NamedPart."""
+
     def __init__(self, host: str, step: str, cause: str) -> None:
         self.host, self.step, self.cause = host, step, cause
         super().__init__(f"{host}: {step}: {cause}")
+
+
+class HostRefused(HostUnreachable):
+    """The host answered, but refused for good (host key, authentication, MaxSessions); never retried."""
+
+    condition = "refusing"
+
+
+class JumpHostUnreachable(HostUnreachable):
+    """Nothing is known of the host: the way to it, through a jump host, is closed; the cause names that."""
+
+    condition = "behind"
 
 
 class SessionLost(HostUnreachable):

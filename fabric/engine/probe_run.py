@@ -269,11 +269,11 @@ class ProbeRun:
         return left[0] if len(left) == 1 and len(self._clients) > 2 else None
 
     def _silent(self) -> NamedPart | None:
-        """Return the host that is known not to answer, where the probe has several hosts."""
+        """Return the host that is known not to answer, or not to let us in."""
         if self.missing is not None and len(self.probe.hosts) > 1:
             return NamedPart(self.missing[0], "silent")
-        if isinstance(self._error, HostUnreachable) and len(self.probe.hosts) > 1:
-            return NamedPart(self._error.host, "silent")
+        if isinstance(self._error, HostUnreachable):
+            return NamedPart(self._error.host, self._error.condition)
         return None
 
     def _may_start_client(self) -> bool:

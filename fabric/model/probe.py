@@ -130,10 +130,11 @@ class NamedPart:
     A part that is known to be bad, not inferred: *component* ``gpu002/mlx5_3``; *condition* what is wrong with it.
 
     A tool itself reported ``down``, ``absent`` or ``unreached``: an RNIC with no path to the other's address (RoCE).
-    For a probe on several hosts also ``gpu002`` with ``silent``: a host that does not answer, or ``garbled``: its tools
-    print what cannot be read. On any: a program was ``killed`` there, it is ``lacking`` a program or a library, its
-    perftest ``unbuilt`` for GPU memory, or ``outdated``: it does not know an option; ``other_mpi``: its mpirun is not
-    Open MPI's.
+    Of a host (``gpu002``): ``silent``: it does not answer, ``refusing``: it takes no session from us, ``behind`` a jump
+    host that cannot be passed; ``bare``: it has no RDMA device at all; a program was ``killed`` there; ``lacking`` a
+    program or a library, its perftest ``unbuilt`` for GPU memory, or ``outdated``: it does not know an option;
+    ``other_mpi``: its mpirun is not Open MPI's. For a probe on several hosts also ``garbled``: its tools print what
+    cannot be read.
     """
 
     component: str

@@ -122,15 +122,17 @@ class AtOnceSpec(PerftestSpec):
         """Return what the flows reached and how much the counters grew; or why one of the flows failed."""
         clients = [] if answered.client is None else [answered.client]
         ended = {(one.command.host, one.command.argv): one for one in (*answered.servers, *clients, *answered.beside)}
-        gbps = []
+        readings: list[tuple[bool, Reading]] = []
         for pair in cls.pairs(probe, topology):
             asked = super().commands(pair, topology)
             servers = [one for server in asked.servers if (one := ended.get((server.host, server.argv)))]
             client = ended.get((asked.client.host, asked.client.argv))
             reading = super().read(pair, topology, Answered(servers, client))
-            if not reading.measurements:
-                return reading
-            gbps.append(reading.measurements[0].value)
+            readings.append((not servers and client is None, reading))
+        failed = [one for one in readings if not one[1].measurements]
+        if failed:  # flows that were ended because of another one have said nothing
+            return min(failed, key=lambda one: one[0])[1]
+        gbps = [reading.measurements[0].value for _, reading in readings]
         return Reading((*cls.measured(probe, gbps), *cls.counted(probe, topology, answered)))
 
     @classmethod

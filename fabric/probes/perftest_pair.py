@@ -164,7 +164,10 @@ class PerftestSpec(ProbeSpec):
         if failures:
             return min(failures, key=lambda failure: _ORDER.get(failure[0], 1))[1]
         if answered.client is None:
-            return Reading((), Outcome.ERROR, "the client was never started")
+            early = [
+                f"{one.command.host}: {cls.tool} ended at once, exit 0: {last_line(one)!r}" for one in answered.servers
+            ]
+            return Reading((), Outcome.ERROR, "; ".join(early) or "the client was never started")
         return cls.read_sides(probe, topology, sides)
 
     @classmethod
@@ -225,7 +228,7 @@ _CONDITIONS = {"port_down": "down", "no_device": "absent"}
 _KILLED = "killed"
 _CONSEQUENCES = frozenset({"cannot_connect", "peer_died", "complaint", "exit"})
 _ORDER = {_KILLED: 0} | dict.fromkeys(_CONSEQUENCES, 2)
-_OF_ITS_HOST = {"no_gpu_memory": "unbuilt", "unknown_option": "outdated"}
+_OF_ITS_HOST = {"no_gpu_memory": "unbuilt", "unknown_option": "outdated", "no_rdma": "bare"}
 _OF_THE_SHELL = frozenset({"missing_program", "missing_library", *_OF_ITS_HOST})
 LINK_TYPES = {"infiniband": "IB", "ethernet": "Ethernet"}
 

@@ -15,9 +15,9 @@ from benchmarks.measured_rack import rack_topology
 from fabric.engine.admission import HostHealth, LeftOut, ProbeAdmission, Waiting
 from fabric.engine.deadlines import LONGEST_FACTOR, MARGIN_S, LearnedDeadlines
 from fabric.engine.observer import Means
-from fabric.errors import ExecutorError, SessionLost
+from fabric.errors import ExecutorError, HostRefused, HostUnreachable, JumpHostUnreachable, SessionLost
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Command, Measurement, Probe, ProbeResult
+from fabric.model.probe import Command, Measurement, NamedPart, Probe, ProbeResult
 from fabric.model.scenario import FilledTime, Phase, ProbeSpec
 from fabric.model.verdict import OwnFails
 from fabric.plan import PhasePlan, schedule
@@ -74,6 +74,16 @@ def test_a_host_that_loses_every_session_is_out_after_the_second_attempt(tmp_pat
     assert max(result.attempt for result in results.values()) == 2
     assert sum(command.host == "gpu002" for command in executor.commands) <= 48
     assert all(result.outcome is None for name, result in results.items() if "gpu001" in name)
+
+
+@pytest.mark.parametrize(
+    ("error", "condition"), [(HostUnreachable, "silent"), (HostRefused, "refusing"), (JumpHostUnreachable, "behind")]
+)
+def test_why_a_host_is_not_reached_is_kept(tmp_path: Path, error: type[HostUnreachable], condition: str) -> None:
+    """What to do next depends on it."""
+    script = failing(error("gpu002", "connecting", "no"), 10_000)
+    results, *_ = run(tmp_path, rack_topology(2), [LOOPBACK], script)
+    assert {one.named for one in results.values() if one.named} == {NamedPart("gpu002", condition)}
 
 
 def test_a_second_attempt_that_is_not_made_leaves_the_first_to_tell(tmp_path: Path) -> None:

@@ -17,11 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.errors import HostUnreachable
+from fabric.errors import HostRefused, HostUnreachable, JumpHostUnreachable
 from fabric.hosts.ssh import SshExecutor, any_shell
 from fabric.hosts.ssh.connection import Connection, HostConnections, strong
-from fabric.hosts.ssh.keys import HostKey, HostRefused, KnownHosts
-from fabric.model.inventory import SshSettings
+from fabric.hosts.ssh.keys import HostKey, KnownHosts
+from fabric.model.inventory import JumpHost, SshSettings
 from fabric.model.probe import Command
 from fabric.ports import run_once
 
@@ -86,6 +86,16 @@ def test_closed_port_and_missing_key(listener: socket.socket, key_file: str):
     assert "the-key does not exist" in why(reaching(port, "/nowhere/the-key"))
     listener.close()
     assert f"connection refused by 127.0.0.1 port {port}; is sshd running there?" in why(reaching(port, key_file))
+
+
+def test_a_dead_jump_host_says_nothing_of_the_host(key_file: str) -> None:
+    """It is the jump host that has to be mended."""
+    jump = (JumpHost(address="127.0.0.1", user="root", port=1),)
+    settings = SshSettings("root", 22, key_file, agent=False, jump=jump, known_hosts=(), connect_timeout_s=1.0)
+    executor = SshExecutor(settings, {"h": "127.0.0.1"})
+    with pytest.raises(JumpHostUnreachable, match=r"h: connecting, jump host 127\.0\.0\.1: connection refused"):
+        run_once(executor, Command("h", ("true",), 5))
+    executor.close()
 
 
 def test_locked_key_says_what_to_do(listener: socket.socket, tmp_path: Path):

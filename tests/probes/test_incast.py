@@ -6,7 +6,7 @@ import pytest
 
 from fabric.judge.normal.kinds import counts_of
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.probe import Answered, CommandResult, Measurement, Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.model.verdict import JudgedRun
 from fabric.probes.at_once import COUNT
@@ -163,3 +163,19 @@ def test_what_is_not_counted_is_not_zero() -> None:
     assert (nothing.held_back, nothing.lost) == (None, None)
     assert (quiet.held_back, quiet.lost) == (False, False)
     assert "us of pauses not counted" in quiet.text
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "said"),
+    [
+        (1, "Couldn't listen to port 18515", "ib_write_bw on mlx5_0: Couldn't listen to port 18515"),
+        (0, "Version: 6.0", "ib_write_bw ended at once, exit 0: 'Version: 6.0'"),
+    ],
+)
+def test_a_server_that_ends_at_once_is_what_is_told(status: int, text: str, said: str) -> None:
+    """Not that the client of another flow, whose own server was well, was never started."""
+    topology = asked(SCENARIO).inventory.topology
+    probe = first(IncastSpec(senders=(3,)), topology)
+    server = IncastSpec.commands(probe, topology).servers[-1]
+    answered = Answered([CommandResult(server, status, "", f"{text}\n", 0.0, 0.1)], None)
+    assert IncastSpec.read(probe, topology, answered).reason.endswith(said)

@@ -134,7 +134,7 @@ PERFTEST = GOLDEN / "perftest"
 
 PERFTEST_CASES = [
     ("IB device mlx5_7 not found\n Unable to find the Infiniband/RoCE device\n", "no_device", True),
-    (" Did not detect devices \n If device exists, check if driver is up\n", "no_device", True),
+    (" Did not detect devices \n If device exists, check if driver is up\n", "no_rdma", False),
     (" Port number 1 state is Down\n Couldn't set the link layer\n", "port_down", True),
     (" Port number 2 state is Init\n", "port_down", True),
     ("Couldn't connect to 10.0.0.9:18600\n", "cannot_connect", False),

@@ -85,7 +85,7 @@ PERFTEST = {
         [(None, None, [(1048576, 5000, 15128.13 * MIB, 15121.79 * MIB)], ())],
         [],
     ),
-    "perftest/06-local-no-device-errors-4.5": ([], [("no_device", True)]),
+    "perftest/06-local-no-device-errors-4.5": ([], [("no_rdma", False), ("no_device", True)]),
     "perftest/08-gpudirect-a40-dmabuf-rdmacm-16qp-duration-client": (
         [("RDMA_Write BW", "mlx5_1", [(65536, 10384867, None, 181.46)], ())],
         [],

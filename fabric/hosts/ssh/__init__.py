@@ -11,10 +11,9 @@ from functools import partial
 
 import paramiko
 
-from fabric.errors import HostUnreachable
+from fabric.errors import HostRefused, HostUnreachable
 from fabric.hosts.agent import AgentExecutor
 from fabric.hosts.ssh.connection import GONE, Connection, HostConnections, SshConnector
-from fabric.hosts.ssh.keys import HostRefused
 from fabric.hosts.stream import HostStream, raise_file_limit
 from fabric.model.inventory import SshSettings
 from fabric.model.topology import Login

@@ -14,10 +14,9 @@ from weakref import WeakSet
 
 import paramiko
 
-from fabric.errors import HostUnreachable
+from fabric.errors import HostRefused, HostUnreachable, JumpHostUnreachable
 from fabric.hosts.ssh.keys import (
     HostKey,
-    HostRefused,
     Keys,
     KnownHosts,
     check_host_key,
@@ -279,7 +278,7 @@ class HostConnections:
             connection.limit = max(1, min(connection.limit, connection.used))
             self._refusals = 0 if connection.used else self._refusals + 1
             if not connection.served:
-                raise HostUnreachable(self._host, _STEP, "the server refuses any command (MaxSessions?)")
+                raise HostRefused(self._host, _STEP, "the server refuses any command (MaxSessions?)")
             if self._refusals > _REFUSALS:
                 cause = f"the server refused one more command {_REFUSALS} times in a row (MaxSessions?)"
                 raise HostUnreachable(self._host, _STEP, cause)
@@ -400,7 +399,7 @@ class SshConnector:
         try:
             bastion = hop.acquire()
         except HostUnreachable as exc:
-            raise HostUnreachable(host, f"{exc.step}, jump host {exc.host}", exc.cause) from exc
+            raise JumpHostUnreachable(host, f"{exc.step}, jump host {exc.host}", exc.cause) from exc
         assert bastion is not None  # its room has no limit
         try:
             return bastion.forward(target.address, target.port, timeout_s=timeout_s)

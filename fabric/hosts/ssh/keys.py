@@ -17,15 +17,11 @@ from typing import TYPE_CHECKING, Literal
 
 import paramiko
 
-from fabric.errors import HostUnreachable
+from fabric.errors import HostRefused, HostUnreachable
 from fabric.model.inventory import JumpHost, SshSettings
 
 if TYPE_CHECKING:
     from paramiko.message import _LikeBytes
-
-
-class HostRefused(HostUnreachable):
-    """The host answered, but refused for good (host key or authentication); never retried."""
 
 
 KeyStanding = Literal["known", "unknown", "changed", "revoked"]

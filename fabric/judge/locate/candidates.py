@@ -109,6 +109,9 @@ def components_of(probe: Probe, topology: Topology) -> Iterator[Component]:
 
 _OF_HOSTS = {
     "silent": "the host does not answer",
+    "refusing": "the host takes no session from us",
+    "behind": "a jump host before the host cannot be passed",
+    "bare": "the host has no RDMA device at all: its driver is not loaded, or finds none",
     "garbled": "what the host's tools print cannot be read",
     "other_mpi": "the host's mpirun is not Open MPI's",
     "killed": "a program of the probes was ended by a signal on the host",

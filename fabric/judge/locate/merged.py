@@ -15,6 +15,8 @@ from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
 
 _ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+")
+_COUNT = re.compile(r"\d+ of \d+ |^(\d+ times, first )?[^ /]+/\S+: ")
+"""How many probes say it, and which is the first: hosts of several kinds have not as many."""
 
 
 def merged(found: Sequence[Suspect]) -> list[Suspect]:
@@ -36,12 +38,14 @@ def names_of(suspects: Iterable[Suspect]) -> set[str]:
 
 
 def _story(suspect: Suspect) -> Hashable:
-    """Return what an ERROR suspect of one host says, without the host's name and address; others are each alone."""
+    """
+    Return what an ERROR suspect of one host says, without the host's name, address and counts; others are each alone.
+    """
     if suspect.outcome is not Outcome.ERROR or len(suspect.hosts) != 1:
         return id(suspect)
     host = suspect.hosts[0]
-    texts = (suspect.component, *suspect.evidence)
-    return suspect.kind, tuple(_ADDRESS.sub("ADDRESS", text.replace(host, "HOST")) for text in texts)
+    texts = (suspect.component, *(_COUNT.sub("", text) for text in suspect.evidence))
+    return suspect.kind, frozenset(_ADDRESS.sub("ADDRESS", text.replace(host, "HOST")) for text in texts)
 
 
 def _one(group: Sequence[Suspect]) -> Suspect:

@@ -46,10 +46,15 @@ _MISSING_GPU = (
 
 _RECOVER = {
     "host": "we could not measure it: check power, SSH and dmesg of the host, then run it again",
+    "refusing": "it is up, but SSH lets us run nothing there: mend what the reason says (key, known_hosts or its "
+    "sshd_config), then run it again",
+    "behind": "nothing is known of it, for a jump host on the way to it cannot be passed: mend that, or jump: under "
+    "ssh: in the inventory, then run it again",
     "gpu": _MISSING_GPU,
     "gpu_pcie": _MISSING_GPU,
     "nvlink": "we could not measure it: check nvidia-smi nvlink -s, the fabric manager and dmesg (Xid), then run the "
     "command of raw/ by hand",
+    "bare": "load its RDMA driver (lsmod, dmesg; modprobe mlx5_ib), or look for its RNICs (lspci), then run it again",
     "inventory": "correct the inventory, then run it again",
     "killed": "a signal that fabric did not send ended a program of the probes there: SIGKILL is mostly the kernel's, "
     "for want of memory (dmesg: oom-kill; free -g; the limit of the cgroup), SIGSEGV and SIGBUS are the program's own: "

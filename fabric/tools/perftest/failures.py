@@ -14,8 +14,10 @@ FABRIC = frozenset({"port_down", "no_device", "completion_error", "wrong_result"
 # First match of a line wins. Texts: perftest 4.5 and 26.x sources, libibverbs, glibc, shells. The last kind has words
 # of any other complaint, of which perftest has a hundred: it is used where there is nothing better.
 KINDS: Mapping[str, tuple[str, ...]] = {
-    "no_rdma": ("Failed to get IB devices list", "Function not implemented"),
-    "no_device": ("Did not detect devices", "Unable to find the Infiniband/RoCE device", "No IB devices found"),
+    "no_rdma": (
+        "Failed to get IB devices list", "Function not implemented", "Did not detect devices", "No IB devices found",
+    ),
+    "no_device": ("Unable to find the Infiniband/RoCE device",),
     "completion_error": ("Completion with error", "Failed status", "Bad wc status", "CQ error status"),
     "wrong_result": ("VALIDATION: FAILED",),
     "cannot_connect": (

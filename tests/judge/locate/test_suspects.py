@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.measured_rack import normal_gbps, one_number, rack_topology, slow_rnic
 from fabric.judge.locate.candidates import components_of
+from fabric.judge.locate.merged import merged
 from fabric.model.outcome import Outcome
 from fabric.model.probe import AGAIN, NamedPart, Probe
 from fabric.model.scenario import Phase
@@ -352,3 +353,23 @@ def test_two_dips_of_a_pair_and_two_low_rings_of_eight_are_nobody(seed: int, tmp
     wanted = asked(SCENARIOS / "self-check.yaml", inventory=tmp_path / "pod.yaml", hosts="gpu[001-008]")
     found = on_mock(wanted, tmp_path / "results", seed=seed).verdict.suspects
     assert not [one.component for one in found if one.outcome is Outcome.FAIL]
+
+
+@pytest.mark.parametrize(
+    ("condition", "advice"),
+    [("silent", "check power"), ("refusing", "key, known_hosts or its sshd_config"), ("behind", "a jump host")],
+)
+def test_what_to_do_about_a_host_fits_why_it_was_not_reached(condition: str, advice: str) -> None:
+    """Hosts of two kinds, which make different numbers of probes, are one suspect where the reason is one."""
+    topology = rack_topology(3)
+    probes = expand_phase(Phase("intra-host", (LoopbackSpec(),)), topology, tuple(topology.hosts))
+    fewer = [one for one in probes if one.hosts != ("gpu003",) or one.params["rnic"] in ("mlx5_0", "mlx5_1")]
+    verdicts = {
+        one.probe_id: ProbeVerdict(
+            one.probe_id, Outcome.ERROR, f"{one.hosts[0]}: no", named=NamedPart(one.hosts[0], condition)
+        )
+        for one in fewer
+    }
+    (found,) = merged(suspects(fewer, verdicts, topology=topology, outcome=Outcome.ERROR))
+    assert (found.component, found.kind) == ("gpu[001-003]", "host")
+    assert advice in found.next_step
