@@ -35,10 +35,10 @@ from fabric.model.text import fold, some
 from fabric.plan import Plan
 from fabric.ports import Nodes, SchedulerNode
 from fabric.report.changes import Restored
+from fabric.runs import run_document
 from fabric.runs.journal import LEDGER, LedgerEntry, drains, reservations
 from fabric.runs.plain_file import read_plain, storing
 from fabric.runs.run_directory import RUN, run_folders
-from fabric.runs.run_document import MOST_BYTES as RUN_BYTES
 from fabric.runs.run_lock import running
 from fabric.runs.stored_verdict import DECISION, stored_decision, stored_verdict
 from fabric.tools import slurm
@@ -109,8 +109,8 @@ def standing(host: str, results: Path, *, days: int) -> Standing:
     Return what the newest run says that measured *host* well.
 
     An older run counts instead if it found a bad part that no newer run measured as good. None is older than *days*;
-    simulated runs do not count. If a newer run cannot be read, or is of the future, a PASS becomes INCONCLUSIVE. Raises
-    ConfigError where there is no folder of runs.
+    simulated runs do not count. If a newer run cannot be read, was ended before it was judged, or is of the future, a
+    PASS becomes INCONCLUSIVE. Raises ConfigError where there is no folder of runs.
     """
     now = datetime.now(UTC)
     since, until = (f"{at:%Y%m%d-%H%M%S}" for at in (now - timedelta(days=days), now + _CLOCKS_APART))
@@ -118,8 +118,8 @@ def standing(host: str, results: Path, *, days: int) -> Standing:
     doubts = [f"{path}: cannot be read: {why}" for path, why in folders.closed.items()]
     newest: Standing | None = None
     healed: set[str] = set()
-    for path, judged in _newest_first(folders.runs, since):
-        if isinstance(judged, StoreError):
+    for path, judged in _newest_first(folders.runs, since, host):
+        if isinstance(judged, FabricError):
             doubts += [str(judged)] if newest is None else []
             continue
         still = [part for part, over in judged.bad.get(host, {}).items() if over not in healed]
@@ -139,17 +139,24 @@ def standing(host: str, results: Path, *, days: int) -> Standing:
     return newest
 
 
-def _newest_first(runs: Iterable[Path], since: str) -> Iterator[tuple[Path, JudgedHosts | StoreError]]:
-    """Yield each judged run of real hosts, or the error on reading it; none older than *since*."""
+def _newest_first(runs: Iterable[Path], since: str, host: str) -> Iterator[tuple[Path, JudgedHosts | FabricError]]:
+    """Yield each judged run of real hosts, or why nothing is known of one that asked *host*; none before *since*."""
     named = sorted((path for path in runs if _RUN.match(path.name) and path.name >= since), key=lambda path: path.name)
     for path in named[: -_MOST_RUNS - 1 : -1]:
         try:
             judged = judged_hosts(path)
-        except StoreError as exc:
+            if judged is None and running(path) is None and _is_asked(host, path):
+                raise StoreError(f"{path}: ended before it was judged: fabric analyze {path}")
+        except (ConfigError, StoreError) as exc:
             yield path, exc
             continue
         if judged is not None and judged.backend != "mock":
             yield path, judged
+
+
+def _is_asked(host: str, path: Path) -> bool:
+    document = run_document.read_run(path)
+    return document["backend"] != "mock" and host in document["asked"]["scenario"]["hosts"]
 
 
 def _standing_in(host: str, judged: JudgedHosts) -> Standing | None:
@@ -217,7 +224,7 @@ def _decided(path: Path) -> Mapping[Decision, tuple[str, ...]]:
 
 def _validates(path: Path) -> bool:
     with storing(path / RUN, "cannot be read"):
-        return _VALIDATES.search(read_plain(path / RUN, RUN_BYTES)) is not None
+        return _VALIDATES.search(read_plain(path / RUN, run_document.MOST_BYTES)) is not None
 
 
 OURS = "fabric: "

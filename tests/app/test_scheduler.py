@@ -14,6 +14,7 @@ from fabric.errors import ConfigError, StoreError
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Command, CommandResult
 from fabric.runs.journal import LEDGER, read_journal
+from fabric.runs.run_directory import RUN_FORMAT
 from fabric.tools import slurm as words_of_slurm
 
 ARRAY = "7"  # of two tasks, of which the second began first
@@ -92,6 +93,13 @@ def judged(results: Path, name: str, *, backend: str = "ssh", hosts: int = 8, **
     verdict |= {"outcome": "fail" if fails else "pass", "components": components, "not_passed": []}
     (path / "verdict.json").write_text(json.dumps(verdict))
     return path
+
+
+def killed(path: Path, *hosts: str, backend: str = "ssh") -> None:
+    """The same run, ended before it was judged; *hosts* were asked."""
+    (path / "verdict.json").unlink()
+    document = {"format": RUN_FORMAT, "run_id": path.name, "backend": backend, "baselines": {}}
+    (path / "run.json").write_text(json.dumps(document | {"asked": {"scenario": {"hosts": hosts}}}))
 
 
 def accepted(path: Path, **decisions: str) -> Path:
@@ -257,6 +265,9 @@ DAYS = 36_500
         (lambda path: accepted(path, gpu001="INCONCLUSIVE"), OPEN),
         (lambda path: (path / "run.json").write_text('{"because": {}}'), OPEN),  # a repair, and nothing decided
         (lambda path: path.rename(path.with_name("20991123-1")), OPEN),  # of the future
+        (lambda path: killed(path, "gpu001"), OPEN),
+        (lambda path: killed(path, "gpu002"), Outcome.PASS),  # it was not asked
+        (lambda path: killed(path, "gpu001", backend="mock"), Outcome.PASS),
         (lambda path: without(path, "gpu001"), Outcome.PASS),  # left out: the older run holds
         (lambda path: path.rename(path.with_name("old-20251123-2")), Outcome.PASS),  # no name of a run
     ],
