@@ -174,8 +174,10 @@ class Watch(ObservingExecutor):
                 if value == old or found is None:
                     continue
                 if value is not None and found.step:
+                    value = found.level(value)
+                if value is not None and found.step:
                     digits = 0 if found.step >= 1.0 else 1
-                    value = settled(self._kept, (series.host, found), value * found.scale, found.step, digits)
+                    value = settled(self._kept, (series.host, found), value, found.step, digits)
                 readings[found.part, found.name] = value
             self._log.add(series.host, at_s, readings)
             if self._stop is not None and self._settings.congestion_s and not self._storms.found:

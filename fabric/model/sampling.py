@@ -95,6 +95,16 @@ HELD_BACK = ("np_ecn_marked_roce_packets", "rp_cnp_handled", "rx_pfc_us")
 HOT_C = 70.0
 """A module above this temperature (Celsius) is not well: NVIDIA's UFM plugin isolates from there (TMAX)."""
 
+
+def module_c(celsius: float) -> float | None:
+    """
+    Return the temperature of a module (Celsius); None for one that no module can tell, as 255 of memory not read.
+
+    SFF-8636 (bytes 22 and 23) and CMIS (14 and 15) have 16 bits with a sign for it, in steps of 1/256 degree.
+    """
+    return celsius if -128 <= celsius < 128 else None
+
+
 CAPPED = {
     "link_downed": 8,
     "link_error_recovery": 8,

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from fabric.model.sampling import DROPS, JUDGED, NEARLY_FULL, TRAFFIC, SampleSettings
+from fabric.model.sampling import DROPS, JUDGED, NEARLY_FULL, TRAFFIC, SampleSettings, module_c
 from fabric.model.topology import Platform
 from fabric.ports import Source
 from fabric.tools.infiniband import COUNTED, WAIT
@@ -66,6 +66,10 @@ class Meaning:
     part: str
     name: str
     scale: float = 1.0
+
+    def level(self, value: float) -> float | None:
+        """Return a wavering reading in its unit, None if it cannot be one."""
+        return module_c(value * self.scale) if self.name == "module_c" else value * self.scale
 
     @property
     def step(self) -> float:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.model.change import ChangeSettings
+from fabric.model.sampling import module_c
 from fabric.tools.driver import matching, need, need_json, need_success
 from fabric.tools.mlxlink import Module, Optics
 
@@ -229,7 +230,7 @@ def _optics(row: Mapping[str, str]) -> Optics:
     effective, warm = known.get("Effective_Errors"), known.get("Module_Temperature")
     return Optics(
         module=Module(None, known.get("Cable_PN"), known.get("Cable_SN"), None),
-        temperature_c=None if warm in (None, "0", "0C") else float(_like(_WARMTH, warm)[1]),
+        temperature_c=None if warm in (None, "0", "0C") else module_c(float(_like(_WARMTH, warm)[1])),
         raw_errors=sum(lanes) if lanes else None,
         effective_errors=None if effective is None else int(_like(_COUNT, effective)[0]),
     )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fabric.errors import ToolError, UnreadableOutput
+from fabric.model.sampling import module_c
 from fabric.tools.driver import complaint, label, need, need_success, plain, whole, whole_lines, word
 from fabric.tools.infiniband import LIDS_MOST, PortState
 
@@ -173,7 +174,7 @@ def read_optics(stdout: str, stderr: str = "", exit_status: int = 0) -> Optics:
     heat = _TEMPERATURE.fullmatch(rows.get("Temperature [C]", "").strip())
     return Optics(
         module=_module(found),
-        temperature_c=float(heat[1]) if heat else None,
+        temperature_c=module_c(float(heat[1])) if heat else None,
         rx=None if copper else _light(rows, "Rx"),
         tx=None if copper else _light(rows, "Tx"),
         raw_errors=counted.get("raw_errors"),

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fabric.errors import UnreadableOutput
+from fabric.model.sampling import module_c
 from fabric.tools.driver import matching, need, need_json, need_success, plain, whole, word
 from fabric.tools.interfaces import Neighbour
 from fabric.tools.mlxlink import Light, Module, Optics
@@ -342,7 +343,7 @@ def _light(shown: Mapping[str, Any], way: str) -> Light | None:
 
 def _celsius(degrees: object) -> float | None:
     found = _DEGREES.fullmatch(degrees) if isinstance(degrees, str) else None
-    return None if found is None else float(found[1])
+    return None if found is None else module_c(float(found[1]))
 
 
 def _dbm(power: object) -> float | None:

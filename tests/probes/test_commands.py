@@ -358,3 +358,10 @@ def test_the_script_of_pauses_adds_up_all_priorities(tmp_path: Path, statistics:
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     said = subprocess.run(argv, env=env, capture_output=True, text=True, check=True, timeout=20).stdout
     assert sorted(said.splitlines()) == sums
+
+
+def test_a_module_at_255_degrees_was_not_read() -> None:
+    """Its memory said 0xff; other readings have other ranges."""
+    module = Meaning("mlx5_3", "module_c", 1e-3)
+    assert (module.level(54_000), module.level(255_000)) == (54.0, None)
+    assert Meaning("gpu5", "sm_mhz").level(1980) == 1980

@@ -226,6 +226,7 @@ def test_ufms_telemetry_tells_modules_and_bit_errors_of_all_ports() -> None:
     module = Module(None, "MMA4Z00", "MT1", None)
     assert found[0xA1, 19] == Optics(module, temperature_c=44.0, raw_errors=704, effective_errors=0)
     assert found[0xA1, 20] == Optics(Module(None, None, None, None))
+    assert management.read_telemetry(TABLE.replace("44C", "255C"))[0xA1, 19].temperature_c is None
     url = "https://[::1]:8443/ufmRest"
     assert (
         management.ask_telemetry(UfmAccess(via="gpu001", url=url))[-1] == "http://[::1]:9002/csv/xcset/low_freq_debug"

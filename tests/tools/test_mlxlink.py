@@ -108,6 +108,7 @@ def test_light_and_errors_are_read_lane_by_lane() -> None:
     assert found.tx is not None
     assert (found.tx.high_dbm, found.temperature_c, found.raw_errors, found.effective_errors) == (5.0, 54.0, 10, 5)
     assert found.module == mlxlink.Module("NVIDIA", None, "MT123", "46.120.4000")
+    assert mlxlink.read_optics(said(**{"Temperature [C]": "255 [-5..75]"})).temperature_c is None
 
 
 def test_the_worst_block_is_the_highest_bin_that_is_not_empty() -> None:

@@ -261,6 +261,8 @@ def test_neighbours_and_light_are_read() -> None:
     assert optics.rx.warn_dbm == -8.4
     assert optics.module is not None
     assert (optics.module.serial, optics.tx, optics.temperature_c) == ("MT1", None, 42.56)
+    unread = nvue.read_optics(json.dumps({"swp1": MODULE | {"temperature": {"temperature": "255.00 C"}}}))
+    assert unread["swp1"].temperature_c is None
 
 
 def test_bit_errors_of_a_port_are_those_of_all_its_lanes() -> None:
