@@ -15,6 +15,7 @@ from fabric.checks.kind import Answers, Argv, HostAnswer, ask_all, parsed, quote
 from fabric.model.change import ChangeSettings
 from fabric.model.fields.scalars import DEVICE, HOST_PATTERN
 from fabric.model.found import FoundCable, FoundEnd, FoundFabric, FoundHost, FoundRnic
+from fabric.model.part import Part
 from fabric.model.probe import MIB
 from fabric.model.repair import HostIdentity, PartIdentity
 from fabric.model.scenario import Scenario
@@ -142,6 +143,8 @@ def discover(
     silent: dict[str, list[str]] = {}
     heard = list(_heard(found, second, silent))
     cables, switches, unknown_adapters = cables_of(lines, found)
+    if listed and not any(Part.of(cable.a.node).host in found for cable in cables):
+        unread.append(f"the cables listed: of {len(listed)} ports none belongs to these hosts: another fabric's list?")
     return FoundFabric(
         found,
         (*cables, *heard),

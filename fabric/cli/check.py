@@ -113,6 +113,8 @@ def discover_command(hosts: str | None, inventory: Path | None, output: Path | N
             f"{output}: {len(made.found.hosts) - len(made.silent)} hosts, {len(made.found.cables)} cables; "
             f"next: fabric inventory show {output}"
         )
+        for reason in made.found.unread:
+            warn(f"not read: {reason}")
         for baseline in made.baselines:
             if not (output.parent / "baselines" / f"{baseline}.yaml").exists():
                 warn(f"before that: copy baselines/{baseline}.yaml, which it names, to {output.parent / 'baselines'}")

@@ -164,6 +164,14 @@ def test_wiring_is_a_check_of_its_own() -> None:
     assert "swap gpu003/mlx5_2 and gpu003/mlx5_3" in said.stdout
 
 
+def test_a_list_of_another_fabric_is_told(tmp_path: Path) -> None:
+    """Or an inventory without a cable would look like what is there."""
+    listed = tmp_path / "links.txt"
+    listed.write_text("SW     9  2 0xe41d2d0300000100 4x SDR                                   'su0-leaf3'\n")
+    words = ["discover", "gpu001", "--inventory", DEMO, "--links", str(listed), "--output", str(tmp_path / "new.yaml")]
+    assert "of 1 ports none belongs to these hosts" in called(["inventory", *words]).stderr
+
+
 def test_cables_may_come_from_a_file(tmp_path: Path) -> None:
     """Who runs the subnet manager may list them for who has no root on the hosts; any other file is refused."""
     ports = (
