@@ -43,7 +43,7 @@ def staged(scenario: Scenario, inventory: Inventory) -> tuple[Scenario, tuple[st
     need every stage. Other probes of the phase run with its first stage. Raises ConfigError where no stages can be
     planned.
     """
-    if all(spec.stages for phase in scenario.phases for spec in phase.probes if isinstance(spec, LinkBurnSpec)):
+    if not any(isinstance(spec, LinkBurnSpec) for phase in scenario.phases for spec in phase.probes):
         return scenario, ()
     parts: dict[str, list[Phase]] = {}
     lines: list[str] = []
@@ -64,21 +64,20 @@ def staged(scenario: Scenario, inventory: Inventory) -> tuple[Scenario, tuple[st
 
 
 def _in_stages(phase: Phase, scenario: Scenario, inventory: Inventory) -> tuple[list[Phase], list[str]]:
-    """Return the stages of a phase as phases, and lines on what they cover; a spec that has stages already is kept."""
+    """Return the stages of a phase as phases, and lines on what they cover."""
     others = tuple(spec for spec in phase.probes if not isinstance(spec, LinkBurnSpec))
     stages: list[LinkBurnSpec] = []
     lines: list[str] = []
     for spec in phase.probes:
-        if isinstance(spec, LinkBurnSpec) and spec.stages:
-            stages.append(spec)
-        elif isinstance(spec, LinkBurnSpec):
-            try:
-                routing = _routing(spec.routing, phase, inventory)
-                flows, coverage = burn(inventory.topology, scenario.hosts, routing=routing)
-            except ValueError as exc:
-                raise ConfigError.at(scenario.source, f"{phase.name}: {spec.name}: {exc}") from exc
-            stages += spec.changed(stages=flows, routing=routing).one_by_one()
-            lines += coverage
+        if not isinstance(spec, LinkBurnSpec):
+            continue
+        try:
+            routing = _routing(spec.routing, phase, inventory)
+            flows, coverage = burn(inventory.topology, scenario.hosts, routing=routing)
+        except ValueError as exc:
+            raise ConfigError.at(scenario.source, f"{phase.name}: {spec.name}: {exc}") from exc
+        stages += spec.changed(stages=flows, routing=routing).one_by_one()
+        lines += coverage
     if not stages:
         return [phase], lines
     names = [phase.name] if len(stages) == 1 else [f"{phase.name}-s{number + 1}" for number in range(len(stages))]
