@@ -12,7 +12,8 @@ from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
 from fabric.sim.net.managers import Forwarding
 from fabric.sim.net.network import network_of
-from fabric.sim.tools.nccl_tests.model import PLATFORMS, AllReduce, all_reduce_us
+from fabric.sim.phy.qos import SHORT_TIMEOUTS
+from fabric.sim.tools.nccl_tests.model import LEAST_TIMEOUT, PLATFORMS, AllReduce, all_reduce_us
 from fabric.sim.what_if import Question, what_if
 from fabric.sim.world import World
 from tests.places import CAPTURES, INVENTORY
@@ -313,3 +314,19 @@ def test_all_hosts_at_once_fill_the_uplinks(kit, engine: str | None, share: floa
 def test_without_the_only_spine_retries_run_out(kit) -> None:
     """Status 12, as of a port that is down."""
     assert all("Failed status 12" in text for text in crossing(kit, Fault("spine0", "broken"), spines=1))
+
+
+@pytest.mark.parametrize(("short", "timeout"), [(("gpu001", "gpu002"), 10), (("gpu001",), LEAST_TIMEOUT)])
+def test_a_job_has_the_least_timeout_of_all_its_hosts(kit, short: tuple[str, ...], timeout: int) -> None:
+    """RoCE RNICs have one unless it was lifted, on every host."""
+    platform = kit.platform_like(link_layer="ethernet")
+    world = kit.world(platform=platform)
+    for host in short:
+        for rnic in platform.rnics:
+            world.rack.ports.of_adapter(host, rnic.device).registers[SHORT_TIMEOUTS] = 1
+    line = RING.replace("-x NCCL_ALGO=RING", "-x NCCL_ALGO=RING -x NCCL_IB_TIMEOUT=10")
+    world.start("gpu001", tuple(line.split()), {}, 0.0)
+    site = world.rack.hosts.site("gpu001")
+    while not site.flows:
+        world.advance(world.next_s())
+    assert next(iter(site.flows)).timeout == timeout

@@ -370,3 +370,11 @@ def test_the_frame_is_that_of_the_real_tool(kit):
         if "address" not in line and "Moderation" not in line and not line[:8].strip().isdigit()
     ]  # fmt: skip
     assert [line for line in ours if line in set(frame)][: len(frame)] == frame
+
+
+def test_programs_are_called_by_their_names(kit) -> None:
+    """The one that uses the GPUs, and the one that has no such option."""
+    lines = [(0.0, "amd01", "alltoall_perf -b 8G -e 8G -g 8 -n 1000"), (30.0, "amd01", " ".join(AMD_JOBS))]
+    assert ",alltoall_perf,1," in kit.played(world(), lines)[1].stdout
+    (refused,) = kit.played(world(), [(0.0, "amd01", "ib_write_lat --bogus")])
+    assert "ib_write_lat <host>     connect to server" in refused.stderr

@@ -65,7 +65,7 @@ def _job(name: str, words: tuple[str, ...], setting: Surroundings) -> Program:
         return ToolJob(TOOLS[name], words, setting, walks=name == "ibqueryerrors")
     if name in _COLLECTIVES:
         return CollectiveJob(_COLLECTIVES[name], collective_options(words), setting)
-    if name in ("ib_write_bw", "ib_write_lat"):
+    if name in _PERFTEST:
         if len(setting.hosts) > 1:
             raise BadOption(f"simulated rack: {len(setting.hosts)} ranks of this program")
         options = write_bw_options(words)
@@ -128,14 +128,15 @@ def _container(words: tuple[str, ...], setting: Surroundings) -> Program:
 
 
 _MPIRUN, _SRUN = partial(_launched, read=launchers.mpirun), partial(_launched, read=launchers.srun)
+_PERFTEST = ("ib_write_bw", "ib_write_lat")
 _PROGRAMS = {"apptainer": _container, "singularity": _container, "sudo": _sudo, "env": _env, "numactl": _numactl}
 _PROGRAMS |= {"mpirun": _MPIRUN, "mpiexec": _MPIRUN, "srun": _SRUN, "sleep": sleep}
 
 
 def _refused(name: str, reason: str) -> ToolOutput:
     """Return the tool's own complaint about its command line."""
-    if name == "ib_write_bw":
-        return ToolOutput(stderr=failure("usage", reason=reason), status=1)
+    if name in _PERFTEST:
+        return ToolOutput(stderr=failure("usage", program=name, reason=reason), status=1)
     if name in ("mpirun", "mpiexec"):
         return ToolOutput(stderr=f'mpirun: Error: {reason}\nType "mpirun --help" for usage.\n', status=1)
     if name in _COLLECTIVES:

@@ -62,8 +62,7 @@ def rocm_smi(asked: ToolCall) -> ToolOutput:
     """Answer for AMD's GPUs and their users: ``--showid --csv``, ``--showpids --csv``, ``--showtoponuma --json``."""
     if not asked.site.layout.platform.amd:
         return ToolOutput(stderr="bash: line 1: rocm-smi: command not found\n", status=127)
-    busy = sorted({flow.process.pid for flow in asked.site.flows if isinstance(flow, RunningCollective)})
-    words = {"busy": busy, "gpus": asked.site.present_gpus(), "model": GPU_MODELS[asked.site.layout.generation]}
+    words = {"busy": _busy(asked), "gpus": asked.site.present_gpus(), "model": GPU_MODELS[asked.site.layout.generation]}
     printed = page("rocm-smi", question=" ".join(asked.words), **words)
     refused = "rocm-smi: simulated rack: only --showid and --showpids with --csv are simulated\n"
     return ToolOutput(printed) if printed else ToolOutput(stderr=refused, status=2)
@@ -137,6 +136,11 @@ def compute_apps(asked: ToolCall) -> ToolOutput | None:
     row = {"pid": "{0}", "pid,process_name": "{0}, {1}", "gpu_uuid,pid,process_name": "{2}, {0}, {1}"}.get(named)
     if row is None or frozenset(asked.words) != {f"{_APPS}{named}", FORMAT}:
         return None
-    busy = {flow.process.pid: flow.job.operation for flow in asked.site.flows if isinstance(flow, RunningCollective)}
-    rows = (row.format(pid, f"/usr/bin/{busy[pid]}_perf", _NO_UUID) for pid in sorted(busy))
+    rows = (row.format(pid, f"/usr/bin/{name}", _NO_UUID) for pid, name in _busy(asked))
     return ToolOutput("".join(f"{text}\n" for text in rows))
+
+
+def _busy(asked: ToolCall) -> list[tuple[int, str]]:
+    """Return id and name of every program that uses GPUs here."""
+    running = (flow for flow in asked.site.flows if isinstance(flow, RunningCollective))
+    return sorted({flow.process.pid: f"{flow.job.operation}_perf" for flow in running}.items())

@@ -273,7 +273,7 @@ class RunningCollective(Flow):
         super().__init__(plan.shares, plan.bus_gbps, ring=plan.ring)
         self.job, self.rack, self.process, self.plan, self.listing = job, rack, process, plan, listing
         self.bits, self.gone = bits, False
-        hosts = tuple(site.host.name for site, _, _ in plan.shares[:1])
+        hosts = tuple(dict.fromkeys(site.host.name for site, _, _ in plan.shares))
         self.timeout, self.retries = model.patience_of(job.setting.env, least=model.least_timeout(rack, hosts))
         self.outage: Outage | None = None
         self.moved = False

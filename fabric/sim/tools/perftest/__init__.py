@@ -82,6 +82,7 @@ class PairEnd:
 class Transfer(Flow):
     """A client writing to a server."""
 
+    program: ClassVar[str] = "ib_write_bw"
     title: ClassVar[str] = "RDMA_Write BW"
     columns: ClassVar[str] = text.COLUMNS
 
@@ -308,7 +309,7 @@ class WriteBw:
         fails = partial(rack.timeline.exit_later, process, at_s + REFUSE_S, status=1)
         if options.cuda is not None and ("no_cuda" in rack.mock.site or rocm != site.layout.platform.amd):
             reason = f"unrecognized option '--use_{'rocm' if rocm else 'cuda'}'"
-            fails(stderr=text.failure("usage", reason=reason))
+            fails(stderr=text.failure("usage", program=self.transfer.program, reason=reason))
             return  # options are read one by one
         if options.version:
             fails(stdout="Version: 6.29\n")  # exits 1 all the same (recorded of 6.06, and of 6.29)
@@ -369,6 +370,7 @@ _COLUMNS = (
 class PingPong(Transfer):
     """Messages there and back (``ib_write_lat``): the slower the path carries bytes, the longer each takes."""
 
+    program: ClassVar[str] = "ib_write_lat"
     title: ClassVar[str] = "RDMA_Write Latency"
     columns: ClassVar[str] = text.RULE + _COLUMNS
 
