@@ -229,9 +229,11 @@ def compare_runs(
     return Comparison(
         rows=tuple(sorted(rows_of(list(both.values()), ways_of((first, second), topology)), key=_worst_first)),
         common=len(both),
-        only_first=tuple(_only(first_only, "second")),
-        only_second=tuple(_only(second_only, "first")),
-        in_neither=tuple(_in_words([name for name in missing if name not in first_only and name not in second_only])),
+        only_first=tuple(_only(first_only, "second", b)),
+        only_second=tuple(_only(second_only, "first", a)),
+        in_neither=tuple(
+            _in_words([name for name in missing if name not in first_only and name not in second_only], b)
+        ),
         unmeasured=len(missing),
         measured_first=sum(before in _CARRIED for before, _ in states.values()),
         measured_second=sum(after in _CARRIED for _, after in states.values()),
@@ -250,12 +252,15 @@ def _is_missing(before: str, after: str) -> bool:
     return before != _LEFT_OUT or after not in _CARRIED
 
 
-def _only(names: Mapping[_Name, str], other: str) -> Iterator[str]:
-    """Yield in words what one run measured, those first that the *other* was asked for, too; *names* has its states."""
+def _only(names: Mapping[_Name, str], other: str, there: _Named) -> Iterator[str]:
+    """
+    Yield in words what one run measured, those first that the *other* was asked for, too.
+
+    *names* has the states of the other, *there* what it has of them.
+    """
     for asked in (True, False):
         note = f", asked of the {other} run, too, and not measured there" if asked else ""
-        mine = [name for name, state in names.items() if (state != _NOT_ASKED) is asked]
-        yield from (text + note for text in _in_words(mine))
+        yield from _in_words([name for name, state in names.items() if (state != _NOT_ASKED) is asked], there, note)
 
 
 def _by_name(probes: Sequence[Probe], results: Results) -> _Named:
@@ -308,10 +313,14 @@ def _worst_first(row: Compared) -> tuple[int, float, bool, str]:
     return position, lost, row.component != WHOLE, row.component
 
 
-def _in_words(names: Sequence[_Name]) -> Iterator[str]:
-    """Yield one text per phase and kind: how many measurements, on which hosts (folded)."""
+def _in_words(names: Sequence[_Name], there: _Named, note: str = "") -> Iterator[str]:
+    """Yield one text per phase and kind: how many measurements, on which hosts (folded), and why not in a run."""
     for (phase, kind), alike in grouped(names, lambda name: (name[0], name[1].kind)).items():
-        yield f"{len(alike)} {kind} of {phase} on {fold(dict.fromkeys(host for _, key in alike for host in key.hosts))}"
+        hosts = fold(dict.fromkeys(host for _, key in alike for host in key.hosts))
+        found = [one.result for name in alike if name in there for one in there[name][1] if one.result is not None]
+        reasons = [*dict.fromkeys(one.reason for one in found if one.reason)]
+        why = f": {'first ' if len(reasons) > 1 else ''}{reasons[0]}" if reasons else ""
+        yield f"{len(alike)} {kind} of {phase} on {hosts}{note}{why}"
 
 
 _CHANGED = (Difference.WORSE, Difference.BETTER)

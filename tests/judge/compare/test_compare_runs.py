@@ -113,8 +113,8 @@ def test_what_could_not_be_measured_again_is_no_proof(rack: Topology) -> None:
     found = compare((probes, results), (probes, again))
     assert (found.change, found.unmeasured) == (Difference.INCONCLUSIVE, len(gone))
     assert found.only_first == (
-        "80 loopback of intra-host on gpu004, asked of the second run, too, and not measured there",
-        "56 rnic_to_rnic of intra-host on gpu004, asked of the second run, too, and not measured there",
+        "80 loopback of intra-host on gpu004, asked of the second run, too, and not measured there: timeout",
+        "56 rnic_to_rnic of intra-host on gpu004, asked of the second run, too, and not measured there: timeout",
     )
     fewer = [probe for probe in probes if probe.hosts != ("gpu004",)]
     found = compare((probes, results), (fewer, results))
