@@ -199,6 +199,8 @@ def _because(run: Path, failed: ShownRun, hosts: Sequence[str], links: tuple[str
     samples = read_samples(failed.past.path, lambda one: one.name == "module_c")
     measured = Measured(failed.past.probes, failed.past.results, verdict, topology, samples)
     bad = [one for one in suspects if one.outcome in NAMING]
+    if not failed.past.ended:
+        notes.append(f"{failed.past.name} was interrupted: what it did not reach could accuse nobody")
     return Because(
         run=failed.past.name,
         path=failed.judged.path,

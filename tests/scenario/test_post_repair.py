@@ -1,5 +1,6 @@
 """Whole post-repair validations: who may go back into service, why not, and on which inventory."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,15 @@ def test_a_scenario_without_evidence_is_refused(failed: Path, tmp_path: Path) ->
         prepare_repair(Given(path, inventory=HEALTHY), failed, quick=True)
 
 
+def test_a_run_that_was_interrupted_is_told(failed: Path, tmp_path: Path) -> None:
+    """What it did not reach may be as bad."""
+    cut = shutil.copytree(failed, tmp_path / "self-check" / failed.name)
+    events = (cut / "events.jsonl").read_text().splitlines(keepends=True)
+    (cut / "events.jsonl").write_text("".join(line for line in events if '"run_ended"' not in line))
+    notes = {run: _notes(asked_of(run, HEALTHY, quick=True)) for run in (failed, cut)}
+    assert [any("was interrupted: " in text for text in notes[run]) for run in (failed, cut)] == [False, True]
+
+
 @pytest.mark.slow
 def test_the_run_reopened_from_its_directory_alone_decides_the_same(not_repaired: tuple[Path, Acceptance]) -> None:
     path, found = not_repaired
@@ -130,6 +140,12 @@ def other_inventory(folder: Path, *changed: tuple[str, str]) -> Path:
     path.write_text(text)
     (folder / "baselines").symlink_to(HEALTHY.parent / "baselines")
     return path
+
+
+def _notes(asked: Asked) -> tuple[str, ...]:
+    because = because_of(asked.scenario)
+    assert because is not None
+    return because.notes
 
 
 def asked_of(failed: Path, inventory: Path | None, hosts: str | None = None, *, quick: bool = False) -> Asked:
