@@ -16,7 +16,8 @@ from fabric.errors import ConfigError, FabricError, MayBeLive, StoreError
 from fabric.model.inventory import Inventory
 from fabric.ports import MakeExecutor
 from fabric.report.changes import Restored
-from fabric.runs.journal import JOURNAL, Journal, OpenChange, journals, open_or_may_be_live
+from fabric.runs.events import all_events
+from fabric.runs.journal import CLOSED, JOURNAL, Journal, OpenChange, journals, open_or_may_be_live, raise_if_open
 from fabric.runs.plain_file import is_there
 from fabric.runs.run_document import read_run
 
@@ -34,13 +35,15 @@ def restore(
 
     The hosts are reached as run.json says, or as *inventory_path* and *backend* say: then a run that lost its run.json
     is taken back from its journal alone. Raises ConfigError if it is not a run or still goes on; MayBeLive for a
-    journal that cannot be read, and when changes are open and nothing says how to reach their hosts. Over all runs, one
+    journal that cannot be read, or is gone while the history of *run* has changes that were not taken back, and when
+    changes are open and nothing says how to reach their hosts. Over all runs, one
     that cannot be taken back is reported, and the others are taken back all the same.
     """
     reach = make_executor, inventory_path, backend
     if run is not None:
         if not is_there(run / JOURNAL):
             read_run(run)
+            raise_if_open(run, _begun(run))
         changes, path = _taken_back(run, *reach), run.resolve()
         return [*changes, *_given_back(path.parent.parent, path)]
     found: list[Restored] = []
@@ -50,6 +53,12 @@ def restore(
         except FabricError as exc:
             found.append(Restored(str(journal.parent), "", "", str(exc), certain=False))
     return [*found, *_given_back(results.resolve())]
+
+
+def _begun(run: Path) -> list[str]:
+    """Return the changes that the history of a run saw begun and not taken back."""
+    states = {event["change"]: event["state"] for event in all_events(run) if event["event"] == "change"}
+    return [change for change, state in states.items() if state not in CLOSED]
 
 
 def _given_back(results: Path, run: Path | None = None) -> list[Restored]:

@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -183,6 +184,19 @@ def test_deleted_results_are_told_and_no_command_that_cannot_work(
     results = tmp_path / "results"
     with pytest.raises(error, match=said):
         on_mock(prepared(tmp_path, BER), results, observer=Deleting(results, state))
+
+
+@pytest.mark.parametrize(("last", "is_open"), [('"in_force"', True), ('"reverted"', False)])
+def test_a_journal_that_is_gone_hides_no_change(tmp_path: Path, last: str, *, is_open: bool) -> None:
+    """What the history saw begun and not taken back may be live."""
+    judged, _ = run(tmp_path)
+    path = Path(judged.path)
+    lines = (path / "events.jsonl").read_text().splitlines(keepends=True)
+    end = next(number for number, line in enumerate(lines, 1) if last in line)
+    (path / "events.jsonl").write_text("".join(lines[:end]))
+    (path / JOURNAL).unlink()
+    with pytest.raises(MayBeLive, match=f"was deleted or moved, .*{CHANGE}") if is_open else nullcontext():
+        assert restore(path, results=path.parents[1], make_executor=mock) == []
 
 
 def test_an_executor_that_cannot_be_made_leaves_nothing_behind(tmp_path: Path) -> None:
