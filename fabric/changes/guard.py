@@ -286,7 +286,10 @@ def _error(result: CommandResult) -> ChangeError:
 
 def _unclear(result: CommandResult) -> GuardUnclear:
     output = (result.stderr.strip() or result.stdout.strip() or "nothing")[-300:]
-    return GuardUnclear(f"{result.command.host}: the guard ended with {result.exit_status} and said {output!r}")
+    said = f"{result.command.host}: the guard ended with {result.exit_status} and said {output!r}"
+    if output.startswith("sudo: "):
+        said += ": sudo did not let it begin; fabric check SCENARIO, of one with changes, says what its sudoers lack"
+    return GuardUnclear(said)
 
 
 REVERT_TRIES = 5

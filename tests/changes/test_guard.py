@@ -143,6 +143,13 @@ def test_what_is_no_answer_of_the_guard_is_unclear(status: int, stdout: str) -> 
         PLAIN.read_applied(_said(PLAIN.apply("x", (("a",),)), status, stdout))
 
 
+def test_sudo_that_lets_no_guard_begin_is_told_with_where_to_look() -> None:
+    command = Command("gpu001", Guard(sudo=True).list(), 10.0)
+    refused = CommandResult(command, 1, "", "sudo: a password is required\n", 0.0, 1.0)
+    with pytest.raises(GuardUnclear, match=r"said 'sudo: a password is required': .*fabric check SCENARIO"):
+        PLAIN.read_list(refused)
+
+
 def test_a_list_is_read_line_by_line() -> None:
     """Every field of an entry."""
     text = (
