@@ -21,7 +21,7 @@ from typing import Any
 import orjson
 
 from fabric.app.analyze import concluded, shown_run, write_derived
-from fabric.app.prepare import Asked
+from fabric.app.prepare import Asked, refuse_unguarded
 from fabric.app.scheduler import Reservation
 from fabric.changes.kind import Context
 from fabric.checks.found import note_identity
@@ -85,22 +85,24 @@ def run(
     the guards of the hosts, and after an interruption if this run did.
     """
     scenario, inventory = asked.scenario, asked.inventory
-    with closing(executor), holding(results, scenario.name, scenario.hosts) as lock:
-        refuse_while_open(results)
-        nothing_held(executor, scenario, inventory, say)
-        given = asked.given.document
-        document = run_document(scenario, inventory, asked.baselines, backend=backend, seed=seed, given=given)
-        directory = RunDirectory.create(results, scenario.name, document)
-        try:
-            lock.names(directory.path)
-            note_identity(executor, directory.path, scenario, inventory.topology)
-            if reservation is not None:
-                reservation.take(directory.path, scenario.hosts, asked.plan)
-        except FabricError:
-            directory.events.abandon()
-            raise
-        past = PastRun(directory.path, document, scenario, inventory, asked.baselines, asked.plan)
-        return measured(Begun(past, directory, executor), observer=observer, reports=reports)
+    with closing(executor):
+        refuse_unguarded(scenario, backend)
+        with holding(results, scenario.name, scenario.hosts) as lock:
+            refuse_while_open(results)
+            nothing_held(executor, scenario, inventory, say)
+            given = asked.given.document
+            document = run_document(scenario, inventory, asked.baselines, backend=backend, seed=seed, given=given)
+            directory = RunDirectory.create(results, scenario.name, document)
+            try:
+                lock.names(directory.path)
+                note_identity(executor, directory.path, scenario, inventory.topology)
+                if reservation is not None:
+                    reservation.take(directory.path, scenario.hosts, asked.plan)
+            except FabricError:
+                directory.events.abandon()
+                raise
+            past = PastRun(directory.path, document, scenario, inventory, asked.baselines, asked.plan)
+            return measured(Begun(past, directory, executor), observer=observer, reports=reports)
 
 
 def nothing_held(executor: Executor, scenario: Scenario, inventory: Inventory, say: Callable[[str], None]) -> None:
