@@ -18,7 +18,7 @@ import numpy as np
 
 from fabric.judge.course.follow_up import are_too_many
 from fabric.judge.course.rows import CourseRow, CourseRows, hours, repeated, rows_of
-from fabric.judge.locate.candidates import Component, over_rounds
+from fabric.judge.locate.candidates import MOMENT, Component, over_rounds
 from fabric.judge.locate.cells import NOTHING, Cells, SampleMatrix
 from fabric.judge.locate.concurrency import as_shares, slowest_beside
 from fabric.judge.locate.matrix import OF_FLOOR, SIGMAS, entries_of
@@ -37,7 +37,7 @@ from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.scenario import Phase
 from fabric.model.text import some
 from fabric.model.topology import NVLINK, Topology
-from fabric.model.verdict import CAME_BACK, DRIFT, HEAT, Suspect
+from fabric.model.verdict import CAME_BACK, DRIFT, HEAT, Suspect, Verdicts
 from fabric.probes import pairwise
 from fabric.probes.all_to_all import AllToAllSpec
 
@@ -165,7 +165,7 @@ UPLINKS = "uplinks"
 
 _EACH = frozenset({"loopback", "rnic_to_rnic", "pairwise", "all_to_all"})  # kinds whose every probe a slow part slows
 OPEN, CLEARED, TOO_MANY = "dips_open", "dips_cleared", "dips_too_many"
-"""Kinds of notes on a part or a round; notes accuse nobody, and are listed in this order."""
+"""Kinds of notes on a part or a round, as ``MOMENT`` is; notes accuse nobody, and are listed in this order."""
 
 Note = tuple[str, str, str]
 """A note: its kind, the part or the round, and the text."""
@@ -186,18 +186,39 @@ class CourseSuspect:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What repeated phases show: the parts that explain their low rows (*found*), and *notes*, which accuse nobody."""
+    """
+    What repeated phases show: the parts that explain their low rows (*found*), and *notes*, which accuse nobody.
+
+    *moments*: low rows from when all hosts were slow for a while, which no part explains.
+    """
 
     found: Sequence[CourseSuspect] = ()
     notes: Sequence[Note] = ()
+    moments: Sequence[CourseRow] = ()
 
-    def located(self) -> Located:
-        """Return the parts found, in the form of the locator's answer."""
+    @property
+    def told(self) -> frozenset[str]:
+        """Return the ids of the probes of which it is known why they were bad."""
+        rows = [row for one in self.found for row in one.explains]
+        return frozenset(row.probe.probe_id for row in (*rows, *self.moments))
+
+    def located(self, verdicts: Verdicts) -> Located:
+        """
+        Return the parts found, in the form of the locator's answer.
+
+        Probes that were slow at a moment are known to be slow, and not explained, unless they did well when they were
+        run again.
+        """
         rows = {row.probe.probe_id: row for one in self.found for row in one.explains}
+        explained = frozenset(rows)
+        for row in self.moments:
+            gbps = verdicts[row.probe.probe_id].value_gbps
+            if gbps is not None and gbps < row.normal_gbps * (1.0 - floor_of(row.probe.kind)):
+                rows[row.probe.probe_id] = row
         low = frozenset(name for name, row in rows.items() if row.low and row.share > 0.0)
         return Located(
             suspects=tuple(one.suspect for one in self.found),
-            explained=frozenset(rows),
+            explained=explained,
             normal_gbps={name: rows[name].normal_gbps for name in low},
             low=low,
             far=low,
@@ -304,7 +325,9 @@ class _CourseFinder(NamedParts):
 
     def course(self) -> Course:
         """Return a suspect for each part, and the notes."""
-        found = list({one.suspect.component: one for one in map(self._found, reversed(self._faults))}.values())[::-1]
+        moments = [one for one in self._faults if self._columns[one.part].kind == MOMENT]
+        parts = [one for one in reversed(self._faults) if one not in moments]
+        found = list({one.suspect.component: one for one in map(self._found, parts)}.values())[::-1]
         racks = {host for one in found if one.suspect.kind == "rack" for host in one.suspect.hosts}
         inside = {part.host for one in found if (part := Part.of(one.suspect.component)).item}
         found = [  # drop a host that dips if a part inside it is named
@@ -314,7 +337,17 @@ class _CourseFinder(NamedParts):
             if one.suspect.course != "dips" or one.suspect.component not in inside
         ]
         named = {self._columns[part].name for one in self._faults for part in (one.part, *dict(one.rivals))}
-        return Course(found, _notes(self._rows, self._left, named))
+        slow = {one: [row for row in self._explained(one) if row.low] for one in moments}
+        notes = [(MOMENT, self._columns[one.part].name, _of_moment(rows)) for one, rows in slow.items()]
+        notes += _notes(self._rows, self._left, named)
+        return Course(found, notes, [row for rows in slow.values() for row in rows])
+
+    def _explained(self, fault: FaultyPart) -> list[CourseRow]:
+        """Return the rows that lost what matters, and that this fault explains."""
+        matrix = self._search.matrix
+        lost = matrix.y < -OF_FLOOR * matrix.least[matrix.of_class]
+        mine = np.flatnonzero(lost & (self._search.explained([fault])[1] > 0)).tolist()
+        return [self._rows.rows[i] for i in mine]
 
     def _own(self, fault: FaultyPart) -> list[CourseRow]:
         """Return the rows that could show the fault and that no other part explains; all of them if none is low."""
@@ -350,10 +383,7 @@ class _CourseFinder(NamedParts):
             probes=tuple(one.probe.probe_id for one in sorted(bad, key=lambda one: one.share)[:MOST_NAMED]),
             course=kind,
         )
-        matrix = self._search.matrix
-        lost = matrix.y < -OF_FLOOR * matrix.least[matrix.of_class]
-        mine = np.flatnonzero(lost & (self._search.explained([fault])[1] > 0)).tolist()
-        own = [row for i in mine if (row := self._rows.rows[i]).share > 0.0 or kind == CAME_BACK]
+        own = [row for row in self._explained(fault) if row.share > 0.0 or kind == CAME_BACK]
         return CourseSuspect(found, text, own)
 
     def _above(self, fault: FaultyPart, course: str) -> str:
@@ -375,9 +405,23 @@ class _CourseFinder(NamedParts):
             return (Part.of(name).host,)
         return tuple(sorted(under.intersection(host for one in bad for host in one.probe.hosts)))
 
+    def _rivals(self, fault: FaultyPart) -> tuple[str, ...]:
+        moments = {one.name for one in self._columns if one.kind == MOMENT}
+        return tuple(name for name in super()._rivals(fault) if name not in moments)
+
     def _is_same(self, mine: Component, other: Component) -> bool:
         """Return True also if *other* is a wide part, such as a leaf or rack, and *mine* is not."""
         return super()._is_same(mine, other) or (other.kind in _WIDE and mine.kind not in _WIDE)
+
+
+def _of_moment(low: Sequence[CourseRow]) -> str:
+    """Return a text about a while in which all hosts were slow."""
+    began, ended = min(row.began_s for row in low), max(row.ended_s for row in low)
+    depth = float(np.median([row.share for row in low]))
+    return (
+        f"{len(low)} tests between hosts, whichever these were, kept about {depth:.0%} from {hours(began, digits=2)} "
+        f"to {hours(ended, digits=2)}: no single part; look up what else used the network then"
+    )
 
 
 LEAST_TO_CLEAR = tests_that_tell(1 / 20)

@@ -2,7 +2,8 @@
 
 What all peers of a round have in common (the hall was warm, a switch was busy) cancels out. Normal is the upper mode of
 a round's numbers (``locate.levels``), not the median: if three hosts in ten are slow, half of all pairs are slow, and
-their median is the fault itself. If a round has too few peers, all such rounds together say what is normal.
+their median is the fault itself. If a round has too few peers, or was much slower than the others as a whole, all
+rounds together say what is normal.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import exp
 from statistics import median
 
 from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SAMPLES, LEAST_SPREAD
@@ -107,11 +109,15 @@ def measured_gbps(result: ProbeResult) -> float | None:
 
 def _normal(of_class: Mapping[str, Sequence[_Measured]]) -> dict[str, tuple[float, float]]:
     """Return by phase what a good probe of a class reaches, and the spread as a share; omit phases without a normal."""
+    from fabric.judge.locate.structure import NEAR  # loads numpy: only if something has a course
+
     values = {phase: _planned(members) for phase, members in of_class.items()}
     few = {phase for phase, members in of_class.items() if len(members) < LEAST_PEERS or not values[phase]}
-    together = _level([value for phase in few for value in values[phase]])
-    found = {phase: together if phase in few else _level(alike) for phase, alike in values.items()}
-    return {phase: level for phase, level in found.items() if level is not None}
+    together = _level([value for alike in values.values() for value in alike])
+    if together is None:
+        return {}
+    own = {phase: together if phase in few else _level(alike) or together for phase, alike in values.items()}
+    return {phase: level if level[0] > together[0] * exp(-NEAR) else together for phase, level in own.items()}
 
 
 def _level(values: Sequence[float]) -> tuple[float, float] | None:

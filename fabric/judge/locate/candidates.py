@@ -220,6 +220,9 @@ def _loopback(probe: Probe, topology: Topology) -> Iterator[Component]:
             yield from _switch(host, name, uplink=not stays_below)
 
 
+MOMENT = "moment"
+"""The kind of all that crossed the network in one round, of which a while may have been slow: then no part is bad."""
+
 _LASTS = frozenset({"rnic", "link", "host", "numa", "pcie_switch", "leaf"})
 
 
@@ -230,7 +233,7 @@ def over_rounds(hosts: AbstractSet[str], topology: Topology) -> Callable[[Probe]
     These are parts on the way of many partners, not what is between two hosts. Between switches the way is not known.
     With static routes all that is sent to an RNIC comes down one cable of its leaf, and all that one other leaf sends
     to it goes up one cable there; with adaptive routing each cable takes a share of all. So the cables above a leaf are
-    a bundle, and these flows are the ways over one of them.
+    a bundle, and these flows are the ways over one of them. Where all hosts are slow for a while, it is the moment.
     """
     several = len({topology.hosts[host].rack for host in hosts}) > 1  # one rack of all cannot be told from the rest
 
@@ -254,11 +257,12 @@ def over_rounds(hosts: AbstractSet[str], topology: Topology) -> Callable[[Probe]
         return tuple(dict.fromkeys(found))
 
     def passed(probe: Probe) -> Iterable[Component]:
+        moment = Component(probe.phase, MOMENT, "all that hosts send to each other")
         if "peer_rnic" in probe.params and len(probe.hosts) > 1:
             ends = ends_of(probe)
-            return (*end(*ends[0]), *end(*ends[1]), *_across(ends, topology))
+            return (*end(*ends[0]), *end(*ends[1]), *_across(ends, topology), moment)
         if len(probe.hosts) > 1:
-            return together(probe.hosts)
+            return (*together(probe.hosts), moment)
         (host,) = probe.hosts
         if probe.kind == "all_to_all":
             return (_of_gpus(host)[0], _host(host), *rack(host))

@@ -18,7 +18,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from fabric.judge.locate.candidates import Component, are_about, components_of, named_components_of
+from fabric.judge.locate.candidates import MOMENT, Component, are_about, components_of, named_components_of
 from fabric.judge.locate.cells import NOTHING, Cells, Entries, SampleMatrix, cost_of
 from fabric.judge.locate.concurrency import as_shares, slowest_beside
 from fabric.judge.locate.fit import DEAD
@@ -63,7 +63,7 @@ RoundOf = Mapping[str, Hashable]
 """By phase: what it is a round of. Its numbers are compared with those of the other rounds."""
 
 _ONE_FLOW = frozenset({"loopback", "rnic_to_rnic"})  # kinds that measure one flow: a cap shows in all alike
-_LARGE = frozenset({"host", "leaf", "group", "numa", "pcie_switch", "rack"})
+_LARGE = frozenset({"host", "leaf", "group", "numa", "pcie_switch", "rack", MOMENT})
 _LEAST_BELOW = 0.005  # natural log: a class that is so little below its limit meets it
 _FEW_NOISE = 0.01  # noise of a class with too few numbers to estimate it
 

@@ -127,25 +127,31 @@ class Search(Likelihood):
         """
         Return when each part may have been faulty, as starts and ends.
 
-        Always; from its first slow sample on; from its turn on (``_turn``); or from its first to its last slow sample.
+        Always; from its first slow sample on; from its turn on; or for a while (``_turns``).
         """
         always = np.full(len(parts), -inf), np.full(len(parts), inf)
         if not self.matrix.timed:
             return [always]
-        first, turn, last = np.empty((3, len(parts)))
+        first, turn, came, went = np.empty((4, len(parts)))
         open_ = self.unexplained(explained)
         for number, part in enumerate(parts.tolist()):
             mine = self.cells.of(part)
-            times = self.matrix.at_s[mine[open_[mine]]]
-            first[number], turn[number], last[number] = times.min(), self._turn(mine, open_[mine]), times.max()
-        return [always, (first, always[1]), (turn, always[1]), (first, last)]
+            first[number] = self.matrix.at_s[mine[open_[mine]]].min()
+            turn[number], came[number], went[number] = self._turns(mine, open_[mine])
+        return [always, (first, always[1]), (turn, always[1]), (came, went)]
 
-    def _turn(self, samples: Ints, slow: Bools) -> float:
-        """Return the time that best divides *samples*: from then on most are *slow*, before it the fewest."""
-        at_s = self.matrix.at_s[samples]
-        order = np.argsort(at_s, kind="stable")
-        after = np.cumsum(np.where(slow[order], 1.0, -1.0)[::-1])[::-1]
-        return float(at_s[order][after.argmax()])
+    def _turns(self, samples: Ints, slow: Bools) -> tuple[float, float, float]:
+        """
+        Return the time that best divides *samples*, from which on most are *slow*, and the two that do so for a while.
+
+        The best are those with the most slow samples more than others after it, or between them (Kadane 1984).
+        """
+        order = np.argsort(self.matrix.at_s[samples], kind="stable")
+        at_s, more = self.matrix.at_s[samples][order], np.cumsum(np.where(slow[order], 1.0, -1.0))
+        before = np.append(0.0, more[:-1])
+        last = int((more - np.minimum.accumulate(before)).argmax())
+        first, turn = int(before[: last + 1].argmin()), int(before.argmin())
+        return float(at_s[turn]), float(at_s[first]), float(at_s[last])
 
     def candidates(self, rest: Sequence[FaultyPart], instead: int) -> list[FaultyPart]:
         """Return what may be faulty beside *rest*, the best first, of parts that share slow samples with *instead*."""

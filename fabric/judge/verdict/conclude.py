@@ -203,9 +203,9 @@ def _explained(
     locating = partial(locate, results=results, topology=topology, written=written)
     errors = _still_errors(merged(locating(probes, refined, outcome=Outcome.ERROR).suspects), probes, refined, results)
     course = over_time(probes, results, phases, topology, seen.samples)
-    over_rounds = course.located()
+    over_rounds = course.located(refined)
     refined = as_confirmed(refined, over_rounds)
-    left = [one for one in probes if one.probe_id not in over_rounds.explained] if over_rounds.explained else probes
+    left = [one for one in probes if one.probe_id not in told] if (told := course.told) else probes
     measured = [
         p for p in left if p.kind == pairwise.KIND and p.probe_id in results and not results[p.probe_id].outcome
     ]
