@@ -272,6 +272,8 @@ def _matrix(
         timed=True,
         rounds=True,
         warmth=_warmth(columns, samples),
+        moments=np.array([one.kind == MOMENT for one in columns]),
+        of_hosts=np.array([Part.of(one.name).host in topology.hosts for one in columns]),
         beside=as_shares(
             slowest_beside([row.probe for row in rows.rows], results, topology),
             np.array([row.normal_gbps for row in rows.rows]),

@@ -105,11 +105,21 @@ class Search(Likelihood):
         best: dict[int, FaultyPart] = {}
         for since_s, until_s in self._spans(parts, given.explained):
             for one in Fit(self, parts, given, since_s, until_s, narrow=narrow).faults():
-                if one.part not in best or one.gain > best[one.part].gain:
+                if (one.part not in best or one.gain > best[one.part].gain) and not self._is_of_one_host(one):
                     best[one.part] = one
         for one in sorted(best.values(), key=lambda one: -one.gain)[: _MOST_LINES if self.matrix.timed else 0]:
             best[one.part] = max([one, *self._lines(one, given)], key=lambda one: one.gain)
         return sorted(best.values(), key=lambda one: (-one.gain, one.part))
+
+    def _is_of_one_host(self, fault: FaultyPart) -> bool:
+        """Return whether a fault is a moment in which all that was slow passes through one part of a host."""
+        moments, of_hosts = self.matrix.moments, self.matrix.of_hosts
+        if moments is None or of_hosts is None or not moments[fault.part]:
+            return False
+        mine = np.zeros(len(self.matrix.y), dtype=np.bool_)
+        mine[np.concatenate([self.during(fault, one.cell) for one in fault.losses])] = True
+        mine &= self.matrix.slow
+        return bool((self.cells.total(mine)[of_hosts] == mine.sum()).any())
 
     def _lines(self, fault: FaultyPart, given: OtherFaults) -> Iterator[FaultyPart]:
         """Yield faults of the same part with losses that grow with the hours, or with its temperature."""

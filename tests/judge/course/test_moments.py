@@ -79,6 +79,12 @@ def test_a_host_that_is_slow_for_rounds_is_no_such_while() -> None:
     assert ([one.suspect.hosts for one in found.found], found.moments) == ([("gpu002",)], [])
 
 
+@pytest.mark.parametrize("hosts", [2, 4, 8])
+def test_nor_is_one_that_is_slow_for_a_while(hosts: int) -> None:
+    found = course(hosts, lambda pair, number, half: 0.6 if (number, half) == (4, 1) and "gpu002" in pair else 1.0)
+    assert (found.moments, [kind for kind, *_ in found.notes if kind == MOMENT]) == ([], [])
+
+
 def test_what_was_below_the_limit_then_is_inconclusive() -> None:
     probes, results, phases, rack = rings(8, lambda pair, number, half: 0.6 if (number, half) == (4, 1) else 1.0)
     judge = judge_of(rack, limits=(Limit("tor_all_reduce", 350.0, "a test"),))

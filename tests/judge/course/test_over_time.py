@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.measured_rack import one_number, rack_topology
 from fabric.judge.course.located import Course, over_time
+from fabric.judge.locate.candidates import MOMENT
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
@@ -140,7 +141,9 @@ def test_one_dip_is_no_proof() -> None:
 
 
 def test_what_a_whole_round_has_in_common_names_nobody() -> None:
-    assert measured(4, lambda part, number: 0.7 if number % 5 == 0 else 1.0) == []
+    assert measured(4, lambda part, number: 0.9 if number % 5 == 0 else 1.0) == []
+    found = measured(4, lambda part, number: 0.7 if number % 5 == 0 else 1.0)
+    assert {(one.component, one.kind) for one in found} == {(f"soak-r{n}", MOMENT) for n in range(0, ROUNDS, 5)}
 
 
 def test_slow_parts_do_not_hide_one_that_dips() -> None:

@@ -54,7 +54,7 @@ def found(
             order = random.sample(NAMES, HOSTS)
             for pair in zip(order[::2], order[1::2], strict=True):
                 add(number, "pairwise", pair, device)
-    return list(over_time(probes, results, phases, RACK, Samples(300.0, {})).located().suspects)
+    return list(over_time(probes, results, phases, RACK, Samples(300.0, {})).located({}).suspects)
 
 
 def _result(name: str, number: int, left: list[float | None], noise: float, outcome: Outcome | None) -> ProbeResult:
