@@ -189,29 +189,29 @@ class Course:
     """
     What repeated phases show: the parts that explain their low rows (*found*), and *notes*, which accuse nobody.
 
-    *moments*: low rows from when all hosts were slow for a while, which no part explains.
+    *open*: low rows that no part explains, and that nobody else looks at: from when all hosts were slow for a while,
+    and of tests that ran again because a part had dipped.
     """
 
     found: Sequence[CourseSuspect] = ()
     notes: Sequence[Note] = ()
-    moments: Sequence[CourseRow] = ()
+    open: Sequence[CourseRow] = ()
 
     @property
     def told(self) -> frozenset[str]:
         """Return the ids of the probes of which it is known why they were bad."""
         rows = [row for one in self.found for row in one.explains]
-        return frozenset(row.probe.probe_id for row in (*rows, *self.moments))
+        return frozenset(row.probe.probe_id for row in (*rows, *self.open))
 
     def located(self, verdicts: Verdicts) -> Located:
         """
         Return the parts found, in the form of the locator's answer.
 
-        Probes that were slow at a moment are known to be slow, and not explained, unless they did well when they were
-        run again.
+        Probes that are open are known to be slow, and not explained, unless they did well when they were run again.
         """
         rows = {row.probe.probe_id: row for one in self.found for row in one.explains}
         explained = frozenset(rows)
-        for row in self.moments:
+        for row in self.open:
             gbps = verdicts[row.probe.probe_id].value_gbps
             if gbps is not None and gbps < row.normal_gbps * (1.0 - floor_of(row.probe.kind)):
                 rows[row.probe.probe_id] = row
@@ -342,7 +342,9 @@ class _CourseFinder(NamedParts):
         slow = {one: [row for row in self._explained(one) if row.low] for one in moments}
         notes = [(MOMENT, self._columns[one.part].name, _of_moment(rows)) for one, rows in slow.items()]
         notes += _notes(self._rows, self._left, named)
-        return Course(found, notes, [row for rows in slow.values() for row in rows])
+        left = [row for row, open_ in zip(self._rows.rows, self._left.tolist(), strict=True) if open_]
+        again = [row for row in left if AGAIN in row.probe.params]
+        return Course(found, notes, [*again, *(row for rows in slow.values() for row in rows)])
 
     def _explained(self, fault: FaultyPart) -> list[CourseRow]:
         """Return the rows that lost what matters, and that this fault explains."""

@@ -248,3 +248,10 @@ def test_of_a_host_whose_collectives_dip_the_rnic_is_named_that_further_tests_sh
     phases = [one.phase for one in run.plans]
     found = told(over_time(run.probes, run.results, phases, RACK, Samples(300.0, {})))
     assert [one.component for one in found if one.kind == "dips"] == [BAD]
+
+
+def test_further_tests_that_dip_are_open_where_nobody_is_named() -> None:
+    """No other step of the verdict looks at them: they would FAIL with nobody to blame."""
+    course = ran_course(again(12))
+    assert (course.found, {row.probe.params.get(AGAIN) for row in course.open}) == ([], {BAD})
+    assert all(row.low for row in course.open)

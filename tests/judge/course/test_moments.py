@@ -50,13 +50,13 @@ def course(hosts: int, left: Left) -> Course:
 def test_a_while_in_which_all_were_slow_accuses_nobody_and_says_when() -> None:
     found = course(8, lambda pair, number, half: 0.6 if (number, half) == (4, 1) else 1.0)
     ((kind, name, text),) = found.notes
-    assert (found.found, kind, name, len(found.moments)) == ([], MOMENT, "soak-r4", 4)
+    assert (found.found, kind, name, len(found.open)) == ([], MOMENT, "soak-r4", 4)
     assert text.startswith("4 tests between hosts, whichever these were, kept about 60% from 2.17 h to 2.33 h: ")
 
 
 def test_so_does_a_round_that_was_slow_as_a_whole() -> None:
     found = course(8, lambda pair, number, half: 0.6 if number == 4 else 1.0)
-    assert (found.found, [name for _, name, _ in found.notes], len(found.moments)) == ([], ["soak-r4"], 8)
+    assert (found.found, [name for _, name, _ in found.notes], len(found.open)) == ([], ["soak-r4"], 8)
 
 
 def test_two_whiles_are_two() -> None:
@@ -76,13 +76,13 @@ def test_a_bad_host_is_named_beside_it(hosts: int) -> None:
 
 def test_a_host_that_is_slow_for_rounds_is_no_such_while() -> None:
     found = course(8, lambda pair, number, half: 0.6 if number in (3, 4) and "gpu002" in pair else 1.0)
-    assert ([one.suspect.hosts for one in found.found], found.moments) == ([("gpu002",)], [])
+    assert ([one.suspect.hosts for one in found.found], found.open) == ([("gpu002",)], [])
 
 
 @pytest.mark.parametrize("hosts", [2, 4, 8])
 def test_nor_is_one_that_is_slow_for_a_while(hosts: int) -> None:
     found = course(hosts, lambda pair, number, half: 0.6 if (number, half) == (4, 1) and "gpu002" in pair else 1.0)
-    assert (found.moments, [kind for kind, *_ in found.notes if kind == MOMENT]) == ([], [])
+    assert (found.open, [kind for kind, *_ in found.notes if kind == MOMENT]) == ([], [])
 
 
 def test_what_was_below_the_limit_then_is_inconclusive() -> None:
