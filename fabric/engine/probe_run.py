@@ -13,6 +13,7 @@ from fabric.model.probe import Answered, Command, CommandResult, NamedPart, Prob
 from fabric.model.topology import Topology
 from fabric.ports import Ended, Executor, Happening, Lost, Ready, Ticket
 from fabric.probes.kinds import KINDS
+from fabric.probes.shapes import ended_by
 
 WORDS = ("echo", "present")
 """What each host is asked to say in the roll call; any program that exists everywhere would do."""
@@ -310,8 +311,10 @@ class ProbeRun:
             self._printed[ticket] = CommandResult(
                 command, 124, error.stdout, error.stderr, self._started_s, happening.at_s
             )
-        # A server lost after its client answered well takes nothing from what was measured.
-        if self._error is None and ticket not in self._unanswered and not self._measured():
+        # A server lost after its client answered well takes nothing from what was measured, and a client may wait for
+        # one that was killed until its own deadline.
+        waited_in_vain = isinstance(error, CommandTimeout) and any(map(ended_by, self._answers(self._servers)))
+        if self._error is None and ticket not in self._unanswered and not self._measured() and not waited_in_vain:
             self._error = error
         self._unanswered.add(ticket)
         self._cancel_open()

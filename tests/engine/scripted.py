@@ -22,7 +22,7 @@ from tests.builders import Watcher
 
 Script = Callable[[Command], tuple[float, str | ExecutorError | None]]
 """
-For a command: seconds until it ends, and its output, with exit status 1 if that begins with "fatal".
+For a command: seconds until it ends, and its output, with exit status 1 if that begins with "fatal", 137 with "Killed".
 
 Instead of the output None: it never ends by itself; an error: it is lost.
 """
@@ -65,7 +65,8 @@ class ScriptedExecutor:
             timeout = CommandTimeout(command.host, command.timeout_s)
             self._push(self._now_s + command.timeout_s, Lost(ticket, timeout, self._now_s + command.timeout_s))
         else:
-            self._end(ticket, self._now_s + after_s, int(answer.startswith("fatal")), answer)
+            status = 137 if answer.startswith("Killed") else int(answer.startswith("fatal"))
+            self._end(ticket, self._now_s + after_s, status, answer)
         return ticket
 
     def cancel(self, ticket: Ticket) -> None:

@@ -7,7 +7,7 @@ import pytest
 from fabric.engine.probe_run import NAME_WORDS, WORDS, ProbeRun, roll_call_problem
 from fabric.errors import ExecutorError, HostUnreachable
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Command, CommandResult
+from fabric.model.probe import Command, CommandResult, NamedPart
 from fabric.model.topology import Topology
 from fabric.probes.incast import IncastSpec
 from tests.builders import asked
@@ -143,3 +143,22 @@ def test_a_server_that_ends_before_the_clients_begin_is_an_error_of_nobody_known
     result = run.result()
     assert clients_of(executor) == executor.open == []
     assert (result.outcome, result.error_host) == (Outcome.ERROR, None)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_client_that_waits_for_a_server_that_was_killed_is_not_what_is_wrong(topology: Topology, times: int) -> None:
+    """The client is ended at its deadline, and the signal on the server's host is what is told."""
+    killed: list[str] = []
+
+    def script(command: Command) -> tuple[float, str | None]:
+        if kind(command) == "server" and len(killed) < times:
+            killed.append(command.host)
+            return 2.0, "Killed\n"
+        return 2.0, "whole\n" if kind(command) == "counters" else None
+
+    run, executor = played(topology, script)
+    assert executor.open == []
+    result = run.result()
+    assert (result.outcome, result.named) == (Outcome.ERROR, NamedPart(killed[0], "killed"))
+    assert "was ended by SIGKILL, not by fabric" in result.reason
+    assert result.error_host not in {command.host for command in clients_of(executor)}
