@@ -38,7 +38,7 @@ from fabric.report.changes import Restored
 from fabric.runs import run_document
 from fabric.runs.journal import LEDGER, LedgerEntry, drains, reservations
 from fabric.runs.plain_file import read_plain, storing
-from fabric.runs.run_directory import RUN, run_folders
+from fabric.runs.run_directory import CLOCKS_APART, RUN, run_folders
 from fabric.runs.run_lock import running
 from fabric.runs.stored_verdict import DECISION, stored_decision, stored_verdict
 from fabric.tools import slurm
@@ -55,7 +55,6 @@ _RUN = re.compile(r"\d{8}-\d", re.ASCII)
 _VALIDATES = re.compile(rb'"because": ?\{')
 """Matches the document of a run that validates a repair: its verdict alone lets no host return."""
 
-_CLOCKS_APART = timedelta(hours=1)
 MOST_PARTS = 3
 """How many of a host's bad parts are named."""
 _MOST_RUNS = 200
@@ -113,7 +112,7 @@ def standing(host: str, results: Path, *, days: int) -> Standing:
     PASS becomes INCONCLUSIVE. Raises ConfigError where there is no folder of runs.
     """
     now = datetime.now(UTC)
-    since, until = (f"{at:%Y%m%d-%H%M%S}" for at in (now - timedelta(days=days), now + _CLOCKS_APART))
+    since, until = (f"{at:%Y%m%d-%H%M%S}" for at in (now - timedelta(days=days), now + CLOCKS_APART))
     folders = run_folders(results)
     doubts = [f"{path}: cannot be read: {why}" for path, why in folders.closed.items()]
     newest: Standing | None = None

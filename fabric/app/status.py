@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from fabric.runs.events import EVENTS, LIMITS, Event, read_events
 from fabric.runs.journal import CLOSED, JOURNAL, open_changes, open_or_may_be_live, read_journal, reserved_by
 from fabric.runs.line_log import lines_since
 from fabric.runs.plain_file import is_there, storing, write_durably
-from fabric.runs.run_directory import run_folders, run_path
+from fabric.runs.run_directory import CLOCKS_APART, run_folders, run_path
 from fabric.runs.run_document import go_on_command, read_run
 from fabric.runs.run_lock import running
 from fabric.runs.stored_verdict import decision_in, stored_verdict
@@ -68,7 +69,8 @@ class RunStatus:
     measured. *outcome* is its outcome, empty while the run goes on; *suspects* are its suspects, None if more probes
     would have to be judged than a look may take. *decision*: whether a repaired host may return (``ACCEPT``; empty: the
     run decides nothing, or not yet). *done* of *planned* probes, including those planned while it went on.
-    *rate_per_min* and *left_s* are of this session by the run's clock, which reads *at_s*; None if unknown.
+    *rate_per_min* and *left_s* are of this session by the run's clock, None if unknown; *at_s* is what has
+    passed by it since the run began.
     *event_age_s* is by this machine's clock. *holder*: who runs it. *open_changes* may be live on the fabric.
     *no_number* counts finished probes whose tools gave no number. *go_on*: the command that measures the rest of a
     killed or interrupted run; empty for others, and in a list of runs. *named*: parts that tools called bad, and how
@@ -119,7 +121,7 @@ class Watched:
         self._out: dict[str, str] = {}
         self._phase, self._last = "", "killed"
         self._planned = self._resumed = self._finished_now = self._no_number = self._bytes = self._lines = 0
-        self._at_s = self._since_s = 0.0
+        self._at_s = self._since_s = self._began_s = 0.0
         self._over = False
 
     def look(self) -> RunStatus:
@@ -152,7 +154,7 @@ class Watched:
             judged=stored is not None,
             no_number=self._no_number,
             decision="" if decided is None else decided.value,
-            at_s=self._at_s,
+            at_s=self._at_s - self._began_s,
             phases=tuple(self._phases.values()),
             hosts={name: self._host(name) for name in self._hosts},
             named=dict(self._named.most_common()),
@@ -182,6 +184,7 @@ class Watched:
 
     def _on_run_started(self, event: Event) -> None:
         self._planned, self._since_s = int(event["probes"]), float(event["at_s"])
+        self._began_s = self._since_s
 
     def _on_resumed(self, event: Event) -> None:
         """Note that the run goes on; probes that ran when it died no longer run."""
@@ -297,6 +300,19 @@ def status(path: Path) -> RunStatus:
     from fabric.app.analyze import reopened  # the judge takes a while to import
 
     return replace(found, suspects=reopened(path).judged.verdict.suspects)
+
+
+def newest(results: Path) -> Path:
+    """
+    Return the run under a results folder that goes on, else the one that was begun last; ConfigError if there is none.
+
+    A run whose name is of the future counts as older than all others: the clock that it was named by was wrong.
+    """
+    runs = run_folders(results).runs
+    if not runs:
+        raise ConfigError.at(results, "no run here yet")
+    until = f"{datetime.now(UTC) + CLOCKS_APART:%Y%m%d-%H%M%S}"
+    return max(runs, key=lambda path: (running(path) is not None, path.name <= until, path.name, path.parent.name))
 
 
 def all_runs(results: Path, *, most: int) -> list[RunStatus]:

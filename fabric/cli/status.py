@@ -49,12 +49,14 @@ _GROUP = 8  # hosts between two gaps of the map
 @metrics_options
 def watch_command(run: Path | None, results: Path, every_s: int, port: int | None, address: str) -> int:
     """
-    Watch RUN (default: the newest below --results) until it ends: phases, hosts, bad parts, changes, time left.
+    Watch RUN until it ends: phases, hosts, bad parts, changes, time left.
+
+    Without RUN it is the one below --results that goes on, or else the newest.
 
     Works from any machine that sees its files; writes nothing. Without a terminal it prints one screen, and with
     --metrics-port serves until the run ends.
     """
-    from fabric.app.status import Watched
+    from fabric.app.status import Watched, newest
 
     run = run or newest(results)
     watched = Watched(run)
@@ -69,17 +71,6 @@ def watch_command(run: Path | None, results: Path, every_s: int, port: int | Non
             pass  # it is served until the run ends
         say(click.unstyle("\n".join(screen(watched.look(), width=100))))
     return 0
-
-
-def newest(results: Path) -> Path:
-    """The newest run below a results folder; ConfigError where there is none."""
-    from fabric.errors import ConfigError
-    from fabric.runs.run_directory import run_folders
-
-    runs = run_folders(results).runs
-    if not runs:
-        raise ConfigError.at(results, "no run here yet")
-    return max(runs, key=lambda path: (path.name, path.parent.name))
 
 
 def _looks(watched: Watched, every_s: float) -> Iterator[RunStatus]:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -224,6 +224,9 @@ def _newest(path: Path) -> Path:
         raise ConfigError(Problem(str(shut), 0, f"cannot read: {why}") for shut, why in found.closed.items())
     return found.runs[-1] if found.runs else path
 
+
+CLOCKS_APART = timedelta(hours=1)
+"""A run whose name is later than this from now was begun by a clock that was wrong (a choice)."""
 
 RUN_FORMAT = 2
 """Version of run.json and events.jsonl; readers refuse any other."""

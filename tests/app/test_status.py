@@ -13,8 +13,9 @@ import pytest
 from fabric.app import analyze as judging
 from fabric.app import status as statuses
 from fabric.app.analyze import analyze
-from fabric.app.status import all_runs, status, stop
+from fabric.app.status import all_runs, newest, status, stop
 from fabric.errors import ConfigError, StoreError
+from fabric.runs.events import EventLog, read_events
 from fabric.runs.run_lock import FILE, holding
 from tests.runs.other_account import place, shut
 from tests.runs.small_run import begin, cut_after, ended, go_on, killed, run_of
@@ -267,3 +268,26 @@ def test_a_run_nobody_works_on_is_refused_with_what_to_do(tmp_path: Path) -> Non
     with pytest.raises(ConfigError, match="fabric report"):
         stop(run, wait_s=0.0)
     assert not (run / "STOP").exists()
+
+
+def test_what_goes_on_is_the_newest_and_a_run_of_a_clock_that_was_ahead_is_not(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    for name in ("20000101-000000-000000", "20000102-000000-000000", "29990101-000000-000000"):
+        (results / "small" / name).mkdir(parents=True)
+        (results / "small" / name / "run.json").touch()
+    assert newest(results).name == "20000102-000000-000000"
+    with holding(results, "small", ["gpu001"], run="20000101-000000-000000"):
+        assert newest(results).name == "20000101-000000-000000"
+
+
+def test_how_long_a_run_goes_on_does_not_depend_on_how_long_the_machine_has(tmp_path: Path) -> None:
+    """The clock of a run on real hosts counts from the start of the machine."""
+    begin(tmp_path)
+    log, shifted = run_of(tmp_path) / "events.jsonl", EventLog(tmp_path / "shifted.jsonl")
+    took_s = status(run_of(tmp_path)).at_s
+    for event in read_events(log):
+        fields = {name: value for name, value in event.items() if name not in ("seq", "at_s", "event")}
+        shifted.append(event["event"], event["at_s"] + 86_400.0, fields)
+    shifted.close()
+    (tmp_path / "shifted.jsonl").replace(log)
+    assert status(run_of(tmp_path)).at_s == pytest.approx(took_s)
