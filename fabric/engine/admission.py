@@ -189,7 +189,8 @@ class HostHealth:
     Errors in a row that share no claim blame the host. Errors that share exactly one claim, which never worked in
     between, blame that part (a hung RNIC must not take its host out of the run). What is out stays out for the run.
 
-    *out*: hosts and parts that are out, with the reason. *names*: the names that hosts gave for themselves when asked.
+    *out*: hosts and parts that are out, with the reason, which does not repeat the host. *names*: the names that hosts
+    gave for themselves when asked.
     """
 
     def __init__(self, out: Mapping[str, str]) -> None:
@@ -213,10 +214,7 @@ class HostHealth:
 
     def silent(self, host: str, why: str) -> str | None:
         """Take a host out because it did not answer the simplest question. Return it if it went out just now."""
-        if host in self.out:
-            return None
-        self.out[host] = why
-        return host
+        return None if host in self.out else self._put_out(host, why)
 
     def finished(self, probe: Probe, result: ProbeResult) -> str | None:
         """Note how a probe ended; return the host or claim that went out just now."""
@@ -234,8 +232,11 @@ class HostHealth:
             return None
         gone = streak.shared.pop() if streak.shared else host_blamed
         del self._streaks[host_blamed]
-        self.out[gone] = f"{streak.errors} errors in a row, the last: {result.reason}"
-        return gone
+        return self._put_out(gone, result.reason, f"{streak.errors} errors in a row, the last: ")
+
+    def _put_out(self, name: str, reason: str, counted: str = "") -> str:
+        self.out[name] = counted + reason.removeprefix(f"{Part.of(name).host}: ")
+        return name
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ class FoldedOuts:
             self._reported[kind][2].append(component)
         else:
             self._reported[kind] = component, self._clock() + HOLD_S, []
-            self._say(f"{component} is out of the run: {reason.removeprefix(f'{host}: ')}")
+            self._say(f"{component} is out of the run: {reason}")
 
     def pause(self) -> None:
         """Report those held back for long enough, because another message may follow."""

@@ -1,5 +1,6 @@
 """The engine keeps its promises whatever the hosts do: bounded, fail-closed, never two probes on a claim."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -169,6 +170,20 @@ def test_what_runs_on_a_host_that_went_out_is_given_up(tmp_path: Path) -> None:
     assert {result.outcome for result in results.values()} == {Outcome.ERROR}
     (collective,) = (command for command in executor.commands if "alltoall_perf" in command.argv)
     assert executor.now() <= collective.timeout_s / 2
+    (why,) = {result.reason for result in results.values() if "given up" in result.reason}
+    assert re.fullmatch(r"gpu001: given up: [0-9]+ errors in a row, the last: no answer within [0-9]+ s", why)
+
+
+def test_a_host_that_went_out_is_named_once_in_each_reason(tmp_path: Path) -> None:
+    """Whether a probe of it was under way or not begun."""
+
+    def script(command: Command) -> tuple[float, HostUnreachable]:
+        return 3.0, HostUnreachable("gpu001", "connect", "refused")
+
+    results, _, _ = run(tmp_path, rack_topology(1), [LOOPBACK], script)
+    reasons = {result.reason for result in results.values()}
+    assert reasons >= {"gpu001: connect: refused", "not run: gpu001 is out of the run: connect: refused"}
+    assert all(reason.count("gpu001") == 1 for reason in reasons)
 
 
 def test_one_hung_part_does_not_take_the_host_out(tmp_path: Path) -> None:

@@ -287,7 +287,7 @@ def test_hosts_that_cannot_be_reached_for_one_reason_are_two_lines(capsys: pytes
     with ConsoleProgress(addresses={name: f"{name}.mgmt" for name in names}) as progress:
         for name in names:
             progress.probe_finished(ProbeResult("p", 1, (), None, "", 0.0, 1.0))
-            progress.out_of_run(name, f"{name}: connecting: name does not resolve: {name}.mgmt")
+            progress.out_of_run(name, f"connecting: name does not resolve: {name}.mgmt")
     assert capsys.readouterr().err.splitlines() == [
         "gpu001 is out of the run: connecting: name does not resolve: gpu001.mgmt",
         "gpu[002-008] (7) are out of the run for the same reason as gpu001",

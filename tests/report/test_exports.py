@@ -299,7 +299,7 @@ class Watched:
     def out(self, *names: str, why: str = "does not resolve") -> None:
         """These hosts stop answering, each with its own name and address in the reason."""
         for name in names:
-            self.outs.take(name, f"{name}: connecting: {ADDRESSES[name]} {why}")
+            self.outs.take(name, f"connecting: {ADDRESSES[name]} {why}")
 
 
 def test_the_first_is_said_at_once_and_the_others_in_one_line() -> None:

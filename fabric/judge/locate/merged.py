@@ -18,6 +18,9 @@ _ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+")
 _COUNT = re.compile(r"\d+ of \d+ |^(\d+ times, first )?[^ /]+/\S+: ")
 """How many probes say it, and which is the first: hosts of several kinds have not as many."""
 
+_GIVEN_UP = re.compile(r"^HOST: given up: (?:\d+ errors in a row, the last: )?")
+"""What became of probes that ran when their host went out of the run; the reason follows, as others of it had it."""
+
 
 def merged(found: Sequence[Suspect]) -> list[Suspect]:
     """Merge ERROR suspects of one host each that tell the same story into one, hosts folded; the others stay."""
@@ -39,13 +42,15 @@ def names_of(suspects: Iterable[Suspect]) -> set[str]:
 
 def _story(suspect: Suspect) -> Hashable:
     """
-    Return what an ERROR suspect of one host says, without the host's name, address and counts; others are each alone.
+    Return what an ERROR suspect of one host says, without the host's name, address and counts, and whether probes were
+    given up because of it; others are each alone.
     """
     if suspect.outcome is not Outcome.ERROR or len(suspect.hosts) != 1:
         return id(suspect)
     host = suspect.hosts[0]
     texts = (suspect.component, *(_COUNT.sub("", text) for text in suspect.evidence))
-    return suspect.kind, frozenset(_ADDRESS.sub("ADDRESS", text.replace(host, "HOST")) for text in texts)
+    plain = (_ADDRESS.sub("ADDRESS", text.replace(host, "HOST")) for text in texts)
+    return suspect.kind, frozenset(_GIVEN_UP.sub("HOST: ", text) for text in plain)
 
 
 def _one(group: Sequence[Suspect]) -> Suspect:

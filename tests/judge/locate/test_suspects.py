@@ -373,3 +373,15 @@ def test_what_to_do_about_a_host_fits_why_it_was_not_reached(condition: str, adv
     (found,) = merged(suspects(fewer, verdicts, topology=topology, outcome=Outcome.ERROR))
     assert (found.component, found.kind) == ("gpu[001-003]", "host")
     assert advice in found.next_step
+
+
+@pytest.mark.parametrize("given_up", ["given up: no", "given up: 4 errors in a row, the last: no"])
+def test_hosts_of_which_one_has_probes_that_were_given_up_are_one_suspect(given_up: str) -> None:
+    """Which probes ran when a host went out of the run says nothing of what is wrong with it."""
+    topology = rack_topology(2)
+    probes = expand_phase(Phase("intra-host", (LoopbackSpec(),)), topology, tuple(topology.hosts))
+    verdicts = {one.probe_id: ProbeVerdict(one.probe_id, Outcome.ERROR, f"{one.hosts[0]}: no") for one in probes}
+    last = probes[-1]
+    verdicts[last.probe_id] = replace(verdicts[last.probe_id], reason=f"{last.hosts[0]}: {given_up}")
+    (found,) = merged(suspects(probes, verdicts, topology=topology, outcome=Outcome.ERROR))
+    assert found.component == "gpu[001-002]"
