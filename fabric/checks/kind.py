@@ -156,7 +156,7 @@ class HostNeeds(Uses):
     *measured*: the host takes part in the measurement; else it only carries out changes. *alters*: what changes call as
     root. *peer*: the host that mpirun logs in to from here, by the name mpirun uses. *sudo*: commands that need root go
     through sudo. *ssh*: the host is reached over SSH. *in_band*: commands that show whether switches and UFM can be
-    reached from here. *links*: it may be asked for both ends of every InfiniBand cable.
+    reached from here. *links*: commands that show whether it can look at both ends of every InfiniBand cable.
     """
 
     measured: bool = True
@@ -165,7 +165,7 @@ class HostNeeds(Uses):
     sudo: bool = False
     ssh: bool = False
     in_band: tuple[tuple[str, ...], ...] = ()
-    links: bool = False
+    links: tuple[tuple[str, ...], ...] = ()
 
 
 def host_needs(
@@ -196,13 +196,19 @@ def host_needs(
         and scenario.sample.counters
         and (via is None or via in made)
     ):
-        looking = [name for name in made if _on_infiniband(inventory.topology.hosts[name].platform)]
-        made |= {name: replace(made[name], links=True) for name in looking}
+        made |= {name: replace(made[name], links=tuple(_looking(name, inventory))) for name in made}
     return made
 
 
-def _on_infiniband(platform: Platform) -> bool:
-    return platform.link_layer == "infiniband" and bool(platform.rnics)
+def _looking(name: str, inventory: Inventory) -> Iterator[tuple[str, ...]]:
+    """Yield the commands that look at cables from a host, through each of its ways out, for its own node alone."""
+    changes = inventory.changes
+    if inventory.topology.hosts[name].platform.link_layer != "infiniband":
+        return
+    for rnic in inventory.ways_out(name).values():
+        through = (*infiniband.through(rnic.device, rnic.port, changes.m_key), *infiniband.HERE)
+        for argv in (infiniband.all_ports(through=through), infiniband.errors(through=through)):
+            yield as_root(argv, sudo=changes.sudo)
 
 
 def _reaching(context: Context) -> Iterator[tuple[str, ...]]:

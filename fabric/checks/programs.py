@@ -1,7 +1,7 @@
 """Whether the programs that a scenario calls are there, are the right ones, and have one version on all hosts."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fabric.checks.kind import (
@@ -18,9 +18,11 @@ from fabric.checks.kind import (
     usual,
     warning,
 )
+from fabric.errors import ToolError
+from fabric.model import gathered
 from fabric.model.finding import Finding
 from fabric.model.topology import Host
-from fabric.tools.driver import as_root
+from fabric.tools import infiniband
 
 _PERFTEST = re.compile(r"^\s*Version: (\S+)", re.MULTILINE)
 _MFT = re.compile(r"\b(?:mft|mstflint) ([\w.-]+)")
@@ -233,38 +235,48 @@ def _read_launcher(looked: Looked) -> Iterator[Finding]:
         yield _problem(f"mpirun starts nothing: {excuse(answer)}", "run it by hand; mpirun_options are right behind it")
 
 
-LOOKS: tuple[Argv, ...] = (("iblinkinfo", "-V"), ("ibqueryerrors", "-V"))
-"""What says which ends are joined and what each has counted, asked in a way that sends no packet."""
-
-
-def _ask_links(_host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
-    return tuple(as_root(argv, sudo=needs.sudo) for argv in LOOKS) if needs.links else ()
+_LOOKS: Mapping[str, Callable[[str, str, int], object]] = {
+    "iblinkinfo": infiniband.read_ports,
+    "ibqueryerrors": infiniband.read_errors,
+}
+"""What says which ends are joined and what each has counted, and how its answer is read."""
 
 
 def _read_links(looked: Looked) -> Iterator[Finding]:
-    """Report programs of which a host did not say whether they are there; missing ones are compared."""
-    for argv in _ask_links(looked.host, looked.needs):
-        if looked.answers[argv].lost:
-            yield _unknown(f"{argv[-2]}: {excuse(looked.answers[argv])}")
+    """Report questions that were not answered in time; what cannot look is compared."""
+    for program in _LOOKS:
+        lost = [one for argv in looked.needs.links if program in argv and (one := looked.answers[argv]).lost]
+        if lost:
+            yield _unknown(f"{program}: {excuse(lost[0])}")
 
 
 def _compare_links(hosts: Mapping[str, Looked]) -> Iterator[Finding]:
-    """Report programs that look at cables and are on none of the hosts that may be asked, or not on all of them."""
+    """Report programs that cannot look at cables on any of the hosts that may be asked, or on some of them."""
     looking = {name: looked for name, looked in hosts.items() if looked.needs.links}
-    for argv in LOOKS:
-        lacking = [
-            name
-            for name, looked in looking.items()
-            if (said := looked.answers[as_root(argv, sudo=looked.needs.sudo)]).absent or _NOT_FOUND.search(said.text)
-        ]
+    for program in _LOOKS:
+        troubles = [(name, found) for name, looked in looking.items() if (found := _cannot_look(program, looked))]
         report, why = warning, "others are asked for both ends of every cable in its place"
-        if len(lacking) == len(looking):
+        if len(troubles) == len(looking):
             report, why = problem, "no cable would be looked at from both ends, and zero growth there is not shown"
-        if lacking:
-            yield report(f"{argv[0]} is not there", why, "install infiniband-diags", *lacking)
+        for (what, advice), names in gathered((found, name) for name, found in troubles).items():
+            yield report(what, why, advice, *names)
 
 
-LINKS = HostCheck("links", _ask_links, _read_links, _compare_links)
+def _cannot_look(program: str, looked: Looked) -> tuple[str, str] | None:
+    """Return why a program cannot look at cables from a host, and what to do about it; None where it can."""
+    for answer in (looked.answers[argv] for argv in looked.needs.links if program in argv):
+        if answer.absent or _NOT_FOUND.search(answer.text):
+            return f"{program} is not there", "install infiniband-diags"
+        try:
+            if not answer.lost:
+                _LOOKS[program](answer.stdout, answer.stderr, answer.exit_status)
+        except ToolError:
+            advice = "load ib_umad; log in as root, or sudo: true under changes: and the program in sudoers"
+            return f"{program} cannot look at cables: {excuse(answer)}", advice
+    return None
+
+
+LINKS = HostCheck("links", lambda _host, needs: needs.links, _read_links, _compare_links)
 LAUNCHER = HostCheck("launcher", _ask_launcher, _read_launcher)
 PROGRAMS = HostCheck("programs", _ask_programs, _read_programs)
 VERSIONS = HostCheck("versions", compare=_compare_versions)

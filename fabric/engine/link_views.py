@@ -122,19 +122,11 @@ Asker = tuple[str, Rnic]
 
 
 def askers_of(inventory: Inventory, hosts: Iterable[str]) -> list[list[Asker]]:
-    """
-    Return the possible askers of each subnet, in order; each host asks through its first RNIC there.
-
-    ``via`` asks through its ``via_device``, where that is in the subnet. Where it is not known which leaves are joined,
-    all hosts are one subnet.
-    """
-    topology, changes = inventory.topology, inventory.changes
+    """Return the possible askers of each subnet, in order; each host asks through its way out there."""
     found: dict[int | None, dict[str, Rnic]] = {}
     for name in hosts:
-        host = topology.hosts[name]
-        stated = changes.via_device if name == changes.via else None
-        for rnic in sorted(host.platform.rnics, key=lambda one: one.device != stated):
-            found.setdefault(topology.part_of(host, rnic.rail), {}).setdefault(name, rnic)
+        for part, rnic in inventory.ways_out(name).items():
+            found.setdefault(part, {})[name] = rnic
     return [list(askers.items()) for askers in found.values()]
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from fabric.model.change import ChangeSettings
 from fabric.model.fields.entry import InFiles, NotInFiles, WrittenAs, key
 from fabric.model.fields.scalars import ADDRESS, SAFE_NAME, USER, Choice, Decimal, Duration, Flag, Line, Span, Whole
-from fabric.model.topology import OptionWords, Topology
+from fabric.model.topology import OptionWords, Rnic, Topology
 
 SITE = {
     "root": "the account is root, as which Open MPI does not start without --allow-run-as-root",
@@ -227,3 +227,15 @@ class Inventory(InventorySettings):
         routing = self.mock.routing or self.routing or ("ftree" if self.backend == "mock" else None)
         if self.topology.routing != routing:
             object.__setattr__(self, "topology", replace(self.topology, routing=routing))
+
+    def ways_out(self, name: str) -> dict[int | None, Rnic]:
+        """
+        Return the RNIC through which a host asks each subnet: its first one there; ``via`` its ``via_device`` if it is.
+
+        Where it is not known which leaves are joined, all RNICs are in one subnet (None).
+        """
+        host, found = self.topology.hosts[name], dict[int | None, Rnic]()
+        stated = self.changes.via_device if name == self.changes.via else None
+        for rnic in sorted(host.platform.rnics, key=lambda one: one.device != stated):
+            found.setdefault(self.topology.part_of(host, rnic.rail), rnic)
+        return found

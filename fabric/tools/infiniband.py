@@ -116,6 +116,10 @@ def all_ports(*, through: Words = ()) -> Words:
     return ("iblinkinfo", *through, "-l")
 
 
+HERE = ("-D", "0")
+"""Options of ``all_ports`` and ``errors`` that ask only the node from which they send: a directed route of no hop."""
+
+
 def read_ports(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[PortLine, ...]:
     """
     Return every port, in the order printed; warnings between the lines are skipped.

@@ -18,7 +18,7 @@ EVERYTHING = HostNeeds(
     peer="gpu002",
     ssh=True,
     in_band=(("sminfo", "-C", "mlx5_0", "-P", "1"),),
-    links=True,
+    links=(("iblinkinfo", "-C", "mlx5_0", "-P", "1", "-D", "0", "-l"), ("ibqueryerrors", "-C", "mlx5_0", "-D", "0")),
 )
 
 

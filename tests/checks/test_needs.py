@@ -115,6 +115,8 @@ def test_another_fabric_in_the_environment_is_told() -> None:
 def test_cables_are_looked_at_where_counters_are_sampled() -> None:
     """By any InfiniBand host of the scenario; where via may do it and is not asked, nothing is known."""
     sampled = replace(_scenario((LoopbackSpec(),)), sample=SampleSettings())
-    assert all(needs.links for needs in host_needs(sampled, HOSTS, RACK, backend="mock").values())
+    through = ("-C", "mlx5_0", "-P", "1", "-D", "0")
+    asked = (("iblinkinfo", *through, "-l"), ("ibqueryerrors", *through))
+    assert all(needs.links[:2] == asked for needs in host_needs(sampled, HOSTS, RACK, backend="mock").values())
     assert not any(needs.links for needs in _needs((LoopbackSpec(),)).values())
     assert not any(needs.links for needs in host_needs(sampled, HOSTS, _with(via="gpu008"), backend="mock").values())

@@ -235,24 +235,37 @@ def test_a_running_job_is_a_problem() -> None:
     assert (one.severity, one.what) == (Severity.PROBLEM, "2 GPU processes: python3")
 
 
+_PORT = (
+    """0x0000000000100001 "gpu001" 3 1[ ] ==( 4X 2.5 Gbps Active/ LinkUp)==> 0x0000000000200000 2 1[ ] "leaf1" ( )\n"""
+)
+_SUMMARY = "\n## Summary: 1 nodes checked, 0 bad nodes found\n##          1 ports checked, 0 ports have errors\n"
+_ABSENT = (127, "ibqueryerrors: No such file or directory"), "ibqueryerrors is not there"
+_NOT_IN_SUDO = (1, "sudo: ibqueryerrors: command not found"), "ibqueryerrors is not there"
+_CLOSED = (
+    (255, "ibwarn: [7] mad_rpc_open_port: can't open UMAD port (m:1)\nibqueryerrors: iberror: failed: no port\n"),
+    "ibqueryerrors cannot look at cables: exit 255: ibqueryerrors: iberror: failed: no port",
+)
+_PASSWORD = (
+    (1, "sudo: a password is required"),
+    "ibqueryerrors cannot look at cables: exit 1: sudo: a password is required",
+)
+
+
 @pytest.mark.parametrize(
     ("lacks", "severity"), [((), None), (("a",), Severity.WARNING), (("a", "b"), Severity.PROBLEM)]
 )
-@pytest.mark.parametrize("sudo", [False, True])
-def test_what_looks_at_cables_must_be_on_some_host(
-    lacks: tuple[str, ...], severity: Severity | None, *, sudo: bool
+@pytest.mark.parametrize("trouble", [_ABSENT, _NOT_IN_SUDO, _CLOSED, _PASSWORD])
+def test_what_looks_at_cables_must_work_on_some_host(
+    lacks: tuple[str, ...], severity: Severity | None, trouble: tuple[tuple[int, str], str]
 ) -> None:
     """Any of them can be asked for all cables of a subnet; where none can, zero growth is not shown in days."""
-    needs = HostNeeds(links=True, sudo=sudo)
-    absent = (
-        (1, "sudo: ibqueryerrors: command not found") if sudo else (127, "ibqueryerrors: No such file or directory")
-    )
+    (status, text), what = trouble
     said: dict[str, dict[Argv, HostAnswer]] = {"a": {}, "b": {}}
     for host, answers in said.items():
-        for argv in LINKS.ask(HOST, needs):
-            status, text = absent if host in lacks and "ibqueryerrors" in argv else (0, "")
-            answers[argv] = answer(argv, "", text, status)
-    findings = compared(LINKS, said, needs)
-    assert [(one.severity, one.hosts, one.what) for one in findings] == (
-        [(severity, lacks, "ibqueryerrors is not there")] if severity else []
-    )
+        for argv in LINKS.ask(HOST, EVERYTHING):
+            if "iblinkinfo" in argv:
+                answers[argv] = answer(argv, _PORT)
+            else:
+                answers[argv] = answer(argv, "", text, status) if host in lacks else answer(argv, _SUMMARY)
+    findings = compared(LINKS, said)
+    assert [(one.severity, one.hosts, one.what) for one in findings] == ([(severity, lacks, what)] if severity else [])

@@ -131,15 +131,17 @@ def subnet_manager(asked: ToolCall, port: Port) -> Node | None:
     return min((node for node in asked.ports.reached(port) if node.host == host), key=attrgetter("lid"), default=None)
 
 
-@tool("iblinkinfo", "line -l --line", walks=1)
+@tool("iblinkinfo", "line -l --line\ndirect= -D --Direct", walks=1)
 def iblinkinfo(asked: ToolCall, fields: Fields, _: list[str]) -> ToolOutput:
-    """Answer ``iblinkinfo -l``: one line for each port of every node that is found."""
+    """Answer ``iblinkinfo -l [-D 0]``: one line for each port of every node that is found, or of the own one."""
     if "line" not in fields:
         return ToolOutput(stderr="iblinkinfo: simulated rack: only `iblinkinfo -l` is simulated\n", status=1)
     own = own_port(asked, fields)
     if elsewhere(asked, fields):
         return ToolOutput(page("iblinkinfo-storage"))
     ports = asked.ports
+    if "direct" in fields:
+        return ToolOutput("".join(_link(asked, own.node, end) for end in ports.cabling.ends(own.node)))
     if own.end not in ports.walked:  # in the order of the tool: the farthest first, the own node last
         links = (_link(asked, node, end) for node in reversed(ports.reached(own)) for end in ports.cabling.ends(node))
         ports.walked[own.end] = "".join(links)
@@ -235,14 +237,16 @@ def ibroute(asked: ToolCall, fields: Fields, rest: list[str]) -> ToolOutput:
 _ERRORS = ("SymbolErrorCounter", "LinkErrorRecoveryCounter", "LinkDownedCounter", "PortRcvErrors", "PortXmitWait")
 
 
-@tool("ibqueryerrors", "suppress= -s --suppress\ncounters --counters", walks=255)
+@tool("ibqueryerrors", "suppress= -s --suppress\ncounters --counters\ndirect= -D --Direct", walks=255)
 def ibqueryerrors(asked: ToolCall, fields: Fields, _: list[str]) -> ToolOutput:
     """
     Answer ``ibqueryerrors [-s NAMES]``: all counters that are not 0, node by node; status 1 if there are any.
 
-    With ``--counters`` print how much each port has sent and received.
+    With ``--counters`` print how much each port has sent and received, with ``-D 0`` ask only the own node.
     """
-    nodes = [(node, asked.ports.cabling.ends(node)) for node in reversed(asked.ports.reached(own_port(asked, fields)))]
+    own = own_port(asked, fields)
+    reached = [own.node] if "direct" in fields else asked.ports.reached(own)
+    nodes = [(node, asked.ports.cabling.ends(node)) for node in reversed(reached)]
     walked = {"checked": len(nodes), "ports": sum(len(ends) for _, ends in nodes)}
     if "counters" in fields:
         at, at_s = asked.ports.at, asked.at_s
