@@ -6,6 +6,7 @@ alarms are bounded.
 """
 
 import resource
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -103,7 +104,7 @@ class Fleet:
 
     def __init__(self, hosts: Sequence[Host], every_s: float, began_s: float) -> None:
         self.hosts = {host.name: host for host in hosts}
-        self._every_s, self._began_s, self._began_at = every_s, began_s, datetime.now(UTC)
+        self._every_s, self._began_s, self._apart_s = every_s, began_s, began_s - time.monotonic()
         self._ports = {(host.name, rnic.device): rnic for host in hosts for rnic in host.platform.rnics}
         self._place = {port: place for place, port in enumerate(self._ports)}
         self.traffic = PortTraffic([rnic.line_rate_gbps for rnic in self._ports.values() for _ in TRAFFIC])
@@ -181,8 +182,13 @@ class Fleet:
         return self.hosts[host].platform.link_layer == "ethernet"
 
     def alarm(self, now_s: float, kind: str, outcome: Outcome, parts: Sequence[str], text: str) -> Alarm:
-        """Return an alarm of this moment; *now_s* is on the same clock as *began_s*."""
-        return Alarm(self._began_at + timedelta(seconds=now_s - self._began_s), kind, outcome, tuple(parts), text)
+        """
+        Return an alarm of this moment; *now_s* is on the same clock as *began_s*.
+
+        Its time is that of this machine's clock, which may have been set since; simulated time may be ahead of it.
+        """
+        ahead_s = now_s - time.monotonic() - self._apart_s
+        return Alarm(datetime.now(UTC) + timedelta(seconds=ahead_s), kind, outcome, tuple(parts), text)
 
     def step(self, now_s: float) -> Iterator[Alarm]:
         """Yield every new alarm."""

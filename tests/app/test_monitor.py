@@ -6,10 +6,12 @@ import subprocess
 import sys
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta, tzinfo
 
 import pytest
 
 from benchmarks.measured_rack import rack_topology
+from fabric.app import monitor as monitoring
 from fabric.app.live_metrics import fleet_metrics
 from fabric.app.monitor import Alarm, Fleet, FleetSeen, Monitor, closing_line, shown_parts
 from fabric.hosts.mock import MockExecutor
@@ -107,6 +109,26 @@ def test_a_counter_that_grows_each_second_is_told_when_it_has_doubled() -> None:
     assert fleet.bad == {"gpu001/mlx5_0:port": Outcome.MARGINAL}
     assert list(fleet.step(90_000.0))[-1].text == "counted nothing for 24 h 00 min"
     assert fleet.bad == {}
+
+
+def test_alarms_have_the_time_of_day_though_the_clock_was_set_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was a day behind when the watch began; who looks into logs of switches needs the right time."""
+
+    class Behind(datetime):
+        """A clock before it was corrected."""
+
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:
+            """A day ago."""
+            return datetime.now(tz) - timedelta(days=1)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(monitoring, "datetime", Behind)
+        fleet = Fleet(list(RACK.hosts.values()), 1.0, 0.0)
+    apart = fleet.alarm(0.0, "host", Outcome.PASS, (), "").at - datetime.now(UTC)
+    assert abs(apart) < timedelta(minutes=1)
+    later = fleet.alarm(3600.0, "host", Outcome.PASS, (), "").at - datetime.now(UTC)
+    assert abs(later - timedelta(hours=1)) < timedelta(minutes=1)  # simulated
 
 
 def test_a_counter_that_cannot_grow_any_more_is_told_once_and_never_said_to_be_over() -> None:
