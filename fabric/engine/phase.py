@@ -140,7 +140,7 @@ class PhaseRun:
             return
         self._given_up = reason
         for run in self._still_running():
-            run.abandon(run.probe.hosts[0], reason)
+            run.abandon(None, reason)
         self._changes.stop()
 
     def _heed(self) -> None:

@@ -86,7 +86,7 @@ class ProbeRun:
     _unanswered: set[Ticket] = field(default_factory=set)  # cancelled or lost: what they printed is no answer
     _printed: dict[Ticket, CommandResult] = field(default_factory=dict)
     _error: ExecutorError | None = None
-    _given_up: tuple[str, str] | None = None  # a host, and what was waited for in vain
+    _given_up: tuple[str | None, str] | None = None  # a host, if it is one's fault, and what was waited for in vain
     _called: bool = False  # whether the roll was called
     _started_s: float = field(init=False)
 
@@ -196,10 +196,12 @@ class ProbeRun:
             self._given_up = self._commands.servers[0].host, why
         self._cancel_open()
 
-    def abandon(self, host: str, reason: str) -> None:
-        """End the probe without waiting for its deadline, because a host of it is out of the run."""
+    def abandon(self, host: str | None, reason: str) -> None:
+        """
+        End the probe without waiting for its deadline: this host of it is out of the run, or (None) its phase is over.
+        """
         if self._error is None and not self._given_up:
-            self._given_up = host, f"given up: {reason}"
+            self._given_up = host, reason if host is None else f"given up: {reason}"
         self.deadline_s = None
         self._cancel_open()
 
@@ -225,7 +227,7 @@ class ProbeRun:
         if self._error is not None:
             return Reading((), Outcome.ERROR, f"{self._error}{self._why_so_soon()}")
         if self._given_up:
-            return Reading((), Outcome.ERROR, ": ".join(self._given_up))
+            return Reading((), Outcome.ERROR, ": ".join(filter(None, self._given_up)))
         if self._read is None or not self.done:
             answered = Answered(
                 servers=self._answers(self._servers),

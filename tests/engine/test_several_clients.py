@@ -162,3 +162,18 @@ def test_a_client_that_waits_for_a_server_that_was_killed_is_not_what_is_wrong(t
     assert (result.outcome, result.named) == (Outcome.ERROR, NamedPart(killed[0], "killed"))
     assert "was ended by SIGKILL, not by fabric" in result.reason
     assert result.error_host not in {command.host for command in clients_of(executor)}
+
+
+@pytest.mark.parametrize(
+    ("host", "reason"), [("gpu17", "gpu17: given up: it is silent"), (None, "it is silent")], ids=["host", "phase"]
+)
+def test_a_probe_that_ends_with_its_phase_is_the_fault_of_none_of_its_hosts(
+    topology: Topology, host: str | None, reason: str
+) -> None:
+    """The reason is that of the probes that were not begun."""
+    run, _ = played(topology, lambda _: (0.5, "whole\n"))
+    begun = ProbeRun(run.probe, topology, ScriptedExecutor(lambda _: (0.5, "whole\n")))
+    begun.begin()
+    begun.abandon(host, "it is silent")
+    result = begun.result()
+    assert (result.outcome, result.reason, result.error_host) == (Outcome.ERROR, reason, host)
