@@ -63,6 +63,33 @@ def test_a_healthy_rack_passes_and_says_for_how_long_bit_errors_must_be_watched(
     assert len(load(folder).counters) > 0
 
 
+APART = """\
+name: apart
+backend: mock
+platforms:
+  two-rails:
+    baseline: h100-ndr
+    link_layer: infiniband
+    numa_nodes: 1
+    rnics:
+      - {device: mlx5_0, rail: 0, numa: 0, line_rate_gbps: 400}
+      - {device: mlx5_1, rail: 1, numa: 0, line_rate_gbps: 400}
+hosts:
+  - {names: "gpu[001-002]", platform: two-rails, leaves: "leaf{rail}"}
+switches: [{names: "leaf[0-1]", tier: leaf}]
+"""
+
+
+def test_ports_that_count_nothing_are_no_pass_where_nothing_was_measured(tmp_path: Path) -> None:
+    """No cable joins the two rails, so that no pair of RNICs is planned."""
+    (tmp_path / "inventory.yaml").write_text(APART)
+    (tmp_path / "baselines").symlink_to(INVENTORY / "baselines")
+    path = tmp_path / "s.yaml"
+    path.write_text(SCENARIO.format(sample="sample: {every: 1s}", duration="5s", changes=""))
+    verdict = builders.on_mock(builders.asked(path), tmp_path / "results").verdict
+    assert (verdict.outcome, verdict.probes) == (Outcome.INCONCLUSIVE, ())
+
+
 @pytest.mark.slow
 def test_a_cable_that_flaps_between_two_probes_is_a_suspect(tmp_path: Path) -> None:
     """No probe of that RNIC runs at that time; only the counter knows."""

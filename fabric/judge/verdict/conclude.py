@@ -131,6 +131,7 @@ def conclude(
         *(Outcome.ERROR for result in changes if result.state != "reverted"),
         *(Outcome.FAIL for _ in found.course.found),
         *ports.outcomes,
+        *(() if probes else (Outcome.INCONCLUSIVE,)),  # ports of a run that measures nothing make no pass
     ]
     accused = {host for one in ports.suspects for host in (one.component, Part.of(one.component).host)}
     reasons = [
