@@ -252,6 +252,6 @@ def test_of_a_host_whose_collectives_dip_the_rnic_is_named_that_further_tests_sh
 
 def test_further_tests_that_dip_are_open_where_nobody_is_named() -> None:
     """No other step of the verdict looks at them: they would FAIL with nobody to blame."""
-    course = ran_course(again(12))
+    course = ran_course(again(60))
     assert (course.found, {row.probe.params.get(AGAIN) for row in course.open}) == ([], {BAD})
     assert all(row.low for row in course.open)
