@@ -48,7 +48,7 @@ def diagnose_files(
     problems: list[Problem] = []
     for file in files:
         name = shown(str(file))
-        table = pairs.read(_decoded(read_input(file, MOST_PAIRS_BYTES)), format_name, file.name)
+        table = pairs.read(decoded(read_input(file, MOST_PAIRS_BYTES)), format_name, file.name)
         tables.append((name, table))
         unknown = unknown_names(_named(table), topology) if topology is not None and not table.problems else ()
         problems += [Problem(name, line, text) for line, text in (*table.problems, *unknown)]
@@ -94,7 +94,7 @@ def read_input(file: Path, most_bytes: int) -> bytes:
     return data
 
 
-def _decoded(data: bytes) -> str:
+def decoded(data: bytes) -> str:
     """Decode UTF-8, or UTF-16 if a byte order mark says so (spreadsheets); invalid bytes become U+FFFD."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return data.decode("utf-16", "replace")

@@ -48,10 +48,10 @@ def diagnose_command(files: tuple[Path, ...], floor_percent: float, *, as_json: 
 @json_option
 def parse_command(tool: str, files: tuple[Path, ...], *, as_json: bool) -> int:
     """Read TOOL's output from FILES and say what is in it; with --json one document (a list for several files)."""
-    from fabric.app.diagnose import MOST_BYTES, read_input
+    from fabric.app.diagnose import MOST_BYTES, decoded, read_input
     from fabric.report.diagnosis import parsed_document, parsed_text
 
-    texts = [read_input(file, MOST_BYTES).decode("utf-8", "replace") for file in files]
+    texts = [decoded(read_input(file, MOST_BYTES)) for file in files]
     documents = [parsed_document(tool, text) for text in texts]
     code = 0 if all(_sound(document) for document in documents) else 3
     text = parsed_text(list(zip(map(str, files), documents, strict=True)))

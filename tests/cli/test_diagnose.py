@@ -7,9 +7,10 @@ import pytest
 from click.testing import CliRunner
 
 from fabric.cli.diagnose import diagnose_command as command
+from fabric.cli.diagnose import parse_command
 from fabric.errors import ConfigError
 from tests.judge.locate.pairs.made import all_pairs, hosts
-from tests.places import INVENTORY
+from tests.places import CAPTURES, INVENTORY
 
 POD = INVENTORY / "pod-64.yaml"
 
@@ -148,3 +149,12 @@ def test_one_host_with_two_names_is_refused_in_whichever_file_the_second_is(tmp_
         run(first, second, "--inventory", str(POD))
     said = [one.text for one in caught.value.problems]
     assert [text.partition("did you mean ")[2] for text in said] == ["'gpu003'?", "'gpu004'?"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_parse_reads_what_diagnose_reads(tmp_path, encoding):
+    """A byte order mark before a line that decides, and UTF-16, as editors and shells of Windows write them."""
+    file = tmp_path / "log.txt"
+    file.write_text((CAPTURES / "nccl-tests/09-aws-p4de-2node-srun-l-prefix-no-footer.txt").read_text(), encoding)
+    result = CliRunner().invoke(parse_command, ["nccl-tests", str(file)], standalone_mode=False)
+    assert result.return_value == 0, result.output
