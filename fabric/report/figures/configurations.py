@@ -54,14 +54,17 @@ def largest(found: pd.DataFrame) -> pd.DataFrame:
 
 
 @styled
-def bars(run: Run, kind: str) -> Figure:
+def bars(run: Run, kind: str) -> Figure | None:
     """
     Draw figure 12a of arXiv 2410.21680: mean bandwidth of the largest message with adaptive routing off and on.
 
-    Each configuration has a dot for each iteration, and the standard deviation.
+    Each configuration has a dot for each iteration, and the standard deviation. None where nothing of *kind* is a
+    collective.
     """
-    label = f"{kind}: bandwidth with adaptive routing off and on"
-    made, ax, groups = _compared(largest(collectives(run, kind)), label, 1.1)
+    found = largest(collectives(run, kind))
+    if found.empty:
+        return None
+    made, ax, groups = _compared(found, f"{kind}: bandwidth with adaptive routing off and on", 1.1)
     for place, (routing, values) in enumerate(groups):
         mean, spread = values.mean(), values.std(ddof=0)
         ax.bar(place, mean, 0.7, color=_COLOUR[routing], edgecolor=COLOURS["ink"], linewidth=0.8)
@@ -72,13 +75,16 @@ def bars(run: Run, kind: str) -> Figure:
 
 
 @styled
-def rings(run: Run, kind: str) -> Figure:
+def rings(run: Run, kind: str) -> Figure | None:
     """
     Draw figure 12b of arXiv 2410.21680: the mean of every ring that ran beside others, sorted.
 
-    A box shows the middle half; the coefficient of variation is written above.
+    A box shows the middle half; the coefficient of variation is written above. None where nothing of *kind* is a
+    collective.
     """
     found = largest(collectives(run, kind))
+    if found.empty:
+        return None
     found = found.groupby(["rest", "routing", "hosts"], observed=True, sort=False)["gbps"].mean().reset_index()
     made, ax, groups = _compared(found, f"{kind}: bandwidth of rings side by side", 1.9)
     for place, (routing, values) in enumerate(groups):

@@ -35,20 +35,20 @@ WIDTH_IN = 4.9
 def evidence(run: Run, part: str, probes: Collection[str] = ()) -> Figure | None:
     """Draw a part's course if it was measured over hours, else its bad numbers (*probes*); None without numbers."""
     own = through(run, part, probes)
-    if own["of_normal"].isna().all():
-        return None
     long = own["began_s"].max() - own["began_s"].min() > 1800 and own["phase"].nunique() >= LEAST_TIMES
     return course(run, part, probes) if long else against_peers(run, part, probes)
 
 
 @styled
-def course(run: Run, part: str, probes: Collection[str] = ()) -> Figure:
+def course(run: Run, part: str, probes: Collection[str] = ()) -> Figure | None:
     """
     Draw what share of normal a part reached over the hours, with the middle 90 % of its peers as a band.
 
-    Bad numbers are marked; below is the temperature that was sampled of it.
+    Bad numbers are marked; below is the temperature that was sampled of it. None without numbers.
     """
     own = through(run, part, probes)
+    if own["of_normal"].isna().all():
+        return None
     warm = _warmth(run, part)
     made = Figure((WIDTH_IN, 3.3 + 1.5 * (len(warm) > 0)), label=f"{part}: its course beside its peers")
     ax = axes(made, top=0.7, bottom=0.55 if warm.empty else 2.05)
@@ -78,13 +78,15 @@ def course(run: Run, part: str, probes: Collection[str] = ()) -> Figure:
 
 
 @styled
-def against_peers(run: Run, part: str, probes: Collection[str] = ()) -> Figure:
+def against_peers(run: Run, part: str, probes: Collection[str] = ()) -> Figure | None:
     """
     Draw the worst number of each measurement of a part, with the middle 90 % of its peers and what is required.
 
-    Of a curve over message sizes it is the worst of those that something is required of.
+    Of a curve over message sizes it is the worst of those that something is required of. None without numbers.
     """
     own = through(run, part, probes)
+    if own["of_normal"].isna().all():
+        return None
     accused = own[own["probe"].isin(probes)] if len(probes) else own[own["outcome"] != "pass"]
     own = accused if len(accused) else own
     own = own.assign(free=own["required_gbps"].isna()).sort_values(["free", "of_normal"], kind="stable")

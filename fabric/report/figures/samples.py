@@ -30,10 +30,11 @@ def through(run: Run, part: str, probes: Collection[str] = ()) -> pd.DataFrame:
     Return the samples that passed through a part, and those of these *probes*, with their share of normal.
 
     The share is the column ``of_normal``. An RNIC, a GPU, a path or a host is found in columns of the samples; for any
-    other part ``run.parts`` lists the probes that passed through it.
+    other part, such as NVLink, ``run.parts`` lists the probes that passed through it.
     """
     frame, name = run.samples, Part.of(part)
-    if "--" in part or not (frame["host"].eq(name.host) | frame["peer_host"].eq(name.host)).any():
+    known = (frame["host"].eq(name.host) | frame["peer_host"].eq(name.host)).any()
+    if "--" in part or not known or (name.item and not _in_columns(frame, name)):
         passed = run.parts.loc[run.parts["part"].eq(part), "probe"].unique() if not len(probes) else ()
         chosen = frame["probe"].isin(passed)
     elif not name.item:
@@ -46,6 +47,12 @@ def through(run: Run, part: str, probes: Collection[str] = ()) -> pd.DataFrame:
         if name.end:
             chosen &= frame["endpoint"].eq(name.end) | (name.end not in frame["endpoint"].cat.categories)
     return with_normal(frame[chosen | frame["probe"].isin(probes)])
+
+
+def _in_columns(frame: pd.DataFrame, name: Part) -> bool:
+    """Return whether columns name the part: an RNIC and what is of it, or all of a GPU or a memory."""
+    rnics = {*frame["rnic"].cat.categories, *frame["peer_rnic"].cat.categories}
+    return name.device in rnics or (not name.aspect and name.device in frame["endpoint"].cat.categories)
 
 
 def with_normal(frame: pd.DataFrame) -> pd.DataFrame:

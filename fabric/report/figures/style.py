@@ -179,11 +179,12 @@ def _shorter(text: str) -> str:
     return re.sub(r"-?\d+\.\d+", lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), text).replace(" \n", "\n")
 
 
-def save(made: Figure, folder: Path, name: str) -> list[Path]:
-    """Write the figure as PNG and SVG, on white; return their paths."""
+def save(made: Figure, folder: str | Path, name: str) -> list[Path]:
+    """Write the figure as PNG and SVG, on white, into a folder that is made where it is missing; return their paths."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
     made.set_facecolor(COLOURS["paper"])
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:60]  # a kind of probe may have any name
-    svg, png = folder / f"{name}.svg", folder / f"{name}.png"
+    svg, png = Path(folder, f"{name}.svg"), Path(folder, f"{name}.png")
     svg.write_text(_svg(made, transparent=False), "utf-8")
     with rc_context(_RC):
         made.savefig(png, dpi=144)

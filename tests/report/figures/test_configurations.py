@@ -13,8 +13,10 @@ from matplotlib.figure import Figure
 
 import fabric
 from fabric.report.figures import (
+    against_peers,
     bars,
     counters,
+    course,
     hosts,
     inline,
     pairs,
@@ -52,6 +54,17 @@ def test_rounds_are_one_configuration_and_routing_is_taken_apart() -> None:
     }
     assert set(found["rest"]) == {"healthy", "degraded"}
     assert set(found["routing"]) == {"off", "on"}
+
+
+@pytest.mark.parametrize("draw", [bars, rings, course, against_peers])
+def test_of_what_was_not_measured_nothing_is_drawn(draw: Any) -> None:
+    assert draw(framed(samples=[sample("one")]), "gpu999/mlx5_9") is None
+
+
+def test_a_figure_is_saved_into_a_folder_that_is_not_there_yet(tmp_path: Path) -> None:
+    made = bars(framed(samples=OFF_AND_ON), "group_all_reduce")
+    assert made is not None
+    assert [one.is_file() for one in save(made, f"{tmp_path}/new/slides", "one")] == [True, True]
 
 
 def test_a_bar_says_its_mean_and_what_it_is() -> None:

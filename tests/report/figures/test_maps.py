@@ -189,6 +189,13 @@ def test_a_cable_between_switches_has_what_passed_through_it() -> None:
     assert list(through(framed(samples=rows, parts=parts), "leaf0--spine1")["probe"]) == ["p/b"]
 
 
+@pytest.mark.parametrize("part", ["gpu001/nvlink", "gpu001/gpu5:nvlink"])
+def test_nvlink_has_what_passed_through_it_and_not_the_loopbacks_of_a_gpu(part: str) -> None:
+    rows = [sample("p/loopback", endpoint="gpu5"), sample("p/all", kind="all_to_all", rnic=None, endpoint=None)]
+    parts = [{"probe": "p/all", "part": part}]
+    assert list(through(framed(samples=rows, parts=parts), part)["probe"]) == ["p/all"]
+
+
 def test_repetitions_are_one_row_the_worst() -> None:
     """Five repetitions of four paths were twelve rows that said the same."""
     rows = [sample(f"p/gpu001/x.r{number}", 300.0 - number, outcome="fail") for number in (1, 2)]
