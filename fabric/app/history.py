@@ -18,6 +18,7 @@ from fabric.model.fields.wording import nearest
 from fabric.model.history import QUANTILE, SIGNALS, HostSignals, PartHistory, RunLine
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
+from fabric.model.text import counted
 from fabric.probes.kinds import PEER_KINDS
 from fabric.runs import run_document
 from fabric.runs.plain_file import MIB, read_plain, reading
@@ -53,10 +54,8 @@ def history(
     records = _all_imported(imports, days)
     if closed and not judged and not unjudged:
         raise StoreError("; ".join(f"cannot read {text}" for text in closed[:_MOST_CLOSED]))
-    if not judged and not unjudged and not records:
-        raise ConfigError.at(results, "no runs here: expected <scenario>/<run>/run.json")
     if not judged and not records:
-        raise _nothing_judged(results, unjudged, closed)
+        raise _nothing_judged(results, unjudged, closed, days)
     signals = _signals(judged, records)
     measured, unreadable = _measured(judged, component)
     if unreadable and not measured:
@@ -117,11 +116,15 @@ def _judged(path: Path) -> StoredVerdict | None:
         raise StoreError(f"{path / RUN}: not as this version writes it") from exc
 
 
-def _nothing_judged(results: Path, paths: Sequence[Path], closed: Sequence[str]) -> ConfigError:
+def _nothing_judged(results: Path, paths: Sequence[Path], closed: Sequence[str], days: int | None) -> ConfigError:
+    late = "" if days is None else f" of the last {counted(days, 'day')}"
+    if not paths:
+        text = f"no run here is{late}" if late else "no runs here: expected <scenario>/<run>/run.json"
+        return ConfigError.at(results, text)
     at_work = all(running(path) is not None for path in paths)
     then = "still going on (fabric status)" if at_work else "fabric analyze RUN makes its verdict.json"
     shut = [Problem(str(results), 0, f"cannot read {text}") for text in closed[:_MOST_CLOSED]]
-    return ConfigError([Problem(str(results), 0, f"no run is judged yet: {then}"), *shut])
+    return ConfigError([Problem(str(results), 0, f"no run{late} is judged yet: {then}"), *shut])
 
 
 def _all_judged(results: Path, days: int | None) -> tuple[list[StoredVerdict], list[Path], tuple[str, ...]]:

@@ -80,10 +80,10 @@ class Meaning:
 STEPS = {"asic_c": 2.0, "module_c": 2.0, "gpu_c": 2.0, "sm_mhz": 50.0}
 """By how much a wavering reading must change to be recorded again (a choice); counters are recorded exactly."""
 
-LEVELS = ("C", "MHz", "dBm")
+LEVELS = ("C", "MHz", "dBm", "Gb/s", "lanes", "0 or 1")
 """Units of readings that go up and down; all others only grow, until somebody clears them."""
 
-_UNITS = {"c": "C", "mhz": "MHz", "dbm": "dBm", "us": "us"}
+_UNITS = {"c": "C", "mhz": "MHz", "dbm": "dBm", "us": "us", "gbps": "Gb/s", "width": "lanes", "up": "0 or 1"}
 
 
 def unit_of(name: str) -> str:

@@ -119,7 +119,7 @@ def _inside(part: Part, kind: str) -> str:
         way = {"tx": " (sending)", "rx": " (receiving)"}.get(part.aspect, "")
         return f"port and cable of {device}{way}"
     if part.aspect == "nvlink" or kind == "nvlink":
-        return f"{device} NVLink"
+        return f"{device} NVLink".removeprefix("nvlink ")
     words = {"rnic": f"RNIC {device}", "gpu_pcie": f"{device} PCIe", "pcie_switch": f"PCIe switch {device}"}
     aspect = f" {part.aspect}" if part.aspect and kind not in words else ""
     return words.get(kind, f"{device}{aspect}".replace("cpu-interconnect", "link between its CPUs"))

@@ -203,6 +203,14 @@ def test_a_verdict_older_than_what_was_measured_is_left_out_and_told(results: Pa
     assert f"  1 not judged yet: fabric analyze RUN; self-check/{run.name}" in history_text(found).splitlines()
 
 
+def test_where_all_runs_are_older_nobody_is_told_to_judge_them(tmp_path: Path) -> None:
+    for run, words in (("20200101-000000", "no run here is of the last 3 d"), ("other", "no run of the last 3 d")):
+        (tmp_path / "self-check" / run).mkdir(parents=True)
+        (tmp_path / "self-check" / run / "run.json").write_text("{}")
+        with pytest.raises(ConfigError, match=words):
+            history(tmp_path, days=3)
+
+
 def test_a_run_that_goes_on_is_not_to_be_judged_by_hand(results: Path, tmp_path: Path) -> None:
     shutil.copytree(results, tmp_path / "copy", symlinks=True)
     run = tmp_path / "copy" / "self-check" / "20990101-000000"

@@ -94,6 +94,7 @@ def test_a_change_in_force_is_not_to_be_taken_back_by_hand_while_its_run_goes_on
         ("gpu003/mlx5_2->numa0-side", "path", "gpu003 PCIe path mlx5_2 to NUMA 0 and its GPUs"),
         ("gpu003/mlx5_2->gpu5", "path", "gpu003 PCIe path mlx5_2 to GPU 5"),
         ("gpu006/gpu5:nvlink", "nvlink", "gpu006 GPU 5 NVLink"),
+        ("gpu006/nvlink", "nvlink", "gpu006 NVLink"),
         ("gpu006/gpu5", "gpu", "gpu006 GPU 5"),
         ("gpu006/gpu5", "gpu_pcie", "gpu006 GPU 5 PCIe"),
         ("gpu006/numa1", "numa", "gpu006 NUMA 1"),
