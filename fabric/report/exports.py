@@ -1,4 +1,4 @@
-"""Exports for other programs: metrics.prom as OpenMetrics, measurements as CSV, and junit.xml."""
+"""Exports for other programs: metrics.prom for Prometheus, measurements as CSV, and junit.xml."""
 
 from __future__ import annotations
 
