@@ -112,7 +112,8 @@ def shown_suspect(one: Suspect) -> ShownSuspect:
         severity.append(f"worst {one.worst_gbps:,.0f} of {one.normal_gbps:,.0f} Gb/s ({lost})")
     if one.rate is not None:
         severity.append(f"bad in {one.rate:.0%} of the probes through it")
-    places = (("rack", one.rack), ("leaf", one.leaf), ("serial number", one.serial))
+    all_of_it = fold(one.hosts) if one.kind == "rack" else ""
+    places = (("hosts", all_of_it), ("rack", one.rack), ("leaf", one.leaf), ("serial number", one.serial))
     part = Part.of(one.component)
     own = one.kind in _OF_A_HOST and "/" in one.component
     return ShownSuspect(

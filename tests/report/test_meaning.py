@@ -20,6 +20,7 @@ from fabric.report.exports import junit_xml, metrics_text
 from fabric.report.meaning import commands, faults_line, kept_line, meaning, part_words
 from fabric.report.page import page
 from fabric.report.shown_run import ShownRun
+from fabric.report.shown_verdict import shown_suspect
 from fabric.report.verdict_text import summary
 from fabric.runs.run_lock import holding
 from fabric.runs.stored_verdict import DECISION as FILE
@@ -116,6 +117,11 @@ def test_a_part_has_words(name: str, kind: str, words: str) -> None:
 def suspect(name: str, kind: str, outcome: Outcome = Outcome.FAIL) -> Suspect:
     """A suspect."""
     return Suspect(name, kind, outcome, 0.9, ())
+
+
+def test_a_rack_says_which_hosts_it_is() -> None:
+    found = replace(suspect("rack r7", "rack"), hosts=("gpu036", "gpu037", "gpu038"))
+    assert shown_suspect(found).where == "hosts gpu[036-038]"
 
 
 def test_faults_are_counted_and_what_could_not_be_measured_is_said(bad_run: ShownRun) -> None:
