@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import asdict, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -294,16 +296,20 @@ def with_particulars(run: ShownRun, directories: Iterable[Path]) -> tuple[Suspec
     """
     Return the suspects of a run, with the loss in their samples, their place, and their serial and firmware.
 
-    *directories*: the run directories in which hosts recorded their identity.
+    What went through several suspects says nothing of one of them, unless all that did not pass did. *directories*: the
+    run directories in which hosts recorded their identity.
     """
     found, topology = run.judged.verdict.suspects, run.past.inventory.topology
     if not found:
         return ()
     probes = {one.component: set(one.probes) for one in found}
+    in_racks = {host for one in found if one.kind == "rack" for host in one.hosts}
+    of_racks = [row.probe.probe_id for row in run.rows if not in_racks.isdisjoint(row.probe.hosts)]
     layouts: dict[Hashable, _Passed] = {}
     for row in run.rows:
         for part in probes.keys() & _passed(row.probe, topology, layouts)[0]:
             probes[part].add(row.probe.probe_id)
+    shared = {probe for probe, many in Counter(chain(of_racks, *probes.values())).items() if many > 1}
     frame = _only(samples(run, _clock(run)), set().union(*probes.values()))
     known: dict[str, HostIdentity] = {}
     for directory in directories:
@@ -312,7 +318,7 @@ def with_particulars(run: ShownRun, directories: Iterable[Path]) -> tuple[Suspec
     return tuple(
         replace(
             one,
-            **_loss(frame[frame["probe"].isin(probes[one.component])]),
+            **(_loss(_of(frame, probes[one.component] - shared)) or _loss(_of(frame, probes[one.component]))),
             **_place(Part.of(one.component), topology, known),
         )
         for one in found
@@ -328,6 +334,10 @@ def _only(measured: Iterable[pa.Table], probes: AbstractSet[str]) -> pd.DataFram
     kept = [one.filter(pc.is_in(one["probe"].cast(pa.string()), wanted)) for one in measured]
     frame = pa.concat_tables(kept or [schema_of("samples").empty_table()]).to_pandas()
     return frame[frame["outcome"] != Outcome.SKIPPED.value]
+
+
+def _of(frame: pd.DataFrame, probes: AbstractSet[str]) -> pd.DataFrame:
+    return frame[frame["probe"].isin(probes)]
 
 
 def _loss(mine: pd.DataFrame) -> dict[str, Any]:

@@ -415,6 +415,19 @@ def test_a_suspect_says_how_much_it_loses_and_since_when(run: ShownRun) -> None:
     assert row["since_s"] == min(one["began_s"] for one in table.to_pylist() if one["outcome"] == "fail")
 
 
+def test_what_went_through_another_suspect_is_not_told_of_one(run: ShownRun) -> None:
+    """The worst number of a cable that flapped was that of a sick RNIC at the other end, and went to the vendor."""
+    verdict, alone = run.judged.verdict, with_particulars(run, [])[0]
+    worst = next(one for one in table_of(run).to_pylist() if one["gbps"] == alone.worst_gbps)
+    (far,) = {worst["rnic"], worst["peer_rnic"]} - {"mlx5_3"}
+    other = replace(verdict.suspects[0], component=f"gpu002/{far}", probes=())
+    both = replace(run.judged, verdict=replace(verdict, suspects=(verdict.suspects[0], other)))
+    rnic, _ = with_particulars(replace(run, judged=both), [])
+    assert alone.worst_gbps is not None
+    assert rnic.worst_gbps is not None
+    assert rnic.worst_gbps > alone.worst_gbps
+
+
 def test_what_hosts_that_mean_harm_printed_is_only_text(run: ShownRun) -> None:
     """It is in the tables as it is; whoever shows it makes it harmless."""
     found = {name: list(groups) for name, groups in tables_of(hostile(run)).items()}
