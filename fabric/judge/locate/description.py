@@ -14,8 +14,8 @@ from math import inf, log
 import numpy as np
 
 from fabric.judge.locate.cells import DIP_WIDTH, MOST_BACKGROUND, Cells, SampleMatrix
-from fabric.judge.locate.fit import SPREADS
-from fabric.judge.locate.search import SAME_LOSS, Search
+from fabric.judge.locate.fit import SAME_LOSS, SPREADS
+from fabric.judge.locate.search import Search
 from fabric.judge.locate.structure import FLOOR, Background, Bools, Description, Floats, Ints, Normal
 
 _DEPTH, _NEAR_DEPTH = 0.05, 0.4  # nats: width of the bins of dip depths, and deviation of the kernel over them

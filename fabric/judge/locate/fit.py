@@ -21,6 +21,9 @@ NOT_SHOWN, NO_FIT = 1.5, 3.0
 SPREADS = {0.004: 0.0, 0.05: 1.0, 0.25: 2.0}
 """Possible spreads of a part's loss, with the nats of each: each is e times rarer than the one before."""
 
+SAME_LOSS = 0.03
+"""Losses (natural logarithm) that differ by less count as the same."""
+
 _QUARTILES = (0.25, 0.5, 0.75)
 _ONE_MORE = 0.5  # nats of each loss
 _SIZES = log(150)  # nats between the smallest loss (2 %) and the largest: each size is as likely as its half
@@ -134,6 +137,8 @@ class Fit:
                     better = gain > best
                     best[better], loss[better], rho[better] = gain[better], guess[better], often[better]
                     spread[better], best_cost[better] = wide, cost[better]
+        again = self._said_before(loss, rho)
+        best, best_cost = np.where(again, best + best_cost, best), np.where(again, 0.0, best_cost)
         best = np.where(~shows & (rho == 0), -self._clear(loss, rho), best)
         whole = np.bincount(self._place, best, minlength=len(self._parts)) + self._of_others() - self._costs
         paid = np.bincount(self._place, np.where(rho > 0, best_cost, -best), minlength=len(self._parts))
@@ -144,6 +149,20 @@ class Fit:
             self._fault(number, float(whole[number]), float(paid[number]), loss, spread, rho)
             for number in numbers.tolist()
         ]
+
+    def _said_before(self, loss: Floats, rho: Floats) -> Bools:
+        """
+        Return by cell whether another says its loss already, so that it costs nothing to say.
+
+        One cap of a part shows in all classes of single flows: what it leaves is the same number of Gb/s in each.
+        """
+        level = self._data.matrix.level[self._of_class]
+        flows = np.flatnonzero((level > 0) & (rho > 0))
+        cap, place = np.log(level[flows]) - loss[flows], self._place[flows]
+        first = np.searchsorted(place, place)
+        found = np.zeros(len(loss), dtype=np.bool_)
+        found[flows] = (first < np.arange(len(flows))) & (np.abs(cap - cap[first]) < SAME_LOSS)
+        return found
 
     def _of_others(self) -> Floats:
         """Return by part what is gained, with many rounds, as others dip less often when its dips are its own."""

@@ -20,7 +20,7 @@ from math import inf, log
 import numpy as np
 
 from fabric.judge.locate.cells import NOTHING, Likelihood, SampleMatrix
-from fabric.judge.locate.fit import DEAD, Fit, OtherFaults, line
+from fabric.judge.locate.fit import DEAD, SAME_LOSS, Fit, OtherFaults, line
 from fabric.judge.locate.structure import ALWAYS, OFTEN, Bools, FaultyPart, Floats, Ints
 
 LEAST_GAIN = 3.0
@@ -31,9 +31,6 @@ CERTAIN = 5.0
 
 SURE = 0.99
 """The highest confidence: the model is not the world."""
-
-SAME_LOSS = 0.03
-"""Losses (natural logarithm) that differ by less count as the same."""
 
 CHANCE = 0.05
 """The probability that healthy samples of a run cause any report of a part: reports by chance alone stay below it."""

@@ -11,11 +11,11 @@ import numpy as np
 
 from fabric.judge.locate.candidates import Component
 from fabric.judge.locate.cells import LOST, cost_of
-from fabric.judge.locate.fit import DEAD
+from fabric.judge.locate.fit import DEAD, SAME_LOSS
 from fabric.judge.locate.levels import FIFTH
 from fabric.judge.locate.matrix import EXTRA, LEAST_ALIKE, PlacedSample, ProbeSamples, RoundOf
 from fabric.judge.locate.pairs.fitted import LEAST_SLOW
-from fabric.judge.locate.search import CERTAIN, LEAST_GAIN, MOST_NAMED, MOST_RIVALS, SAME_LOSS, SURE, Search, searched
+from fabric.judge.locate.search import CERTAIN, LEAST_GAIN, MOST_NAMED, MOST_RIVALS, SURE, Search, searched
 from fabric.judge.locate.steps import next_step
 from fabric.judge.locate.structure import FaultyPart
 from fabric.judge.normal.keys import grouped, series_key

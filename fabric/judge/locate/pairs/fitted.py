@@ -14,6 +14,7 @@ import numpy as np
 
 from fabric.judge.locate.candidates import SPINES
 from fabric.judge.locate.description import describe, open_parts
+from fabric.judge.locate.fit import SAME_LOSS
 from fabric.judge.locate.levels import (
     FIFTH,
     PLACED,
@@ -30,7 +31,7 @@ from fabric.judge.locate.matrix import SIGMAS
 from fabric.judge.locate.pairs.components import FAMILY, WHOLE_HOST, Components
 from fabric.judge.locate.pairs.joint import LOST_SHARE, Joint
 from fabric.judge.locate.pairs.samples import PairSamples
-from fabric.judge.locate.search import CERTAIN, LEAST_GAIN, MOST_RIVALS, SAME_LOSS, SURE
+from fabric.judge.locate.search import CERTAIN, LEAST_GAIN, MOST_RIVALS, SURE
 from fabric.judge.locate.structure import (
     ALWAYS,
     FLOOR,
