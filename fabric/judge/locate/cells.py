@@ -235,8 +235,8 @@ class SampleMatrix:
     times, degrees Celsius, NaN where not known. *dips*: the share of dips and the density of each sample's depth as a
     dip, where known. *beside*: the least share (log) of the samples that ran meanwhile on ways that may be shared, inf:
     none did. *faint*: a part may lose less than the noise of one sample, so samples that are not slow count as
-    evidence, too. *moments*: by part, whether it is no part, but a while in which all
-    was slow; *of_hosts*, beside these: whether it belongs to one host.
+    evidence, too. *moments*: by part, whether it is no part, but a while in which all was slow; *of_hosts*, beside
+    these: whether it belongs to one host.
     """
 
     cells: Cells
