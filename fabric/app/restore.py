@@ -36,8 +36,8 @@ def restore(
     The hosts are reached as run.json says, or as *inventory_path* and *backend* say: then a run that lost its run.json
     is taken back from its journal alone. Raises ConfigError if it is not a run or still goes on; MayBeLive for a
     journal that cannot be read, or is gone while the history of *run* has changes that were not taken back, and when
-    changes are open and nothing says how to reach their hosts. Over all runs, one
-    that cannot be taken back is reported, and the others are taken back all the same.
+    changes are open and nothing says how to reach their hosts. Over all runs, one that cannot be taken back is
+    reported, and the others are taken back all the same.
     """
     reach = make_executor, inventory_path, backend
     if run is not None:

@@ -339,8 +339,8 @@ class _CourseFinder(NamedParts):
             if one.suspect.course != "dips" or one.suspect.component not in inside
         ]
         named = {self._columns[part].name for one in self._faults for part in (one.part, *dict(one.rivals))}
-        slow = {one: [row for row in self._explained(one) if row.low] for one in moments}
-        notes = [(MOMENT, self._columns[one.part].name, _of_moment(rows)) for one, rows in slow.items()]
+        slow = {self._columns[one.part].name: [row for row in self._explained(one) if row.low] for one in moments}
+        notes = [(MOMENT, name, _of_moment(rows)) for name, rows in slow.items() if rows]
         notes += _notes(self._rows, self._left, named)
         left = [row for row, open_ in zip(self._rows.rows, self._left.tolist(), strict=True) if open_]
         again = [row for row in left if AGAIN in row.probe.params]

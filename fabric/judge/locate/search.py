@@ -103,7 +103,7 @@ class Search(Likelihood):
         for since_s, until_s in self._spans(parts, given.explained):
             for one in Fit(self, parts, given, since_s, until_s, narrow=narrow).faults():
                 better = one.part not in best or one.gain > best[one.part].gain
-                if better and not (one.gain > LEAST_GAIN and self._is_of_one_host(one)):
+                if better and not (one.gain >= LEAST_GAIN and self._is_of_one_host(one)):
                     best[one.part] = one
         for one in sorted(best.values(), key=lambda one: -one.gain)[: _MOST_LINES if self.matrix.timed else 0]:
             best[one.part] = max([one, *self._lines(one, given)], key=lambda one: one.gain)

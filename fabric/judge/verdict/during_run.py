@@ -127,9 +127,12 @@ def failing_hosts(probes: Sequence[Probe], results: Results, *, judge: Judge) ->
     return OwnFails(_counted(bad), frozenset(probe.hosts[0] for probe, _ in own) - unwell)
 
 
-RUN_AGAIN_KINDS = REPEATED_KINDS | {pairwise.KIND}
-"""Kinds of which a probe is run once more if it gave no number. Low pairs are not repeated here: rounds of localisation
-and tests of parts that dipped go after them."""
+_RUN_AGAIN = REPEATED_KINDS | {pairwise.KIND}
+"""
+Kinds of which a probe is run once more if it gave no number.
+
+Low pairs are not repeated here: rounds of localisation and tests of parts that dipped go after them.
+"""
 
 
 class MoreSamples:
@@ -150,7 +153,7 @@ class MoreSamples:
 
         There is no time budget, as so few end soon.
         """
-        repeated = sum(probe.kind in RUN_AGAIN_KINDS for probe in phase_plan.planned)
+        repeated = sum(probe.kind in _RUN_AGAIN for probe in phase_plan.planned)
         if phase_plan.changes or not repeated:
             return None
         localise = phase_plan.phase.localise
@@ -200,7 +203,7 @@ MOST_ERRORS = 0.1
 
 def _failed_once(probes: Sequence[Probe], by_id: Results) -> list[Sequence[Probe]]:
     """Return the probes that ran once and ended with an ERROR while nearly all else of their hosts was measured."""
-    kinds = (probe for probe in probes if probe.kind in RUN_AGAIN_KINDS and AGAIN not in probe.params)
+    kinds = (probe for probe in probes if probe.kind in _RUN_AGAIN and AGAIN not in probe.params)
     ran = begun(kinds, by_id)
     failed = [probe for probe, result in ran if result.outcome is Outcome.ERROR]
     counted = Counter(host for probe, _ in ran for host in probe.hosts)
