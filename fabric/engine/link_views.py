@@ -9,7 +9,7 @@ every cable. Where nobody hears anything LLDP is off, and no cable counts as mis
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -151,6 +151,19 @@ class Subnet(View):
         }
         return asked | ({_DATA: self.question(infiniband.data(through=through))} if self.whole else {})
 
+    def _of_cables(self, lines: Iterable[PortLine], found: Mapping[tuple[int, int], End]) -> Iterator[tuple[int, int]]:
+        """
+        Yield the ports of wanted nodes, by GUID and number, but not those whose cable leads to another node.
+
+        A port without a partner may be one of either; once it is yielded it always is.
+        """
+        for line in lines:
+            number = line.end.guid, line.end.port
+            far = None if line.peer is None else found.get((line.peer.guid, line.peer.port))
+            leads_here = number in self._ends or far is None or far[0] in self._wanted
+            if leads_here and number in found and found[number][0] in self._wanted:
+                yield number
+
     def optics(self) -> Iterable[OpticsAsk]:
         """Yield a question for each port that is up, on its own host or through the fabric, and one for all to UFM."""
         topology, rnic, settings = self.inventory.topology, self._rnics[self.asker], self.inventory.changes
@@ -185,7 +198,7 @@ class Subnet(View):
             lines = infiniband.read_ports(*answers[_LINKS])
             found = ends_of(lines, self.inventory.topology)
             self._links, self._lines = answers[_LINKS], lines
-            self._ends = {port: end for port, end in found.items() if end[0] in self._wanted}
+            self._ends = {number: found[number] for number in self._of_cables(lines, found)}
         rows: dict[End, dict[str, Value]] = {}
         for line in self._lines:
             end = self._ends.get((line.end.guid, line.end.port))

@@ -389,10 +389,11 @@ class LinkWatch(ObservingExecutor):
                 self._log.add(node, at_s, {})
         else:
             self._log.joined(seen.cables)
-            found = ((end, reading) for end, readings in seen.rows.items() for reading in readings.items())
-            rows = gathered((node, ((part, name), value)) for (node, part), (name, value) in found)
+            rows: dict[str, dict[tuple[str, str], Value]] = {}
+            for (node, part), readings in seen.rows.items():
+                rows.setdefault(node, {}).update(((part, name), value) for name, value in readings.items())
             for node, of_node in rows.items():
-                self._log.add(node, at_s, dict(of_node))
+                self._log.add(node, at_s, of_node)
             view.nodes = tuple(rows)
         view.looks += 1
         self._log.add("", at_s, {("", LOOKS): max(one.looks for one in self._views)})

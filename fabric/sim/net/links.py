@@ -172,7 +172,5 @@ def sending_link(cabling: Cabling, net: NamedClos, end: End) -> int | None:
     """Return the directed link that a port between switches sends on; None for any other port."""
     if not cabling.is_trunk(end):
         return None
-    peer = cabling.peers[end]
-    nth = cabling.ends_to(end[0], peer[0]).index(end)
-    cables = net.cables(end[0], peer[0])
+    cables, nth = net.cables(end[0], cabling.peers[end][0]), cabling.place_among[end]
     return cables[nth][0] if nth < len(cables) else None

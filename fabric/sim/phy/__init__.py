@@ -1,6 +1,7 @@
 """The ports of the rack: up or down, with which errors, and how that affects the transfers through them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from math import inf
 from typing import Protocol
@@ -44,6 +45,20 @@ class BetweenSwitches(Protocol):
         """Start or, with None, stop the flows of a tenant over cables between switches."""
 
 
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """
+    The nodes that a walk over all ports finds, each with its ports: the farthest first, the own node last.
+
+    Ports other than those *counting* have counted no error until *clean_until_s*.
+    """
+
+    nodes: Sequence[tuple[Node, Sequence[Port]]]
+    counting: Sequence[tuple[Node, Sequence[Port]]]
+    clean_until_s: float
+    ports: int
+
+
 class Ports:
     """
     Every port, each made when first asked for: a world in which nobody asks pays nothing.
@@ -59,6 +74,7 @@ class Ports:
         self._hosts, self._timeline, self._mock = hosts, timeline, mock
         self._ports: dict[End, Port] = {}
         self._reached: dict[End, list[Node]] = {}
+        self._walks: dict[End, Walk] = {}
         self.walked: dict[End, str] = {}
         """The output of a walk over all ports by the port it began at; valid until any port changes."""
 
@@ -118,6 +134,20 @@ class Ports:
             self._reached[start.end] = self.cabling.reached(start.end, self.has_link)
         return self._reached[start.end]
 
+    def walk(self, start: Port, at_s: float) -> Walk:
+        """Return what a walk from a port finds now."""
+        found = self._walks.get(start.end)
+        if found is None or at_s >= found.clean_until_s:
+            nodes = [
+                (node, [self.at(end) for end in self.cabling.ends(node)]) for node in reversed(self.reached(start))
+            ]
+            until_s = {port.end: port.tally.clean_until_s for _, ports in nodes for port in ports}
+            counting = [(node, [port for port in ports if until_s[port.end] <= at_s]) for node, ports in nodes]
+            clean_s = min((one for one in until_s.values() if one > at_s), default=inf)
+            found = Walk(nodes, [both for both in counting if both[1]], clean_s, len(until_s))
+            self._walks[start.end] = found
+        return found
+
     def of_adapter(self, host: str, device: str) -> Port:
         """Return an RNIC's port."""
         return self.at(self.cabling.adapter_end(host, device))
@@ -170,9 +200,9 @@ class Ports:
 
     def counts(self, port: Port, at_s: float) -> Counts:
         """Return the counters of a port."""
-        return port.tally.read(at_s, self._traffic(port, at_s))
+        return port.tally.read(at_s, self.traffic(port, at_s))
 
-    def _traffic(self, port: Port, at_s: float) -> Traffic:
+    def traffic(self, port: Port, at_s: float) -> Traffic:
         """
         Return the traffic of a port; for a switch port it is what its partner counts, or what the network above knows.
         """
@@ -277,11 +307,11 @@ class Ports:
 
     def _update_both_ends(self, port: Port, at_s: float) -> None:
         """Update counters and transfers at both ends of the cable after a port has changed."""
-        self._reached.clear()
-        self.walked.clear()
+        for known in (self._reached, self._walks, self.walked):
+            known.clear()
         peer = self.peer(port)
         for one in self.both(port):
-            one.tally.set_rates(*self._rates(one), at_s, received_gb=self._traffic(one, at_s).received_gb)
+            one.tally.set_rates(*self._rates(one), at_s, received_gb=self.traffic(one, at_s).received_gb)
             if one.site is not None:
                 self._update_capacities(one, self.peer(one), at_s)
         if port.site is None and peer is not None and peer.site is None:

@@ -1,8 +1,9 @@
 """Which port of the rack is plugged into which, with GUIDs and LIDs, and what is wrong with a cable for ever."""
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from fabric.model.inventory import MISSET_KINDS, Fault
 from fabric.model.part import Part
@@ -86,6 +87,16 @@ class Cabling:
         Return the ports of one node that lead to another; parallel cables are plugged in in the same order at both.
         """
         return [end for end in self.ends(self.nodes[one]) if self.peers.get(end, ("", 0))[0] == other]
+
+    @cached_property
+    def place_among(self) -> Mapping[End, int]:
+        """Return which of the parallel cables to the same node an end has, from 0."""
+        seen, found = Counter[tuple[str, str]](), dict[End, int]()
+        for end in (end for node in self.nodes.values() for end in self.ends(node) if end in self.peers):
+            both = end[0], self.peers[end][0]
+            found[end] = seen[both]
+            seen[both] += 1
+        return found
 
     def _add_adapters(self, topology: Topology) -> None:
         lid = len(topology.switches)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
+from math import inf
 from operator import attrgetter
 
 from fabric.sim.hosts.site import Site
@@ -48,10 +49,6 @@ class Counts:
     waited_s: float = 0.0
     full: float = 0.0
 
-    def wait_ticks(self, rate_gbps: float) -> int:
-        """Return PortXmitWait of a port with this line rate: ticks in which there was data to send and none went."""
-        return int(self.waited_s * rate_gbps * 1e9 / TICK_BITS)
-
     @property
     def lost_packets(self) -> float:
         """Return the packets that were sent to this port and lost: its receiver sees them as out of sequence."""
@@ -91,6 +88,7 @@ class Counts:
 
 
 _ALL = attrgetter(*(one.name for one in fields(Counts)))
+_SHOWN = attrgetter("symbol", "recovered", "downed")
 
 
 @dataclass(slots=True)
@@ -102,6 +100,15 @@ class PortTally:
     counts: Counts = field(default_factory=Counts)
     since_s: float = 0.0
     received_gb: float = 0.0  # when the rates were last set
+
+    @property
+    def clean_until_s(self) -> float:
+        """Return when the first symbol error, recovery or loss of the link is counted at the present rates."""
+        (symbol, recovered, downed), rates = _SHOWN(self.counts), _SHOWN(self.rates)
+        if max(symbol, recovered, downed) >= 1.0:
+            return self.since_s
+        left = zip((1.0 - symbol, 1.0 - recovered, 1.0 - downed), rates, strict=True)
+        return self.since_s + min((total / rate for total, rate in left if rate > 0.0), default=inf)
 
     def set_rates(self, rates: Counts, loss: float, at_s: float, *, received_gb: float) -> None:
         """Count at other rates from now on; *received_gb* is all that was received until now."""
@@ -118,8 +125,12 @@ class PortTally:
     def read(self, at_s: float, traffic: Traffic) -> Counts:
         """Return the totals now."""
         self.set_rates(self.rates, self.loss, at_s, received_gb=traffic.received_gb)
-        waited_s = min(self.counts.age_s, traffic.waited_s)
+        waited_s = self.waited_s(at_s, traffic)
         return replace(self.counts, sent_gb=traffic.sent_gb, received_gb=traffic.received_gb, waited_s=waited_s)
+
+    def waited_s(self, at_s: float, traffic: Traffic) -> float:
+        """Return for how long the port has waited to send: not longer than it has been there."""
+        return min(self.counts.age_s + self.rates.age_s * (at_s - self.since_s), traffic.waited_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +150,11 @@ def capped(value: float, bits: int) -> int:
 def words(gb: float) -> int:
     """Convert gigabits to the unit of the data counters, words of 4 bytes."""
     return int(gb * 1e9 / 32)
+
+
+def ticks(waited_s: float, rate_gbps: float) -> int:
+    """Return PortXmitWait of a port with this line rate: ticks in which there was data to send and none went."""
+    return int(waited_s * rate_gbps * 1e9 / TICK_BITS)
 
 
 def packets(gb: float) -> int:

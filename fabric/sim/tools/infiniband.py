@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 
 from fabric.sim import page
+from fabric.sim.phy import Walk
 from fabric.sim.phy.cabling import End, Node
-from fabric.sim.phy.port import PHYSICAL_TEXT, Counts, Logical, Physical, Port, capped, packets, words
+from fabric.sim.phy.port import PHYSICAL_TEXT, Counts, Logical, Physical, Port, Traffic, capped, packets, ticks, words
 from fabric.sim.phy.quality import LANES
 from fabric.sim.tools.call import BadOption, Table, Tool, ToolCall, ToolOutput, options, parse_options
 
@@ -244,19 +245,24 @@ def ibqueryerrors(asked: ToolCall, fields: Fields, _: list[str]) -> ToolOutput:
 
     With ``--counters`` print how much each port has sent and received, with ``-D 0`` ask only the own node.
     """
-    own = own_port(asked, fields)
-    reached = [own.node] if "direct" in fields else asked.ports.reached(own)
-    nodes = [(node, asked.ports.cabling.ends(node)) for node in reversed(reached)]
-    walked = {"checked": len(nodes), "ports": sum(len(ends) for _, ends in nodes)}
+    own, at_s = own_port(asked, fields), asked.at_s
+    if "direct" in fields:
+        mine = [(own.node, [asked.ports.at(end) for end in asked.ports.cabling.ends(own.node)])]
+        walk = Walk(mine, mine, at_s, len(mine[0][1]))
+    else:
+        walk = asked.ports.walk(own, at_s)
+    walked = {"checked": len(walk.nodes), "ports": walk.ports}
     if "counters" in fields:
-        at, at_s = asked.ports.at, asked.at_s
-        data = [(node, [(end[1], _data(asked.ports.counts(at(end), at_s))) for end in ends]) for node, ends in nodes]
+        data = [
+            (node, [(port.end[1], _data(asked.ports.traffic(port, at_s))) for port in ports])
+            for node, ports in walk.nodes
+        ]
         return ToolOutput(page("ibqueryerrors", nodes=data, bad_ports=0, left_out=None, **walked))
     left_out = [name for name in fields.get("suppress", "").split(",") if name]
     bad, bad_ports = [], 0
-    for node, ends in nodes:
+    for node, ports in walk.counting if "PortXmitWait" in left_out else walk.nodes:
         rows: list[tuple[int | str, dict[str, int]]] = [
-            (end[1], found) for end in ends if (found := _nonzero(asked, end, left_out))
+            (port.end[1], found) for port in ports if (found := _nonzero(asked, port, left_out))
         ]
         bad_ports += len(rows)
         total = {name: value for name in _ERRORS if (value := sum(found.get(name, 0) for _, found in rows))}
@@ -266,12 +272,12 @@ def ibqueryerrors(asked: ToolCall, fields: Fields, _: list[str]) -> ToolOutput:
     return ToolOutput(printed, status=int(bool(bad)))
 
 
-def _nonzero(asked: ToolCall, end: End, left_out: Sequence[str]) -> dict[str, int]:
+def _nonzero(asked: ToolCall, port: Port, left_out: Sequence[str]) -> dict[str, int]:
     """Return the counters of a port that are not 0; PortXmitWait is expensive, so it is read only where it is shown."""
-    port = asked.ports.at(end)
-    found = _errors(port.tally.errors(asked.at_s), wide=True)
+    found = _errors(port.tally.errors(asked.at_s), wide=True) if port.tally.clean_until_s <= asked.at_s else {}
     if "PortXmitWait" not in left_out:
-        found["PortXmitWait"] = asked.ports.counts(port, asked.at_s).wait_ticks(port.rate_gbps)
+        waited_s = port.tally.waited_s(asked.at_s, asked.ports.traffic(port, asked.at_s))
+        found["PortXmitWait"] = ticks(waited_s, port.rate_gbps)
     return {name: value for name, value in found.items() if value and name not in left_out}
 
 
@@ -284,7 +290,7 @@ def perfquery(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
         port = _port_of(asked, node, rest[1] if len(rest) > 1 else str(port.end[1]), "perfquery")
     extended, counts = "extended" in fields, asked.ports.counts(port, asked.at_s)
     bits = 64 if extended else 32
-    busy = _data(counts) | {"PortXmitWait": counts.wait_ticks(port.rate_gbps)}
+    busy = _data(counts) | {"PortXmitWait": ticks(counts.waited_s, port.rate_gbps)}
     counted = _errors(counts, wide=extended) | {name: capped(value, bits) for name, value in busy.items()}
     return page("perfquery", port=port, extended=extended, counted=counted)
 
@@ -300,7 +306,7 @@ def _errors(counts: Counts, *, wide: bool) -> dict[str, int]:
     }
 
 
-def _data(counts: Counts) -> dict[str, int]:
+def _data(counts: Counts | Traffic) -> dict[str, int]:
     return {
         "PortXmitData": words(counts.sent_gb),
         "PortRcvData": words(counts.received_gb),

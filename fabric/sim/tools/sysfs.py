@@ -12,7 +12,7 @@ from fabric.sim import page
 from fabric.sim.hashing import mix64, text_hash
 from fabric.sim.hosts import firmware_of, pci_address
 from fabric.sim.hosts.temperature import ASIC, MODULE, Nature, Warmth
-from fabric.sim.phy.port import PHYSICAL_TEXT, Counts, Physical, Port, capped, words
+from fabric.sim.phy.port import PHYSICAL_TEXT, Counts, Physical, Port, capped, ticks, words
 from fabric.sim.phy.quality import MESSAGE_BYTES, MTU_BYTES
 from fabric.sim.rack import Rack
 from fabric.sim.tools.call import ToolCall, ToolOutput
@@ -114,7 +114,7 @@ _FILES: Mapping[str, _Read] = MappingProxyType(
         "port/counters/link_error_recovery": lambda one: capped(one.errors.recovered, 8),
         "port/counters/symbol_error": lambda one: capped(one.errors.symbol, 16),
         "port/counters/port_rcv_errors": lambda one: capped(one.errors.symbol, 16),
-        "port/counters/port_xmit_wait": lambda one: capped(one.counts.wait_ticks(one.port.rate_gbps), 32),
+        "port/counters/port_xmit_wait": lambda one: capped(ticks(one.counts.waited_s, one.port.rate_gbps), 32),
         "port/counters/port_rcv_data": lambda one: words(one.counts.received_gb),
         "port/counters/port_xmit_data": lambda one: words(one.counts.sent_gb),
         "port/hw_counters/out_of_sequence": lambda one: one.lost[0] + one.congested("out_of_sequence"),
