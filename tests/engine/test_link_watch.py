@@ -137,7 +137,12 @@ def test_a_subnet_of_which_no_host_can_ask_leaves_the_others_seen(tmp_path: Path
     topology = rails()
     world = World(topology, MockSettings(faults=(Fault("leaf1", "broken"),), noise_cv=0.0), seed=1)
     watch = LinkWatch(
-        MockExecutor(world), tmp_path, replace(inventory(), topology=topology), HOSTS, 60.0, nodes={*topology.switches, *HOSTS}
+        MockExecutor(world),
+        tmp_path,
+        replace(inventory(), topology=topology),
+        HOSTS,
+        60.0,
+        nodes={*topology.switches, *HOSTS},
     )
     watch.finish()
     watch.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log
@@ -25,6 +26,7 @@ from fabric.judge.normal.keys import grouped
 from fabric.model import gathered
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
+from fabric.model.text import fold
 from fabric.model.verdict import Suspect
 
 LEAST_HOSTS = 4
@@ -41,6 +43,22 @@ _LEAST_RAILS = 2
 
 VerdictLine = tuple[Outcome, str]
 """A line of the verdict, and its effect on the outcome."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """
+    What keeps a plane from being clean: *odd* of its samples, or with 0 some of its hosts.
+
+    The kind of test and the *rail* stand between *before* and *after* in the line.
+    """
+
+    outcome: Outcome
+    before: str
+    after: str
+    kind: str
+    rail: str
+    odd: int = 0
 
 
 @dataclass(frozen=True)
@@ -72,7 +90,7 @@ def judged(
     both = list(zip(planes, below, strict=True))
     of_phases = ["" for _ in planes] if phases is None else phases
     meanwhile = gathered(zip(of_phases, both, strict=True))
-    suspects, open_, pairs = list[Suspect](), list[VerdictLine](), list[LowPairs]()
+    suspects, lines, pairs, open_ = list[Suspect](), list[VerdictLine](), list[LowPairs](), list[_Open]()
     for phase, (one, low) in zip(of_phases, both, strict=True):
         well = [other.samples.hosts for other, its in meanwhile[phase] if not its.classes]
         leaves = {other.samples.only_leaf for other, its in meanwhile[phase] if its.classes}
@@ -85,14 +103,15 @@ def judged(
             single = low_pairs(one, found, named_parts=compared)
             pairs.append(single)
             found += single.suspects
-            open_ += [(Outcome.INCONCLUSIVE, text) for text in low.near] + single_low_lines(one, single.once)
+            lines += [(Outcome.INCONCLUSIVE, text) for text in low.near] + single_low_lines(one, single.once)
             reported = single.low
         if compared:
             shared = shared_parts(one, slow_alone(one), len(planes))
             found += [possible(component, samples, one) for component, samples in shared.items()]
-            open_ += open_lines(one, shared.values(), reported)
+            open_ += _open(one, shared.values(), reported)
         suspects += found
-    return Judged(tuple(merged([*suspects, *more], rails_of(planes))), tuple(open_), below, tuple(pairs))
+    lines += _once_for_all(open_, planes)
+    return Judged(tuple(merged([*suspects, *more], rails_of(planes))), tuple(lines), below, tuple(pairs))
 
 
 def rails_of(planes: Sequence[Fitted]) -> dict[str, int]:
@@ -148,47 +167,61 @@ def _host(host: str, parts: Sequence[Suspect]) -> Suspect:
     )
 
 
-def open_lines(fitted: Fitted, shared: Iterable[Ints], reported: Bools) -> list[VerdictLine]:
+def _once_for_all(every: Iterable[_Open], planes: Sequence[Fitted]) -> list[VerdictLine]:
+    """Return a line for what is open, with the rails of all planes in which it is the same, and all their samples."""
+    lines, samples = list[VerdictLine](), Counter[tuple[str, str]]()
+    for plane in planes:
+        samples[plane.samples.kind, plane.samples.rail or ""] += len(plane.samples.a)
+    for alike in grouped(every, lambda one: (one.outcome, one.before, one.after, one.kind)).values():
+        first, odd = alike[0], sum(one.odd for one in alike)
+        count = sum(samples[of] for of in dict.fromkeys((one.kind, one.rail) for one in alike))
+        rails = dict.fromkeys(one.rail for one in alike if one.rail)
+        where = ", ".join(word for word in (first.kind, fold(rails) if rails else "") if word)
+        text = f"{first.before} ({where}){first.after}" if where else f"{first.before}{first.after}"
+        lines.append((first.outcome, f"{odd} of {count} samples {text}" if odd else text))
+    return lines
+
+
+def _open(fitted: Fitted, shared: Iterable[Ints], reported: Bools) -> list[_Open]:
     """Return what keeps a plane from being clean besides suspects and samples that *shared* parts or are *reported*."""
-    samples, where, found = fitted.samples, fitted.samples.where, list[VerdictLine]()
-    count, slow = len(samples.a), slow_alone(fitted)
+    samples, count, slow = fitted.samples, len(fitted.samples.a), slow_alone(fitted)
     for mine in shared:
         slow[mine] = False
     single = slow & ~reported
     odd, lost = int(single.sum()), int((single & (samples.gbps == 0)).sum())
     drawn = bool(odd and samples.drawn[single].all())
     again = DRAW_AGAIN if drawn else "test again"
+    outcome, number = Outcome.INCONCLUSIVE, lost or odd
     if lost:
-        text = f"{lost} of {count} samples were lost and no part explains them{where}: {again}"
-        found.append((Outcome.INCONCLUSIVE, text))
+        before, after = "were lost and no part explains them", f": {again}"
     elif odd > 2 * max(DIPS * count, 1):
-        text = f"{odd} of {count} samples are slow and no part explains them{where}: detected, not localised"
-        found.append((Outcome.INCONCLUSIVE, f"{text}; {again}" if drawn else text))
+        before, after = "are slow and no part explains them", ": detected, not localised"
+        after += f"; {again}" if drawn else ""
     elif odd:
         again = "good when measured again" if good_again(fitted, single).sum() == odd else again
-        found.append((Outcome.MARGINAL, f"{odd} of {count} samples are slow once{where}: transient, {again}"))
-    return found + _not_cleared(fitted)
+        outcome, before, after = Outcome.MARGINAL, "are slow once", f": transient, {again}"
+    else:
+        return _not_cleared(fitted)
+    return [_Open(outcome, before, after, samples.kind, samples.rail or "", number), *_not_cleared(fitted)]
 
 
-def _not_cleared(fitted: Fitted) -> list[VerdictLine]:
-    """Return lines for hosts with too few good samples, or with none."""
-    samples, found, count, needed = fitted.samples, list[VerdictLine](), fitted.good, fitted.needed
+def _not_cleared(fitted: Fitted) -> list[_Open]:
+    """Return hosts with too few good samples, or with none."""
+    samples, count, needed = fitted.samples, fitted.good, fitted.needed
     blamed = {int(fitted.components.hosts[one.component]) for one in fitted.blamed}
     reaching = fitted.reaching > 0
     weak = [samples.hosts[host] for host in np.flatnonzero(reaching & (count < needed))]
     hidden = [samples.hosts[host] for host in np.flatnonzero(count == 0) if host not in blamed]
     slow = [samples.hosts[host] for host in np.flatnonzero((count > 0) & ~reaching) if host not in blamed]
+    found = list[tuple[str, str]]()
     if weak:
-        ruled_out = f"to rule out {fitted.floor:.0%}{samples.where}"
-        text = f"{len(weak)} hosts have too few samples {ruled_out}: {needed} each are needed"
-        found.append((Outcome.INCONCLUSIVE, f"{text} at a noise of {fitted.noise:.1%} ({some(weak)})"))
+        before = f"{len(weak)} hosts have too few samples to rule out {fitted.floor:.0%}"
+        found.append((before, f": {needed} each are needed at a noise of {fitted.noise:.1%} ({some(weak)})"))
     if hidden:
-        text = f"not cleared{samples.where}, measured only over parts that are bad: {some(hidden)}"
-        found.append((Outcome.INCONCLUSIVE, text))
+        found.append(("not cleared", f", measured only over parts that are bad: {some(hidden)}"))
     if slow:
-        text = f"not cleared{samples.where}, no sample reaches what is usual: {some(slow)}"
-        found.append((Outcome.INCONCLUSIVE, text))
-    return found
+        found.append(("not cleared", f", no sample reaches what is usual: {some(slow)}"))
+    return [_Open(Outcome.INCONCLUSIVE, *both, samples.kind, samples.rail or "") for both in found]
 
 
 def slow_alone(fitted: Fitted) -> Bools:

@@ -95,6 +95,14 @@ def test_a_single_slow_sample_blames_nobody_and_is_tested_again():
     assert [{test.a, test.b} for test in found.next_tests] == [{rows[7].a, rows[7].b}]
 
 
+def test_samples_that_are_slow_once_on_several_rails_are_one_line():
+    rows = [each._replace(rail=rail) for rail in ("mlx5_0", "mlx5_1", "mlx5_2") for each in all_pairs(hosts(12))]
+    for at in (7, len(rows) // 3 + 20):  # of the first rail and of the second
+        rows[at] = rows[at]._replace(gbps=0.7 * GOOD_GBPS)
+    of_two = 2 * len(rows) // 3
+    assert diagnose(rows).reasons == (f"2 of {of_two} samples are slow once (mlx5_[0-1]): transient, test again",)
+
+
 @pytest.mark.parametrize(("count", "kept"), [(8, 0.5), (6, 0.9), (6, 0.93)])
 def test_a_host_none_of_whose_samples_reaches_the_usual_is_not_cleared(count: int, kept: float):
     last = hosts(count)[-1]
