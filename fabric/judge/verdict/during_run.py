@@ -146,6 +146,7 @@ class MoreSamples:
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
+        self._settled = frozenset[str]()
 
     def limits(self, phase_plan: PhasePlan) -> FollowUpLimits | None:
         """
@@ -161,10 +162,18 @@ class MoreSamples:
         return FollowUpLimits(rounds, rounds * repeated, budget_s=inf)
 
     def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
-        """Return one more repetition of each probe that is low and unexplained, or that could not be measured once."""
+        """
+        Return one more repetition of each probe that is low and unexplained, or that could not be measured once.
+
+        It is not asked again because of further tests of parts that dipped.
+        """
         by_id = {result.probe_id: result for result in results}
         probes = [probe for probe in (*phase_plan.planned, *added) if probe.probe_id in by_id]
+        own = frozenset(probe.probe_id for probe in probes if AGAIN not in probe.params)
+        if own == self._settled:
+            return ()
         again = [*self._seen_once(probes, by_id), *_failed_once(probes, by_id)]
+        self._settled = frozenset() if again else own
         return [_repetition(members) for members in again]
 
     def _seen_once(self, probes: Sequence[Probe], by_id: Results) -> list[Sequence[Probe]]:

@@ -42,8 +42,8 @@ def low(probes: list[Probe], values: dict[str, float]) -> list[ProbeResult]:
 def test_one_low_sample_is_measured_again(wide: Topology, second: float, outcome: Outcome) -> None:
     """Nobody else is. The repetition is named and made as the plan makes it, and both together tell."""
     probes, judge = one_number_a_host(wide), judge_of(wide)
+    assert MoreSamples(judge).more(phase_of(probes), low(probes, {}), []) == []
     follow_up = MoreSamples(judge)
-    assert follow_up.more(phase_of(probes), low(probes, {}), []) == []
     results, added = low(probes, {"gpu003": 380.0}), list[Probe]()
     while more := list(follow_up.more(phase_of(probes), results, added)):
         number = len(added) + 2
@@ -52,6 +52,16 @@ def test_one_low_sample_is_measured_again(wide: Topology, second: float, outcome
     assert 1 <= len(added) <= 2
     verdicts, _ = judge.confirmed([*probes, *added], {one.probe_id: one for one in results})
     assert {verdicts[one.probe_id].outcome for one in (probes[2], *added)} == {outcome}
+
+
+def test_further_tests_of_a_part_that_dipped_ask_for_no_repetition(wide: Topology) -> None:
+    """What had enough samples before them has enough after them; other new results are looked at."""
+    probes = one_number_a_host(wide)
+    follow_up, others = MoreSamples(judge_of(wide)), [one for one in probes if one.hosts != ("gpu003",)]
+    assert not follow_up.more(phase_of(probes), low(others, {}), [])
+    again = [replace(others[0], probe_id="again/1", params={**others[0].params, AGAIN: "gpu001"})]
+    assert not follow_up.more(phase_of(probes), low([*others, *again], {"gpu001": 380.0}), again)
+    assert follow_up.more(phase_of(probes), low([*probes, *again], {"gpu003": 380.0}), again)
 
 
 @pytest.mark.parametrize(("second", "named"), [(0.08, ["gpu003"]), (400.0, [])])
