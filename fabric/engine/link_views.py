@@ -139,6 +139,7 @@ class Subnet(View):
         self._links: Text | None = None
         self._lines: tuple[PortLine, ...] = ()
         self._ends: Mapping[tuple[int, int], End] = {}
+        self._foreign = set[tuple[int, int]]()
 
     def questions(self) -> dict[str, Command]:
         """Return the queries of one look; counters that grow on a good fabric are queried only in *whole* looks."""
@@ -153,15 +154,17 @@ class Subnet(View):
 
     def _of_cables(self, lines: Iterable[PortLine], found: Mapping[tuple[int, int], End]) -> Iterator[tuple[int, int]]:
         """
-        Yield the ports of wanted nodes, by GUID and number, but not those whose cable leads to another node.
+        Yield the ports of wanted nodes, by GUID and number, except those whose cable was seen to lead to other nodes.
 
-        A port without a partner may be one of either; once it is yielded it always is.
+        Once a port is yielded it always is.
         """
         for line in lines:
             number = line.end.guid, line.end.port
             far = None if line.peer is None else found.get((line.peer.guid, line.peer.port))
-            leads_here = number in self._ends or far is None or far[0] in self._wanted
-            if leads_here and number in found and found[number][0] in self._wanted:
+            if far is not None and far[0] not in self._wanted:
+                self._foreign.add(number)
+            known = number in self._ends or number not in self._foreign
+            if known and number in found and found[number][0] in self._wanted:
                 yield number
 
     def optics(self) -> Iterable[OpticsAsk]:

@@ -110,6 +110,23 @@ def test_what_was_sent_and_waited_is_asked_for_each_half_hour(tmp_path: Path) ->
         assert [round(at_s / 600.0) for at_s, argv in mock.asked if asked(argv)] == [0, 3, 6, 8]
 
 
+def test_of_a_switch_only_ports_are_kept_whose_cables_lead_to_nodes_of_the_run(tmp_path: Path) -> None:
+    """A spine's port to a leaf of others is not, though the walk finds it, and though others' cables flap."""
+    fault = TimedFault(130.0, 200.0, Fault("leaf1--spine0", "broken"))
+    mock = MockExecutor(World(fabric(), MockSettings(noise_cv=0.0, timed_faults=(fault,)), seed=1))
+    watch = LinkWatch(mock, tmp_path, inventory(), HOSTS, 60.0, nodes={*HOSTS, "leaf0", "spine0"})
+    watch.start(Command("gpu002", ("sleep", "400"), 500.0))
+    while not any(isinstance(one, Ended) for one in watch.wait(inf)):
+        pass
+    watch.finish()
+    watch.close()
+    links = read_links(tmp_path)
+    assert links is not None
+    ends = {(one.host, one.part) for one in links.samples.courses if one.name == "up"}
+    assert {node for node, _ in ends} == {*HOSTS, "leaf0", "spine0"}
+    assert sum(node == "spine0" for node, _ in ends) == 1
+
+
 def test_a_host_that_cannot_look_is_followed_by_one_that_can(tmp_path: Path) -> None:
     """What was counted meanwhile is seen afterwards."""
     gone = TimedFault(100.0, inf, Fault("gpu001", "broken"))
