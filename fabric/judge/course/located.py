@@ -347,11 +347,21 @@ class _CourseFinder(NamedParts):
         return Course(found, notes, [*again, *(row for rows in slow.values() for row in rows)])
 
     def _explained(self, fault: FaultyPart) -> list[CourseRow]:
-        """Return the rows that lost what matters, and that this fault explains."""
-        matrix = self._search.matrix
+        """
+        Return the rows that lost what matters, and that this fault explains.
+
+        So it does where it may have begun within a row: such rows lost less than those after them, and of the part no
+        good row is between.
+        """
+        matrix, rows = self._search.matrix, self._rows.rows
         lost = matrix.y < -OF_FLOOR * matrix.least[matrix.of_class]
-        mine = np.flatnonzero(lost & (self._search.explained([fault])[1] > 0)).tolist()
-        return [self._rows.rows[i] for i in mine]
+        explained = self._search.explained([fault])[1] > 0
+        before = self._search.samples_through(fault.part) & (matrix.at_s < fault.since_s)
+        if fault.since_s > -inf and before.any():
+            ended_s = np.array([row.ended_s for row in rows])
+            last_good_s = ended_s[before & ~lost].max(initial=-inf)
+            explained |= before & (ended_s > last_good_s) & (matrix.y > -max(one.loss for one in fault.losses))
+        return [rows[i] for i in np.flatnonzero(lost & explained).tolist()]
 
     def _own(self, fault: FaultyPart) -> list[CourseRow]:
         """Return the rows that could show the fault and that no other part explains; all of them if none is low."""

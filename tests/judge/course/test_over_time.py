@@ -209,6 +209,26 @@ def test_a_loss_that_comes_and_stays_is_a_step_however_few_rounds_show_it(rounds
     assert "of its bandwidth at once" in found.text
 
 
+def test_a_long_test_during_which_a_part_became_slow_is_told_by_that_part() -> None:
+    """It lost some of what those after it lose. One with a good test after it is not: something else slowed it."""
+    share = bad("gpu003/mlx5_1", lambda number: 1.0 if number < 40 else 0.85)
+    probes, results, phases = _run(1, share, 64, noise=0.002)
+    for number in (30, 39):
+        short = next(
+            one
+            for one in probes
+            if one.phase == f"soak-r{number}" and "gpu003" in one.hosts and one.params["rnic"] == "mlx5_1"
+        )
+        lasting = {f"long{number}": (0.96, HALF_HOUR_S), **{f"short{number}.{n}": (1.0, 10.0) for n in range(6)}}
+        for n, (name, (left, lasted_s)) in enumerate(lasting.items()):  # the long one begins first
+            probes.append(replace(short, probe_id=name))
+            began_s = number * HALF_HOUR_S - 20.0 + 100.0 * n
+            results[name] = one_number(name, 390.0 * left, at_s=began_s, s=lasted_s)
+    course = over_time(probes, results, phases, RACK, NOTHING)
+    assert "long39" in course.told
+    assert "long30" not in course.told
+
+
 def test_two_that_dipped_only_together_are_either() -> None:
     """Nothing tells them apart: both dipped in the same probes, and in no other."""
     name = "gpu003/mlx5_1"
