@@ -5,14 +5,14 @@ Two days of burn-in on the mock: how long it takes to simulate them, and who is 
     python benchmarks/burn_in.py [HOSTS [HOURS [ROUNDS]]] --also 12           the same for 12 h first: what grows how
     python benchmarks/burn_in.py [HOSTS [HOURS [ROUNDS]]] --seeds 5           how often each kind of fault is named
     python benchmarks/burn_in.py [HOSTS [HOURS [ROUNDS]]] --clean --seeds 100
-    python benchmarks/burn_in.py 2048 48 12 --pairs 8                         3 GiB: enough pair tests for rare dips
+    python benchmarks/burn_in.py 2048 48 12 --pairs 8                         enough pair tests for rare dips
 
 Every round each host runs an all-to-all over its GPUs, an all-reduce with each neighbour under its ToR, and pair tests
 with partners that change; counters and temperatures are sampled beside them. A fault of each kind comes at a random
 hour. With --clean nothing is wrong, and it prints how many fleets pass. Everything goes the way of ``fabric run``.
 There are two units of leaves at least; the rack that becomes slow is the last eight hosts.
 
-2,048 hosts are for 12 rounds of four hours with eight pair tests each (`2048 48 12 --pairs 8`, 3 GiB). An RNIC then has
+2,048 hosts are for 12 rounds of four hours with eight pair tests each (`2048 48 12 --pairs 8`). An RNIC then has
 some 100 pair tests, a host 12 all-to-alls and 24 all-reduces. A part that dips once in 50 probes dips at all in nine of
 ten fleets. Three dips name it; one dip that nothing explains is followed by further
 tests of its two ends. What never dipped where it could be seen has no follow-up: that is counted ("too few dips").

@@ -156,15 +156,14 @@ class Subnet(View):
         """
         Yield the ports of wanted nodes, by GUID and number, except those whose cable was seen to lead to other nodes.
 
-        Once a port is yielded it always is.
+        A port without a partner may be either; once it is yielded it always is.
         """
         for line in lines:
             number = line.end.guid, line.end.port
             far = None if line.peer is None else found.get((line.peer.guid, line.peer.port))
-            if far is not None and far[0] not in self._wanted:
+            if far is not None and far[0] not in self._wanted and number not in self._ends:
                 self._foreign.add(number)
-            known = number in self._ends or number not in self._foreign
-            if known and number in found and found[number][0] in self._wanted:
+            if number in found and found[number][0] in self._wanted and number not in self._foreign:
                 yield number
 
     def optics(self) -> Iterable[OpticsAsk]:

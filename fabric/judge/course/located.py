@@ -350,17 +350,16 @@ class _CourseFinder(NamedParts):
         """
         Return the rows that lost what matters, and that this fault explains.
 
-        So it does where it may have begun within a row: such rows lost less than those after them, and of the part no
-        good row is between.
+        It also explains low rows during which it may have begun: they lost no more than those after them, and all good
+        rows of the part ended before them.
         """
         matrix, rows = self._search.matrix, self._rows.rows
         lost = matrix.y < -OF_FLOOR * matrix.least[matrix.of_class]
         explained = self._search.explained([fault])[1] > 0
         before = self._search.samples_through(fault.part) & (matrix.at_s < fault.since_s)
-        if fault.since_s > -inf and before.any():
-            ended_s = np.array([row.ended_s for row in rows])
-            last_good_s = ended_s[before & ~lost].max(initial=-inf)
-            explained |= before & (ended_s > last_good_s) & (matrix.y > -max(one.loss for one in fault.losses))
+        ended_s = np.array([row.ended_s for row in rows])
+        last_good_s = ended_s[before & ~lost].max(initial=-inf)
+        explained |= before & (ended_s > last_good_s) & (matrix.y > -max(one.loss for one in fault.losses))
         return [rows[i] for i in np.flatnonzero(lost & explained).tolist()]
 
     def _own(self, fault: FaultyPart) -> list[CourseRow]:

@@ -170,7 +170,6 @@ def port_faults(cabling: Cabling, net: NamedClos, ports: Iterable[Port]) -> Iter
 
 def sending_link(cabling: Cabling, net: NamedClos, end: End) -> int | None:
     """Return the directed link that a port between switches sends on; None for any other port."""
-    if not cabling.is_trunk(end):
-        return None
-    cables, nth = net.cables(end[0], cabling.peers[end][0]), cabling.place_among[end]
-    return cables[nth][0] if nth < len(cables) else None
+    peer = cabling.peers.get(end)
+    cables = () if peer is None else net.cables(end[0], peer[0])
+    return cables[nth][0] if cables and (nth := cabling.place_among[end]) < len(cables) else None

@@ -67,8 +67,13 @@ class NamedClos:
 
     def cables(self, one: str, other: str) -> tuple[Cable, ...]:
         """Return the parallel cables between two switches, as seen from *one*; none when they are not joined."""
-        found = self._cables.get((one, other), ())
-        return tuple(found) or tuple((down, up) for up, down in self._cables.get((other, one), ()))
+        return self._seen_from.get((one, other), ())
+
+    @cached_property
+    def _seen_from(self) -> dict[tuple[str, str], tuple[Cable, ...]]:
+        """Return the cables between two joined switches, as seen from the first of them."""
+        up = {both: tuple(cables) for both, cables in self._cables.items()}
+        return up | {both[::-1]: tuple(one[::-1] for one in cables) for both, cables in up.items()}
 
     @cached_property
     def _cables(self) -> dict[tuple[str, str], list[Cable]]:

@@ -86,7 +86,6 @@ class Network:
         self.tenants = Tenants(net.clos, self._faults)
         self._health = self._links()
         self._pool: Floats | None = None
-        self._sends_on: dict[End, int | None] = {}
         self._shut: dict[bool, Bools | None] = {}
         self.program(forwarding, self._health.down, 0.0)
 
@@ -105,10 +104,7 @@ class Network:
 
     def traffic(self, cabling: Cabling, ends: tuple[End, End], at_s: float) -> Traffic:
         """Return what a port between switches (the first of *ends*, then its partner) has sent and received."""
-        for end in ends:
-            if end not in self._sends_on:
-                self._sends_on[end] = sending_link(cabling, self.net, end)
-        out, into = self._sends_on[ends[0]], self._sends_on[ends[1]]
+        out, into = (sending_link(cabling, self.net, end) for end in ends)
         if out is None or into is None:
             return Traffic()
         (sent_gb, waited_s), (received_gb, _) = (self.carried_gb(link, at_s) for link in (out, into))

@@ -56,7 +56,6 @@ class Walk:
     nodes: Sequence[tuple[Node, Sequence[Port]]]
     counting: Sequence[tuple[Node, Sequence[Port]]]
     clean_until_s: float
-    ports: int
 
 
 class Ports:
@@ -144,7 +143,7 @@ class Ports:
             until_s = {port.end: port.tally.clean_until_s for _, ports in nodes for port in ports}
             counting = [(node, [port for port in ports if until_s[port.end] <= at_s]) for node, ports in nodes]
             clean_s = min((one for one in until_s.values() if one > at_s), default=inf)
-            found = Walk(nodes, [both for both in counting if both[1]], clean_s, len(until_s))
+            found = Walk(nodes, [both for both in counting if both[1]], clean_s)
             self._walks[start.end] = found
         return found
 

@@ -5,7 +5,7 @@ from operator import attrgetter
 
 from fabric.sim import page
 from fabric.sim.phy import Walk
-from fabric.sim.phy.cabling import End, Node
+from fabric.sim.phy.cabling import Node
 from fabric.sim.phy.port import PHYSICAL_TEXT, Counts, Logical, Physical, Port, Traffic, capped, packets, ticks, words
 from fabric.sim.phy.quality import LANES
 from fabric.sim.tools.call import BadOption, Table, Tool, ToolCall, ToolOutput, options, parse_options
@@ -142,15 +142,15 @@ def iblinkinfo(asked: ToolCall, fields: Fields, _: list[str]) -> ToolOutput:
         return ToolOutput(page("iblinkinfo-storage"))
     ports = asked.ports
     if "direct" in fields:
-        return ToolOutput("".join(_link(asked, own.node, end) for end in ports.cabling.ends(own.node)))
-    if own.end not in ports.walked:  # in the order of the tool: the farthest first, the own node last
-        links = (_link(asked, node, end) for node in reversed(ports.reached(own)) for end in ports.cabling.ends(node))
-        ports.walked[own.end] = "".join(links)
+        return ToolOutput("".join(_link(asked, ports.at(end)) for end in ports.cabling.ends(own.node)))
+    if own.end not in ports.walked:
+        walk = ports.walk(own, asked.at_s)
+        ports.walked[own.end] = "".join(_link(asked, port) for _, found in walk.nodes for port in found)
     return ToolOutput(ports.walked[own.end])
 
 
-def _link(asked: ToolCall, node: Node, end: End) -> str:
-    port = asked.ports.at(end)
+def _link(asked: ToolCall, port: Port) -> str:
+    node, end = port.node, port.end
     peer = asked.ports.peer(port) if port.logical != Logical.DOWN else None
     lead = f'0x{node.guid:016x} "{node.description:>30}" {node.lid:6d} {end[1]:4d}[  ] '
     state = f"{STATES[port.logical][:6]:>6}/{PHYSICAL_TEXT[port.physical]:>8}"
@@ -248,10 +248,10 @@ def ibqueryerrors(asked: ToolCall, fields: Fields, _: list[str]) -> ToolOutput:
     own, at_s = own_port(asked, fields), asked.at_s
     if "direct" in fields:
         mine = [(own.node, [asked.ports.at(end) for end in asked.ports.cabling.ends(own.node)])]
-        walk = Walk(mine, mine, at_s, len(mine[0][1]))
+        walk = Walk(mine, mine, at_s)
     else:
         walk = asked.ports.walk(own, at_s)
-    walked = {"checked": len(walk.nodes), "ports": walk.ports}
+    walked = {"checked": len(walk.nodes), "ports": sum(len(ports) for _, ports in walk.nodes)}
     if "counters" in fields:
         data = [
             (node, [(port.end[1], _data(asked.ports.traffic(port, at_s))) for port in ports])
